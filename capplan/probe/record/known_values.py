@@ -144,6 +144,8 @@ class KnownValues:
         for index in operator.written:
             if index < len(args) and isinstance(args[index], Tensor):
                 self._spoil(args[index])
+        if operator.is_foreach_in_place and _lists_agree(args):
+            return None
         if operator.returns_first and operator.shape_rule is None and _fits(args):
             return args[0]
         if operator.is_data_dependent and needs_values(operator.overload, args):
@@ -290,6 +292,13 @@ class KnownValues:
             *self._patience.notes(),
             *self._notes,
         )
+
+
+def _lists_agree(args: tuple[Any, ...]) -> bool:
+    """Return True if lists of tensors have the same shapes in order: an operator on them in place computes no shape."""
+    first, *others = (value for value in args if isinstance(value, (list, tuple)) and flatten_tensors(value))
+    shapes = [tensor.shape for tensor in first]
+    return all(len(other) == len(shapes) and [t.shape for t in other] == shapes for other in others)
 
 
 def _fits(args: tuple[Any, ...]) -> bool:

@@ -115,9 +115,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:
                 return out
-        if operator.is_view:
-            return self._view(operator, args, kwargs)
-        return self._op(operator, args, kwargs)
+        with torch._C.DisableTorchFunction():  # else each look at a shape passes through the rules of CUDA
+            if operator.is_view:
+                return self._view(operator, args, kwargs)
+            return self._op(operator, args, kwargs)
 
     def _check_limits(self) -> None:
         """Stop a pass that does not end.

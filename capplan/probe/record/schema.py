@@ -60,6 +60,7 @@ def describe_operator(overload: OpOverload, *, preludes: Mapping[str, Prelude]) 
         is_view=(bool(aliasing) and not written) or name in VIEWS_WITHOUT_ALIAS,
         reshapes_in_place=base in RESHAPING_IN_PLACE,
         returns_first=in_place and base not in RESHAPING_IN_PLACE and len(schema.returns) == 1,
+        is_foreach_in_place=base.startswith("_foreach") and bool(written) and not schema.returns,
         written=tuple(index for index, _ in written),
         written_names=tuple(name for _, name in written),
         reads_written=base not in OVERWRITING and not any(name == "out" for _, name in written),

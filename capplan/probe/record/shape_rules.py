@@ -232,6 +232,23 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
     return _new(x, [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes])
 
 
+def _sum(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Tensor | None:
+    return _mean(x, dims, keepdim, dtype=dtype)
+
+
+def _zeros_like(
+    x: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
+    memory_format: Any = None,
+) -> Tensor | None:  # fmt: skip
+    if layout not in (None, torch.strided) or pin_memory or (device is not None and torch.device(device) != x.device):
+        return None
+    return _like(x, dtype=dtype, memory_format=memory_format)
+
+
+def _foreach_unary(tensors: Any) -> list[Tensor] | None:
+    return [_like(x) for x in tensors] if all(x.is_floating_point() for x in tensors) else None
+
+
 def _upsample(x: Tensor, output_size: Any, *_: Any) -> Tensor | None:
     return _new(x, (*x.shape[:2], *output_size)) if x.is_contiguous() else None
 
@@ -280,6 +297,9 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.clone.default": _clone,
     "aten.cat.default": _cat,
     "aten.mean.dim": _mean,
+    "aten.sum.dim_IntList": _sum,
+    "aten.zeros_like.default": _zeros_like,
+    "aten._foreach_sqrt.default": _foreach_unary,
     "aten.embedding.default": _embedding,
     "aten._to_copy.default": _to_copy,
     **{f"aten.{name}.default": _upsample for name in _UPSAMPLING},

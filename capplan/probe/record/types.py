@@ -126,6 +126,7 @@ class Operator:
     is_view: bool
     reshapes_in_place: bool
     returns_first: bool
+    is_foreach_in_place: bool
     written: tuple[int, ...]
     written_names: tuple[str, ...]
     reads_written: bool
