@@ -29,8 +29,18 @@ _VARIABLE = torch._C._VariableFunctions
 class CudaRules(TorchFunctionMode):
     """The function mode of a trace."""
 
-    def __init__(self, recorder: Recorder, autocast: Autocast) -> None:
+    def __init__(self, recorder: Recorder, autocast: Autocast, *, place: str = "meta", as_cpu: bool = False) -> None:
+        """Apply the rules to a pass.
+
+        Args:
+            recorder: takes what runs.
+            autocast: the casts of the pass.
+            place: the device that stands for an accelerator: meta, or the CPU where a model is run for real.
+            as_cpu: whether tensors say that they are on the CPU, as on a machine without an accelerator.
+        """
         super().__init__()
+        self._place = place
+        self._is_model_device = _is_any_device if as_cpu else _is_accelerator
         self._recorder = recorder
         self._autocast = autocast
         rnn = RnnRules(recorder)
@@ -52,15 +62,16 @@ class CudaRules(TorchFunctionMode):
             torch.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
             torch.Tensor.log_softmax: _softmax(torch._log_softmax, torch.log_softmax),
             torch._C._nn.cross_entropy_loss: self._cross_entropy,
-            torch.tensor: _make_from_data,
-            torch.as_tensor: _make_from_data,
+            torch.tensor: self._make_from_data,
+            torch.as_tensor: self._make_from_data,
             torch.Tensor.tolist: _tolist,
-            torch.Tensor.cuda: _cuda,
-            torch.Tensor.device.__get__: _device,
-            torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.cuda: self._cuda,
+            torch.Tensor.device.__get__: _device_of_cpu if as_cpu else _device,
+            torch.Tensor.is_cuda.__get__: _never if as_cpu else _is_cuda,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.is_cpu.__get__: _is_host if as_cpu else torch.Tensor.is_cpu.__get__,  # type: ignore[attr-defined]
             torch.Tensor.get_device: _device_index,
             torch.Tensor.type: _type,
-            torch.Tensor.to: _to,
+            torch.Tensor.to: self._to,
             torch.Tensor.__setitem__: _set_item,
             torch.Tensor.__getitem__: _get_item,
         }
@@ -74,7 +85,7 @@ class CudaRules(TorchFunctionMode):
                 return func(*args)
             device = kwargs.get("device")
             if device is not None and _is_accelerator(device):
-                kwargs = {**kwargs, "device": "meta"}
+                kwargs = {**kwargs, "device": self._place}
             return func(*args, **kwargs)
         return self._call(func, args, kwargs or {})
 
@@ -113,6 +124,26 @@ class CudaRules(TorchFunctionMode):
         self._recorder.note("aten._fused_rms_norm", inputs, [out], (("normalized_shape", tuple(normalized_shape)),))
         return out
 
+    def _make_from_data(self, data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
+        if device is not None and _is_accelerator(device):
+            device = self._place
+        if isinstance(data, Tensor):
+            named = dict(zip(("dtype",), args, strict=False))
+            made: Tensor = torch.as_tensor(data, **named, device=device, **kwargs)
+            return made
+        made = torch.tensor(_numbers(data), *args, **kwargs)
+        return made if device is None else made.to(device)
+
+    def _cuda(self, tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+        return tensor.to(self._place)
+
+    def _to(self, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if args and self._is_model_device(args[0]):
+            args = (self._place, *args[1:])
+        if self._is_model_device(kwargs.get("device")):
+            kwargs["device"] = self._place
+        return tensor.to(*args, **kwargs)
+
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
         return multi_head_attention(self._recorder, *args, **kwargs)
 
@@ -142,14 +173,15 @@ def _dropout(x: Tensor, p: float = 0.5, train: bool = False) -> Tensor:
     return torch.native_dropout(x, p, train)[0] if fused else torch.dropout(x, p, train)
 
 
-def _make_from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
-    if device is not None and _is_accelerator(device):
-        device = "meta"
-    if isinstance(data, Tensor):
-        made: Tensor = torch.as_tensor(data, **dict(zip(("dtype",), args, strict=False)), device=device, **kwargs)
-        return made
-    made = torch.tensor(_numbers(data), *args, **kwargs)
-    return made if device is None else made.to(device)
+_plain_format = torch.Tensor.__format__
+
+
+def _format(tensor: Tensor, spec: str) -> str:
+    """Format a number without data, such as a loss that is logged, as zero: nothing that runs hangs on it."""
+    if tensor.is_meta and tensor.dim() == 0 and spec:
+        return format(0.0 if tensor.is_floating_point() else 0, spec)
+    words: str = _plain_format(tensor, spec)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return words
 
 
 def _numbers(data: Any) -> Any:
@@ -182,15 +214,24 @@ def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
         torch.Tensor.__setitem__(tensor, index, torch.tensor(value, dtype=tensor.dtype))
 
 
-def _cuda(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
-    return tensor.to("meta")
-
-
 def _device(tensor: Tensor) -> torch.device:
     return _CUDA if tensor.is_meta else tensor.device
 
 
 _CUDA = torch.device("cuda", 0)
+_CPU = torch.device("cpu")
+
+
+def _device_of_cpu(tensor: Tensor) -> torch.device:
+    return _CPU if tensor.is_meta else tensor.device
+
+
+def _is_host(_: Tensor) -> bool:
+    return True
+
+
+def _never(_: Tensor) -> bool:
+    return False
 
 
 def _is_cuda(tensor: Tensor) -> bool:
@@ -212,25 +253,22 @@ def _type(tensor: Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     return tensor.to(named) if named is not None else tensor.type(dtype, *args, **kwargs)
 
 
-def _to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    if args and _is_accelerator(args[0]):
-        args = ("meta", *args[1:])
-    if _is_accelerator(kwargs.get("device")):
-        kwargs["device"] = "meta"
-    return tensor.to(*args, **kwargs)
-
-
 def _is_accelerator(device: Any) -> bool:
     if isinstance(device, torch.device):
         return device.type == "cuda"
     return isinstance(device, int) or (isinstance(device, str) and device.startswith("cuda"))
 
 
+def _is_any_device(device: Any) -> bool:
+    """Return True for the CPU, too: where tensors say that they are on it, the model moves its inputs there."""
+    return _is_accelerator(device) or device in ("cpu", _CPU)
+
+
 _SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides", "torch.autograd")
 
 
 @contextlib.contextmanager
-def as_on_cuda(note: Callable[[str], None]) -> Iterator[None]:
+def as_on_cuda(note: Callable[[str], None], *, as_cpu: bool = False) -> Iterator[None]:
     """Apply the rules to what PyTorch's own Python functions call, and make modules take the paths of CUDA.
 
     Python functions of PyTorch hand themselves over whole to an active function mode, which then is off inside them;
@@ -247,9 +285,11 @@ def as_on_cuda(note: Callable[[str], None]) -> Iterator[None]:
         stack.enter_context(mock.patch.object(backends, "_privateuse1_backend_name", "meta"))
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "is_acceptable", _is_plain))
+        stack.enter_context(mock.patch.object(torch.Tensor, "__format__", _format))
         if (flexible := sys.modules.get("torch.nn.attention.flex_attention")) is not None:
             stack.enter_context(mock.patch.object(flexible, "_warn_once", _is_plain))
-        stack.enter_context(cuda_present(note))
+        if not as_cpu:
+            stack.enter_context(cuda_present(note))
         stack.enter_context(contexts_of_models())
         stack.enter_context(autocast_of_cuda())
         yield

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from capplan.errors import CapplanError, TraceError
+from capplan.probe.cuda.environment import cuda_present
 from capplan.probe.foreign.compilation import compilation_off
 from capplan.probe.foreign.network import Attempts, no_network
 from capplan.probe.foreign.preserve import globals_preserved
@@ -22,8 +23,13 @@ from capplan.probe.foreign.where import user_line
 
 
 @contextlib.contextmanager
-def model_code(doing: str, *, error: type[CapplanError] = TraceError) -> Iterator[None]:
+def model_code(doing: str, *, error: type[CapplanError] = TraceError, answers_cuda: bool = False) -> Iterator[None]:
     """Run foreign code, such as "building timm:resnet50".
+
+    Args:
+        doing: what is done, for messages.
+        error: the class of the error that is raised.
+        answers_cuda: whether `torch.cuda` answers as on a machine with a CUDA device.
 
     Raises:
         CapplanError: the code raised; `error` carries its message, and the line of the user's code.
@@ -36,9 +42,14 @@ def model_code(doing: str, *, error: type[CapplanError] = TraceError) -> Iterato
         no_network(attempts),
         compilation_off(),
         torchvision_importable(),
+        cuda_present(_unnoted) if answers_cuda else contextlib.nullcontext(),
         _output_to_stderr(),
     ):
         yield
+
+
+def _unnoted(_: str) -> None:
+    """Leave out what is asked while modules are imported and built."""
 
 
 class _Translated:

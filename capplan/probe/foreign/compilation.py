@@ -32,12 +32,16 @@ def compilation_off() -> Iterator[None]:
 
 
 def uncompiled(module: nn.Module) -> nn.Module:
-    """Return the module that a `torch.compile` wrapper holds, or the module itself."""
-    while "_orig_mod" in module._modules and type(module).__name__ == "OptimizedModule":
-        inner = module._modules["_orig_mod"]
+    """Return the module that wrappers of `torch.compile` and nn.DataParallel hold, or the module itself."""
+    while True:
+        if "_orig_mod" in module._modules and type(module).__name__ == "OptimizedModule":
+            inner = module._modules["_orig_mod"]
+        elif isinstance(module, nn.DataParallel):
+            inner = module.module
+        else:
+            return module
         assert inner is not None
         module = inner
-    return module
 
 
 def _compile(model: Any = None, *_: Any, **__: Any) -> Any:

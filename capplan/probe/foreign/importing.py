@@ -24,34 +24,44 @@ from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 
 
-def load_code(where: str) -> ModuleType:
+def load_code(where: str, *, as_cpu: bool = True) -> ModuleType:
     """Run a file, or import a module by its dotted name, once per process.
+
+    Args:
+        where: the file or module.
+        as_cpu: False where `torch.cuda` answers as on a machine with a CUDA device while the code is loaded; code that
+            cannot be loaded like that is loaded as on a machine without one.
 
     Raises:
         UsageError: no such file or module.
         TraceError: its code raised.
     """
     try:
-        return _load(where)
+        return _load(where, as_cpu=as_cpu)
     except TraceError as error:
-        if not lacks_operators(error):
+        if lacks_operators(error):
+            import_torchvision()
+        elif as_cpu or isinstance(error.__cause__, ModuleNotFoundError):
             raise
-    import_torchvision()
-    return _load(where)
+        else:
+            as_cpu = True
+    return _load(where, as_cpu=as_cpu)
 
 
-def _load(where: str) -> ModuleType:
-    return _load_file(Path(where)) if where.endswith(".py") else _import_module(where, folder=Path.cwd(), said=where)
+def _load(where: str, *, as_cpu: bool) -> ModuleType:
+    if where.endswith(".py"):
+        return _load_file(Path(where), as_cpu=as_cpu)
+    return _import_module(where, folder=Path.cwd(), said=where, as_cpu=as_cpu)
 
 
-def _load_file(path: Path) -> ModuleType:
+def _load_file(path: Path, *, as_cpu: bool) -> ModuleType:
     if not is_file(path):
         raise UsageError(f"there is no file {path}.")
     real = path.resolve()
     if (real.parent / "__init__.py").is_file():
         root, name = _package_name(real)
-        return _import_module(name, folder=root, said=str(path))
-    name = f"{real.stem}_{hashlib.sha256(str(real).encode()).hexdigest()[:8]}"
+        return _import_module(name, folder=root, said=str(path), as_cpu=as_cpu)
+    name = f"{real.stem}_{hashlib.sha256(str(real).encode()).hexdigest()[:8]}{'' if as_cpu else '_cuda'}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, real)
@@ -60,7 +70,7 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with model_code(f"running {path}"), _importing_from(real.parent):
+        with model_code(f"running {path}", answers_cuda=not as_cpu), _importing_from(real.parent):
             spec.loader.exec_module(module)
     except TraceError:
         del sys.modules[name]
@@ -78,9 +88,9 @@ def _package_name(path: Path) -> tuple[Path, str]:
     return folder, ".".join(parts)
 
 
-def _import_module(name: str, *, folder: Path, said: str) -> ModuleType:
+def _import_module(name: str, *, folder: Path, said: str, as_cpu: bool) -> ModuleType:
     try:
-        with model_code(f"importing {said}"), _importing_from(folder):
+        with model_code(f"importing {said}", answers_cuda=not as_cpu), _importing_from(folder):
             return importlib.import_module(name)
     except TraceError as error:
         cause = error.__cause__
@@ -121,7 +131,7 @@ def _is_users(module: ModuleType, *, outside: Path) -> bool:
     return not any(path.is_relative_to(place) for place in (outside, *installed))
 
 
-def load_function(words: str, option: str) -> Callable[..., Any]:
+def load_function(words: str, option: str, *, as_cpu: bool = True) -> Callable[..., Any]:
     """Find the function that an option names as `FILE.py:function` or `package.module:function`.
 
     Raises:
@@ -130,7 +140,7 @@ def load_function(words: str, option: str) -> Callable[..., Any]:
     where, _, name = words.rpartition(":")
     if not where:
         raise UsageError(f"{option} {words!r} is not FILE.py:function.")
-    function = getattr(load_code(where), name, None)
+    function = getattr(load_code(where, as_cpu=as_cpu), name, None)
     if not inspect.isroutine(function):
         raise UsageError(f"{option} {words}: {where} has no function {name!r}.")
     return function

@@ -44,7 +44,7 @@ def asked_inputs(
     if request.inputs_from is not None:
         from capplan.probe.foreign.importing import load_function
 
-        function = load_function(request.inputs_from, "--inputs-from")
+        function = load_function(request.inputs_from, "--inputs-from", as_cpu=request.as_cpu)
         return FunctionInputs(words=request.inputs_from, function=function, forward=forward)
     if request.inputs:
         return SpecInputs(specs=request.inputs, positional_names=positional_names)

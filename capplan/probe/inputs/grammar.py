@@ -75,7 +75,8 @@ class InputRequest:
 
     `arguments` go to the constructor or the config, in order. `size` is the shape of one image or clip.
     `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name). `selected_share` is the share of
-    candidates that stay where the data decides (non-maximum suppression, masks), 0 to 1.
+    candidates that stay where the data decides (non-maximum suppression, masks), 0 to 1. `as_cpu` makes `torch.cuda`
+    and tensors answer as on a machine without a CUDA device, where they answer as with one otherwise.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -85,6 +86,7 @@ class InputRequest:
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
     selected_share: float = SELECTED_SHARE
+    as_cpu: bool = False
 
     @property
     def says_inputs(self) -> bool:
@@ -101,6 +103,7 @@ def parse_request(
     inputs_from: str | None = None,
     prepare: Sequence[str] = (),
     selected_share: float | None = None,
+    as_cpu: bool = False,
 ) -> InputRequest:
     """Read the options that say what a model is built with and fed.
 
@@ -127,6 +130,7 @@ def parse_request(
         inputs_from=inputs_from,
         prepare=tuple(prepare),
         selected_share=SELECTED_SHARE if selected_share is None else selected_share,
+        as_cpu=as_cpu,
     )
 
 

@@ -10,10 +10,10 @@ from capplan.probe.inputs.grammar import InputRequest, parse_request
 class ModelRequest:
     """Name a model as on the command line, with its arguments and inputs as typed.
 
-    `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from`, `prepare` and
-    `selected_share` are the values of the options of the same names. `weights` and `activations` are the number formats
-    that its linear layers are quantised to once it is traced; they are no part of `options`, and whoever runs the model
-    refuses them.
+    `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from`, `prepare`,
+    `selected_share` and `as_cpu` are the values of the options of the same names. `weights` and `activations` are the
+    number formats that its linear layers are quantised to once it is traced; they are no part of `options`, and whoever
+    runs the model refuses them.
     """
 
     words: str
@@ -24,6 +24,7 @@ class ModelRequest:
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
     selected_share: float | None = None
+    as_cpu: bool = False
     weights: str | None = None
     activations: str | None = None
 
@@ -36,6 +37,7 @@ class ModelRequest:
             ("--input-size", self.input_size), ("--seq-len", self.seq_len), ("--inputs-from", self.inputs_from),
             ("--selected-share", self.selected_share),
         )  # fmt: skip
+        words += ["--as-cpu"] if self.as_cpu else []
         return (*words, *(word for option, value in single if value is not None for word in (option, str(value))))
 
     def parse(self) -> InputRequest:
@@ -57,4 +59,5 @@ class ModelRequest:
             inputs_from=self.inputs_from,
             prepare=self.prepare,
             selected_share=self.selected_share,
+            as_cpu=self.as_cpu,
         )

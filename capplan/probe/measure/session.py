@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -48,7 +49,7 @@ class Session:
     def __init__(self, job: Job, *, target: Target | None = None) -> None:
         """Find the job's model, unless a target is given in its place."""
         self.job = job
-        self.target = target or load_target(job.model.words, request=job.model.parse())
+        self.target = target or load_target(job.model.words, request=replace(job.model.parse(), as_cpu=True))
         self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
         self.facts = self.bench.facts()
         self.identity = model_identity(self.target)

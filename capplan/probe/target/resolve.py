@@ -26,7 +26,7 @@ def load_target(words: str, *, request: InputRequest) -> Target:
         UsageError: no such model or file, arguments or inputs that it does not take.
         TraceError: the code that defines it raised.
     """
-    target = replace(_find_target(words, request), selected_share=request.selected_share)
+    target = replace(_find_target(words, request), selected_share=request.selected_share, as_cpu=request.as_cpu)
     if not request.prepare:
         return target
     notes = (*target.notes, *step_notes(request.prepare))

@@ -39,7 +39,7 @@ class Target:
     `scheme` is how a checkpoint's linear layers are quantised.
     `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
     is built from. `notes` tell the user what was chosen for them. `selected_share` is the share of candidates that stay
-    where the data decides.
+    where the data decides. `as_cpu` says that its code is answered as on a machine without a CUDA device.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Target:
     notes: tuple[str, ...] = ()
     scheme: Scheme | None = None
     selected_share: float = SELECTED_SHARE
+    as_cpu: bool = False
 
     def build(self) -> torch.nn.Module:
         """Build a fresh module, on the default device of the enclosing context.
@@ -71,38 +72,38 @@ class Target:
         where that fails too, on the CPU within `LARGEST_BUILD_BYTES`, and the module is moved to meta.
         """
         if torch.get_default_device().type != "meta":
-            return Built(module=self._construct())
+            return Built(module=self._construct(answers_cuda=False))
         try:
             with no_weights():
                 return Built(module=self._construct_without_weights())
         except TraceError as error:
             failed = error
         try:
-            module = build_on_cpu(self._construct)
+            module = build_on_cpu(lambda: self._construct(answers_cuda=not self.as_cpu))
         except TraceError as error:
             raise error from error.__cause__ or failed
         return Built(module=module, is_from_cpu=True, notes=(_cpu_note(failed),))
 
     def _construct_without_weights(self) -> torch.nn.Module:
         try:
-            return self._construct()
+            return self._construct(answers_cuda=not self.as_cpu)
         except TraceError as error:
             if not defeated_meta(error.__cause__):
                 raise
         with SmallValues():
-            return self._construct().to("meta")
+            return self._construct(answers_cuda=not self.as_cpu).to("meta")
 
-    def _construct(self) -> torch.nn.Module:
+    def _construct(self, *, answers_cuda: bool) -> torch.nn.Module:
         try:
-            return self._construct_once()
+            return self._construct_once(answers_cuda=answers_cuda)
         except TraceError as error:
             if not lacks_operators(error):
                 raise
         import_torchvision()
-        return self._construct_once()
+        return self._construct_once(answers_cuda=answers_cuda)
 
-    def _construct_once(self) -> torch.nn.Module:
-        with model_code(f"building {self.words}"):
+    def _construct_once(self, *, answers_cuda: bool) -> torch.nn.Module:
+        with model_code(f"building {self.words}", answers_cuda=answers_cuda):
             return apply_steps(self.builder(), self.steps)
 
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:

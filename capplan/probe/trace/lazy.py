@@ -25,8 +25,16 @@ def initialise_lazy(module: nn.Module, make_inputs: MakeInputs, *, name: str) ->
     Raises:
         TraceError: the forward raised.
     """
-    if not is_uninitialised(module):
-        return
+    if is_uninitialised(module):
+        run_once(module, make_inputs, name=name)
+
+
+def run_once(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
+    """Run one forward that may change the module: lazy layers take their sizes, and models make layers of their own.
+
+    Raises:
+        TraceError: the forward raised.
+    """
     stage = Stage(module, make_inputs, Configuration(), name=name, backend=Backend.META)
     was_training = module.training
     with warnings.catch_warnings(), torch.no_grad():

@@ -24,6 +24,7 @@ from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import host_generators, preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
+from capplan.probe.foreign.threads import threads_inline
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.answers import Answers
@@ -71,12 +72,15 @@ class Stage:
         self.assumes_choices = False
         self.selected_share = SELECTED_SHARE
         self.limits = Limits()
+        self.differentiates = self.grew = False
+        self.as_cpu = False
         self.answers: Mapping[int, Answers] = {}
         self.heard = Answers()
         self.assumed: Set[str] = frozenset()
         self.chose = False
         self.notes: tuple[str, ...] = ()
         self._keeps = self._draws = False
+        self._parameter_count = sum(1 for _ in module.parameters())
         self._autocast = Autocast(keeps_weights=configuration.training is not None)
         self._weights: list[tuple[Tensor, Role]] = []
         self._packed: dict[int, tuple[Tensor, ...]] = {}
@@ -86,6 +90,7 @@ class Stage:
     def set(self) -> Iterator[None]:
         """Replace the model's tensors by others, and restore everything afterwards."""
         with preserved(self.module):
+            self._parameter_count = sum(1 for _ in self.module.parameters())
             set_mode(self.module, training=self.configuration.training is not None)
             is_half = self.configuration.variant is Variant.HALF
             self.factory.kept_full = kept_in_full(self.module, self._half) if is_half else frozenset()
@@ -123,18 +128,20 @@ class Stage:
         recorder.packed = self._packed
         args, kwargs = self._inputs(batch, recorder)
         training = self.configuration.training
+        as_cpu = self.as_cpu or self.factory.backend is not Backend.META
         recorder.trains = training is not None
         try:
             with _uncollected():  # to the record's end: a collector's chance frees would be deaths in it
                 with (
                     self._told_where(),
-                    torch.set_grad_enabled(training is not None),
+                    torch.set_grad_enabled(training is not None or self.differentiates),
+                    threads_inline(),
                     self.factory.entered(),
                     self.paths.watched(recorder),
-                    as_on_cuda(known.note),
+                    as_on_cuda(known.note, as_cpu=as_cpu),
                     self._checkpointing(),
                     higher_order_rules(recorder),
-                    CudaRules(recorder, self._autocast),
+                    CudaRules(recorder, self._autocast, place=self.factory.device.type, as_cpu=as_cpu),
                     recorder,
                 ):
                     output = self._execute(args, kwargs, recorder)
@@ -147,7 +154,12 @@ class Stage:
         record.assumed = known.assumed
         record.selected_share = self.selected_share
         self.heard = known.heard
-        self.notes = (*([_DRAWS_NOTE] if self._draws else ()), *known.notes())
+        self.grew = sum(1 for _ in self.module.parameters()) > self._parameter_count
+        self.notes = (
+            *([_DRAWS_NOTE] if self._draws else ()),
+            *([_GRADIENT_NOTE] if self.differentiates and training is None else ()),
+            *known.notes(),
+        )
         del output
         self._keeps = recorder.outlived()
         return record
@@ -259,6 +271,7 @@ _DRAWS_NOTE = (
     "what the model runs may change from call to call: its forward draws random numbers from Python's or numpy's "
     "generator; one draw was traced"
 )
+_GRADIENT_NOTE = "gradients are on in inference: the model's forward differentiates, and keeps what that takes"
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 
 

@@ -32,7 +32,7 @@ from capplan.probe.trace.backends import (
     building_with_values,
 )
 from capplan.probe.trace.batch_fit import DoesNotFitError
-from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised
+from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised, run_once
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
 
 BATCHES = (2, 3, 5)
@@ -60,12 +60,14 @@ def trace_module(
     remake: Remake = Remake(),
     formulas: Formulas = NO_FORMULAS,
     selected_share: float = SELECTED_SHARE,
+    as_cpu: bool = False,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `remake` says
     how the module is made anew where the first backend fails. `formulas` count the FLOPs of operators that capplan does
-    not know. `selected_share` is the share of candidates that stay where the data decides.
+    not know. `selected_share` is the share of candidates that stay where the data decides. `as_cpu` lets tensors and
+    `torch.cuda` answer as on a machine without a CUDA device.
 
     Raises:
         TraceError: the model could not be run on any backend; the message says where it stopped.
@@ -78,9 +80,12 @@ def trace_module(
     tracer = _Tracer(
         module, make_inputs, name=name, batches=batches, remake=remake, formulas=formulas, selected_share=selected_share
     )
-    parameters = tuple(_parameters(module))
+    tracer.as_cpu = as_cpu
+    _refuse_sharded(module)
     made = [tracer.record(configuration) for configuration in configurations]
-    assumptions = dict.fromkeys(note for each in made for note in each.notes)
+    parameters = tuple(_parameters(module))
+    unread = _note_of_no_products(made[0].recording, parameters) if made else ()
+    assumptions = dict.fromkeys((*unread, *(note for each in made for note in each.notes)))
     return Trace(
         name=name,
         target=name,
@@ -92,6 +97,36 @@ def trace_module(
             capplan_version=__version__, versions={"torch": torch.__version__}, notes=tuple(assumptions)
         ),
     )
+
+
+def _refuse_sharded(module: nn.Module) -> None:
+    """Refuse weights that are spread over processes: each holds a part, in other shapes.
+
+    Raises:
+        TraceError: FSDP or tensor parallelism wraps the module.
+    """
+    kinds = {base.__name__ for part in module.modules() for base in type(part).__mro__}
+    tensors = {type(parameter).__name__ for parameter in module.parameters()}
+    if kinds & {"FullyShardedDataParallel", "FSDPModule"} or "DTensor" in tensors:
+        raise TraceError(
+            f"the weights of {type(module).__name__} are sharded (FSDP, DTensor), so that one process holds a part of "
+            "them: trace the module as it is before it is sharded."
+        )
+
+
+def _note_of_no_products(recording: Recording, parameters: Sequence[Parameter]) -> tuple[str, ...]:
+    """Explain why a model that has matrices multiplies none; empty where it multiplies."""
+    matrices = [
+        index for index, parameter in enumerate(parameters) if len(parameter.shape) > 1 and not parameter.is_buffer
+    ]
+    if not matrices or any(kernel_macs(kernel, 1) for kernel in recording.kernels):
+        return ()
+    read = {recording.storages[index].parameter for op in recording.ops for index in op.reads}
+    unread = [parameters[index].names[0] for index in matrices if index not in read]
+    if not unread:
+        return ("no products of matrices: the model's matrices are looked up or added, not multiplied",)
+    named = ", ".join(unread[:3]) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
+    return (f"no products of matrices: nothing that was traced reads {named}",)
 
 
 def trace_target(
@@ -126,6 +161,7 @@ def trace_target(
         remake=Remake(rebuild=target.build, has_values=built.is_from_cpu),
         formulas=formulas,
         selected_share=target.selected_share,
+        as_cpu=target.as_cpu,
     )
     provenance = Provenance(
         capplan_version=__version__,
@@ -174,6 +210,11 @@ def _is_small(recording: Recording, batch: int) -> bool:
     return macs <= _MOST_MACS and sum(counts) <= _ANSWERING.calls
 
 
+def _wants_gradients(error: TraceError) -> bool:
+    """Return True if a forward differentiates what was run without gradients, as models of forces do."""
+    return "does not require grad" in str(error.__cause__)
+
+
 def _assumed_count(made: Made) -> int:
     return sum(assumed.count for assumed in made.recording.assumed_values)
 
@@ -205,6 +246,8 @@ class _Tracer:
     ) -> None:
         self._formulas = formulas
         self._selected_share = selected_share
+        self.as_cpu = False
+        self._differentiates = False
         self._module = module
         self._make_inputs = make_inputs
         self._name = name
@@ -220,8 +263,15 @@ class _Tracer:
     def record(self, configuration: Configuration) -> Made:
         """Record one configuration at several batches, or at one alone where the model runs at no others."""
         try:
+            made = self._record(configuration)
+            if self._stage is None or not self._stage.grew:
+                return made
+            run_once(self._module, self._make_inputs, name=self._name)  # makes the layers, which then are the model's
             return self._record(configuration)
         except TraceError as error:
+            if configuration.training is None and not self._differentiates and _wants_gradients(error):
+                self._differentiates = True
+                return self.record(configuration)
             if len(self._batches) == 1 or error.__cause__ is None:
                 raise
             ran_first = self._stage is not None and self._stage.last_batch != self._batches[0]
@@ -318,6 +368,7 @@ class _Tracer:
             plain = Configuration(training=configuration.training)
             stage = Stage(self._real, self._make_inputs, plain, name=self._name, backend=Backend.REAL)
             stage.limits = _ANSWERING
+            stage.differentiates = self._differentiates
             with stage.set():
                 stage.run(batch)
             self._answers[key] = stage.heard
@@ -352,6 +403,8 @@ class _Tracer:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.answers = answers
+        stage.as_cpu = self.as_cpu
+        stage.differentiates = self._differentiates
         stage.formulas = self._formulas
         stage.selected_share = self._selected_share
         self._stage = stage

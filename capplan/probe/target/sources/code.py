@@ -28,7 +28,7 @@ def code_target(words: str, request: InputRequest) -> Target:
     where, _, name = words.rpartition(":")
     if not where:
         raise UsageError(f"{words}: name the model of the file, as {words}:Name.{_offer(words)}")
-    module = load_code(where)
+    module = load_code(where, as_cpu=request.as_cpu)
     thing = _attribute(module, name, where)
     full = full_words(words, request)
     refuse_seq_len(full, request)
