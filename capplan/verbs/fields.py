@@ -97,6 +97,14 @@ class InputFields:
             metavar="SHARE", topic=Topic.MODEL,
         ),
     ] = None  # fmt: skip
+    as_cpu: Annotated[
+        bool,
+        Option(
+            help="Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer "
+            "as with one.",
+            topic=Topic.MODEL,
+        ),
+    ] = False  # fmt: skip
     weights: Annotated[
         Text | None,
         Option(
@@ -166,6 +174,7 @@ class ModelFields(InputFields):
             inputs_from=self.inputs_from,
             prepare=tuple(step for step in self.prepare if not step.startswith(_TORCHAO)),
             selected_share=self.selected_share,
+            as_cpu=self.as_cpu,
             weights=self.quantised_weights(),
             activations=self.activations,
         )

@@ -95,4 +95,5 @@ def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | No
 
     if isinstance(model, str):
         return load_target(model, request=request)
-    return replace(module_target(model, request=request, make=make), selected_share=request.selected_share)
+    target = module_target(model, request=request, make=make)
+    return replace(target, selected_share=request.selected_share, as_cpu=request.as_cpu)

@@ -19,8 +19,8 @@ from capplan.probe.cuda.attention_native import (
     packed_rows,
 )
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
-from capplan.probe.cuda.environment import CUDA_TYPES, cuda_present
 from capplan.probe.cuda.rnn import RnnRules
+from capplan.probe.foreign.machine.cuda import CUDA_TYPES, cuda_present
 from capplan.probe.record.recorder import Recorder
 
 _VARIABLE = torch._C._VariableFunctions

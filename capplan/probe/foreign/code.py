@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from capplan.errors import CapplanError, TraceError
-from capplan.probe.cuda.environment import cuda_present
 from capplan.probe.foreign.compilation import compilation_off
-from capplan.probe.foreign.network import Attempts, no_network
+from capplan.probe.foreign.machine.cuda import cuda_present
+from capplan.probe.foreign.machine.network import Attempts, no_network
 from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.torchvision_ops import torchvision_importable
 from capplan.probe.foreign.where import user_line

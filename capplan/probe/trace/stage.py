@@ -20,11 +20,11 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.half import kept_in_full
+from capplan.probe.foreign.machine.threads import threads_inline
 from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import host_generators, preserved, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
-from capplan.probe.foreign.threads import threads_inline
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.answers import Answers

@@ -43,11 +43,13 @@ BATCHES = (2, 3, 5)
 class Remake:
     """How a module is made anew where the first backend fails: on meta with small values kept, or with real weights.
 
-    `has_values` says that the module's small buffers carry theirs already.
+    `has_values` says that the module's small buffers carry theirs already. `as_cpu` lets tensors and `torch.cuda` answer
+    as on a machine without a CUDA device.
     """
 
     rebuild: Builder | None = None
     has_values: bool = False
+    as_cpu: bool = False
 
 
 def trace_module(
@@ -60,14 +62,12 @@ def trace_module(
     remake: Remake = Remake(),
     formulas: Formulas = NO_FORMULAS,
     selected_share: float = SELECTED_SHARE,
-    as_cpu: bool = False,
 ) -> Trace:
     """Trace a module; `make_inputs(batch, device=...)` gives `args`, `kwargs` and `names`.
 
     The module's tensors are replaced for the time of the trace and put back; nothing else of it changes. `remake` says
     how the module is made anew where the first backend fails. `formulas` count the FLOPs of operators that capplan does
-    not know. `selected_share` is the share of candidates that stay where the data decides. `as_cpu` lets tensors and
-    `torch.cuda` answer as on a machine without a CUDA device.
+    not know. `selected_share` is the share of candidates that stay where the data decides.
 
     Raises:
         TraceError: the model could not be run on any backend; the message says where it stopped.
@@ -80,7 +80,6 @@ def trace_module(
     tracer = _Tracer(
         module, make_inputs, name=name, batches=batches, remake=remake, formulas=formulas, selected_share=selected_share
     )
-    tracer.as_cpu = as_cpu
     _refuse_sharded(module)
     made = [tracer.record(configuration) for configuration in configurations]
     parameters = tuple(_parameters(module))
@@ -158,10 +157,9 @@ def trace_target(
         name=target.name,
         configurations=configurations,
         exact_batch=exact_batch if exact_batch is not None else target.only_batch,
-        remake=Remake(rebuild=target.build, has_values=built.is_from_cpu),
+        remake=Remake(rebuild=target.build, has_values=built.is_from_cpu, as_cpu=target.as_cpu),
         formulas=formulas,
         selected_share=target.selected_share,
-        as_cpu=target.as_cpu,
     )
     provenance = Provenance(
         capplan_version=__version__,
@@ -246,7 +244,7 @@ class _Tracer:
     ) -> None:
         self._formulas = formulas
         self._selected_share = selected_share
-        self.as_cpu = False
+        self._as_cpu = remake.as_cpu
         self._differentiates = False
         self._module = module
         self._make_inputs = make_inputs
@@ -403,7 +401,7 @@ class _Tracer:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.answers = answers
-        stage.as_cpu = self.as_cpu
+        stage.as_cpu = self._as_cpu
         stage.differentiates = self._differentiates
         stage.formulas = self._formulas
         stage.selected_share = self._selected_share
