@@ -43,8 +43,8 @@ BATCHES = (2, 3, 5)
 class Remake:
     """How a module is made anew where the first backend fails: on meta with small values kept, or with real weights.
 
-    `has_values` says that the module's small buffers carry theirs already. `as_cpu` lets tensors and `torch.cuda` answer
-    as on a machine without a CUDA device.
+    `has_values` says that the module's small buffers carry theirs already. `as_cpu` lets `torch.cuda` and tensors
+    answer as on a machine without a CUDA device.
     """
 
     rebuild: Builder | None = None
