@@ -1248,3 +1248,5 @@ REASONS = {
     "tab-transformer-pytorch:FTTransformer": "torch's counter leaves out aten::mv: 2,048",
 }
 """Why the two counts differ, where they do."""
+
+import wild_models_small  # noqa: E402, F401  # adds its models to those above
