@@ -129,9 +129,6 @@ add("vocos", "ISTFTHead",
     made("vocos.heads:ISTFTHead", dim=128, n_fft=256, hop_length=64, padding="center"), floats(64, 128))  # fmt: skip
 add("vocos", "ISTFTHead, same padding",
     made("vocos.heads:ISTFTHead", dim=128, n_fft=256, hop_length=64, padding="same"), floats(64, 128))  # fmt: skip
-add("kymatio", "Scattering1D and classifier", lambda: _scattering1d(), floats(1024))
-add("kymatio", "Scattering2D and classifier", lambda: _scattering2d(), floats(3, 32, 32))
-add("torchani", "AEV computer", lambda: _ani(), lambda n: (torch.tensor([[0, 1, 1, 1, 1]] * n), torch.rand(n, 5, 3)))
 add("titans-pytorch", "MemoryAsContextTransformer",
     made("titans_pytorch:MemoryAsContextTransformer", num_tokens=100, dim=64, depth=2, segment_len=32,
          neural_memory_layers=()), ids(64))  # fmt: skip
@@ -139,10 +136,10 @@ add("titans-pytorch", "NeuralMemory", made("titans_pytorch:NeuralMemory", dim=64
 add("pykan", "KAN", made("kan:KAN", width=[4, 8, 3], grid=5, k=3, seed=0, device="cpu", auto_save=False,
                          symbolic_enabled=False), floats(4))  # fmt: skip
 add("lightweight-gan", "Generator",
-    made("lightweight_gan.lightweight_gan:Generator", image_size=64, latent_dim=128, fmap_max=128), floats(128))  # fmt: skip
+    made("lightweight_gan.lightweight_gan:Generator", image_size=64, latent_dim=128, fmap_max=128),
+    floats(128))  # fmt: skip
 add("lightweight-gan", "Discriminator",
     made("lightweight_gan.lightweight_gan:Discriminator", image_size=64, fmap_max=128), IMAGE)  # fmt: skip
-add("mace-torch", "MACE", lambda: _mace(), lambda n: (_molecules(n),))
 
 
 def _scattering1d() -> Any:
@@ -199,3 +196,9 @@ def _molecules(count: int) -> dict[str, Any]:
         "shifts": torch.zeros(edges.shape[1], 3), "unit_shifts": torch.zeros(edges.shape[1], 3),
         "cell": torch.zeros(3 * count, 3), "head": torch.zeros(count, dtype=torch.long),
     }  # fmt: skip
+
+
+add("kymatio", "Scattering1D and classifier", _scattering1d, floats(1024))
+add("kymatio", "Scattering2D and classifier", _scattering2d, floats(3, 32, 32))
+add("torchani", "AEV computer", _ani, lambda n: (torch.tensor([[0, 1, 1, 1, 1]] * n), torch.rand(n, 5, 3)))
+add("mace-torch", "MACE", _mace, lambda n: (_molecules(n),))
