@@ -12,12 +12,14 @@ from capplan.report.sections import (
     AnyTable,
     Bars,
     Block,
+    Column,
     Format,
     Lines,
     Listing,
     Page,
     Picture,
     Role,
+    Row,
     Section,
     Table,
     text_of,
@@ -58,6 +60,11 @@ def grid_of(table: AnyTable, *, most: int | None = None) -> Grid:
         columns=tuple(Heading(title=column.title or "", align=column.align, rank=column.rank) for column in shown),
         rows=tuple(tuple(printable_line(column.cell(row)) for column in shown) for row in table.rows[:most]),
     )
+
+
+def grid(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Grid:
+    """Return what rows show to people in these columns."""
+    return grid_of(Table(columns, rows))
 
 
 def _data(sections: Iterable[Section]) -> tuple[list[str], list[list[object]]]:

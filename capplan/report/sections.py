@@ -294,11 +294,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One figure of a report's summary: what it is, its value, and its range or basis."""
+    """One figure of a report's summary: what it is, its value, and its range or basis.
+
+    `is_risky` says that the range reaches beyond what is allowed.
+    """
 
     label: str
     figure: str
     note: str
+    is_risky: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

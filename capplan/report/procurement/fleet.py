@@ -1,6 +1,7 @@
 """One fleet for several services, in words and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from capplan.core.economics.fleet import (
     FleetAnswer,
@@ -12,9 +13,11 @@ from capplan.core.economics.fleet import (
 )
 from capplan.core.economics.packing import Share
 from capplan.core.gpus.prices import Term
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, ShareRow
-from capplan.report.table import Table, table
+from capplan.report.render import grid
+from capplan.report.sections import Column, figure, words
 from capplan.units import format_bytes, format_rate
 
 _SHOWN = 12
@@ -117,70 +120,81 @@ def _what(made: FleetOption) -> str:
     return f"{made.added_by_year[-1]} × {made.option.sizing.capacity.candidate.name} {term}".rstrip()
 
 
-def fleet_table(fleet: FleetRow) -> Table:
-    """List the fleets that carry all services, best first."""
-    rows = [
-        (
-            f"{row.gpu_name} {figures.term_words(row.term)}{' (recommended)' if row.key == fleet.choice else ''}",
-            row.provider or "",
-            "; ".join(row.concerns), row.sharing, str(row.needed), str(row.gpus_by_year[0]), str(row.owned),
-            str(row.added_by_year[0]),
-            figures.whole(row.cost_usd_per_year), figures.whole(row.total_usd),
-            "" if row.power_w is None else f"{row.power_w / 1000:.1f}", str(row.rack_units or ""),
-            "; ".join(row.violations),
-        )
-        for row in fleet.options[:_SHOWN]
-    ]  # fmt: skip
-    heading = (
-        "fleet | provider | weak evidence | sharing | GPUs needed> | with redundancy> | owned> | added> "
-        "| USD per year> | USD in all> | kW bought> | rack units bought> | exceeds"
-    )
-    content = table(heading, rows)
-    said = [place for place in range(len(content.columns)) if any(cells[place] for cells in content.rows)]
-    return Table(
-        columns=tuple(content.columns[place] for place in said),
-        rows=tuple(tuple(cells[place] for place in said) for cells in content.rows),
-    )
+def fleet_table(fleet: FleetRow) -> Grid:
+    """List the fleets that carry all services, best first; columns that say nothing of any are left out."""
+    shown = fleet.options[:_SHOWN]
+    columns: list[Column[FleetOptionRow]] = [
+        words(
+            "fleet",
+            lambda row: (
+                f"{row.gpu_name} {figures.term_words(row.term)}{' (recommended)' if row.key == fleet.choice else ''}"
+            ),
+        ),
+        words("provider", lambda row: row.provider),
+        words("weak evidence", lambda row: "; ".join(row.concerns)),
+        words("sharing", lambda row: row.sharing),
+        figure("GPUs needed", lambda row: row.needed),
+        figure("with redundancy", lambda row: row.gpus_by_year[0]),
+        figure("owned", lambda row: row.owned),
+        figure("added", lambda row: row.added_by_year[0]),
+        figure("USD per year", lambda row: figures.whole(row.cost_usd_per_year)),
+        figure("USD in all", lambda row: figures.whole(row.total_usd)),
+        figure("kW bought", lambda row: row.power_w, lambda power_w: f"{power_w / 1000:.1f}"),
+        figure("rack units bought", lambda row: row.rack_units or None),
+        words("exceeds", lambda row: "; ".join(row.violations)),
+    ]
+    return grid([column for column in columns if any(column.cell(row) for row in shown)], shown)
 
 
-def sharing_table(fleet: FleetRow) -> Table | None:
+def sharing_table(fleet: FleetRow) -> Grid | None:
     """Show where each service runs in the recommended fleet, and what sharing does to its latency."""
     chosen = fleet.option(fleet.choice) or (fleet.options[0] if fleet.options else None)
     if chosen is None:
         return None
-    rows = [(f"{count} whole", name, "", "", "", "", "") for name, count in chosen.whole.items()]
-    scale = figures.time_scale(each.alone_s for members in chosen.shared for each in members)
-    for index, members in enumerate(chosen.shared, start=1):
-        rows += [
-            (
-                f"shared GPU {index}{f', slice {each.profile}' if each.profile else ''}", each.service,
-                format_rate(each.rate_per_s), figures.percent(each.utilization_fraction, 1),
-                format_bytes(each.memory_bytes),
-                "" if each.alone_s is None else scale.write(each.alone_s),
-                "" if each.alone_s is None else scale.write(each.latency_s),
-            )
-            for each in members
-        ]  # fmt: skip
-    return table(
-        "where | service | samples per s> | share of GPU time> | memory> | latency alone> | latency when shared>", rows
-    )
+    scale = figures.time_scale(share.alone_s for shares in chosen.shared for share in shares)
+    rows = [_Place(f"{count} whole", name) for name, count in chosen.whole.items()]
+    rows += [
+        _Place(f"shared GPU {index}{f', slice {share.profile}' if share.profile else ''}", share.service, share)
+        for index, shares in enumerate(chosen.shared, start=1)
+        for share in shares
+    ]
+
+    def of_share(title: str, cell: Callable[[ShareRow], str]) -> Column[_Place]:
+        return figure(title, lambda row: cell(row.share) if row.share else "")
+
+    columns: list[Column[_Place]] = [
+        words("where", lambda row: row.where),
+        words("service", lambda row: row.service),
+        of_share("samples per s", lambda share: format_rate(share.rate_per_s)),
+        of_share("share of GPU time", lambda share: figures.percent(share.utilization_fraction, 1)),
+        of_share("memory", lambda share: format_bytes(share.memory_bytes)),
+        of_share("latency alone", lambda share: "" if share.alone_s is None else scale.write(share.alone_s)),
+        of_share("latency when shared", lambda share: "" if share.alone_s is None else scale.write(share.latency_s)),
+    ]
+    return grid(columns, rows)
 
 
-def inventory_table(fleet: FleetRow) -> Table | None:
+class _Place(NamedTuple):
+    """Where a service runs: on whole GPUs, or with others on one, of which it has a share."""
+
+    where: str
+    service: str
+    share: ShareRow | None = None
+
+
+def inventory_table(fleet: FleetRow) -> Grid | None:
     """Show what owned GPUs carry, how much more they could, and when they are full."""
-    rows = [
-        (
-            each.gpu, str(each.count), ", ".join(each.services) or "none of the services", str(each.needed),
-            f"{each.load_factor:.2f}",
-            "not within 10 years" if each.months_until_full is None else str(each.months_until_full),
-        )
-        for each in fleet.inventory
-    ]  # fmt: skip
-    return (
-        table("owned GPU | count> | carries | GPUs needed> | load that fits, × today's> | months until full>", rows)
-        if rows
-        else None
-    )
+    return grid(_INVENTORY, fleet.inventory) if fleet.inventory else None
+
+
+_INVENTORY: tuple[Column[InventoryRow], ...] = (
+    words("owned GPU", lambda row: row.gpu),
+    figure("count", lambda row: row.count),
+    words("carries", lambda row: ", ".join(row.services) or "none of the services"),
+    figure("GPUs needed", lambda row: row.needed),
+    figure("load that fits, × today's", lambda row: row.load_factor, "{:.2f}".format),
+    figure("months until full", lambda row: row.months_until_full, unknown="not within 10 years"),
+)
 
 
 SHARING_WORDS = (

@@ -1,5 +1,6 @@
 """The report as Markdown, short enough for a pull request; names are text, never markup."""
 
+from capplan.report.narrow import Grid
 from capplan.report.procurement.figures import capitalised
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
@@ -14,7 +15,7 @@ from capplan.report.procurement.money_tables import (
 from capplan.report.procurement.tables import alone_words, assumption_table, offers_words, option_table, refusal_table
 from capplan.report.procurement.types import FleetRow, ModelReport, Report
 from capplan.report.procurement.verdict import load_words
-from capplan.report.table import Table, escape_markdown, render_markdown
+from capplan.report.render import escape_markdown, markdown_grid
 
 _SHOWN = 15
 
@@ -32,7 +33,7 @@ def render_report_markdown(report: Report) -> str:
         parts += _fleet(report.fleet)
     for model in report.models:
         parts += _model(report.of(model), model)
-    parts += ["## Assumptions", render_markdown(assumption_table(report))]
+    parts += ["## Assumptions", markdown_grid(assumption_table(report))]
     parts += [f"Made by {escape_markdown(report.command)}."]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
@@ -45,7 +46,7 @@ def _fleet(fleet: FleetRow) -> list[str]:
         ("Fleets for all services", fleet_table(fleet)),
     ):
         if content is not None:
-            parts += [f"### {heading}", render_markdown(content)]
+            parts += [f"### {heading}", markdown_grid(content)]
     return [*parts, escape_markdown(SHARING_WORDS)]
 
 
@@ -64,7 +65,7 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     if licences := licence_words([option for option in model.options if option.evidence.is_leading]):
         parts += ["\n".join(f"- {escape_markdown(words)}" for words in licences)]
     options = option_table(report, model)
-    parts.append(render_markdown(Table(columns=options.columns, rows=options.rows[:_SHOWN])))
+    parts.append(markdown_grid(Grid(columns=options.columns, rows=options.rows[:_SHOWN])))
     parts.append(escape_markdown(offers_words(model)))
     for heading, content in (
         (TERMS_TITLE, terms_table(report, model)),
@@ -73,9 +74,9 @@ def _model(report: Report, model: ModelReport) -> list[str]:
         ("Other options", appendix_table(report, model)),
     ):
         if content is not None:
-            parts += [f"### {heading}", render_markdown(Table(columns=content.columns, rows=content.rows[:_SHOWN]))]
+            parts += [f"### {heading}", markdown_grid(Grid(columns=content.columns, rows=content.rows[:_SHOWN]))]
             if len(content.rows) > _SHOWN:
                 parts.append(f"{len(content.rows) - _SHOWN} more rows are in the other formats of this report.")
     if model.refusals:
-        parts += ["### Rejected", render_markdown(refusal_table(model))]
+        parts += ["### Rejected", markdown_grid(refusal_table(model))]
     return parts

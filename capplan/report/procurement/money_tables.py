@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
 from capplan.core.gpus.prices import LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
-from capplan.report.table import Align, Heading, Table, table
+from capplan.report.procurement.types import LeftOutOffer, ModelReport, OptionRow, Report
+from capplan.report.render import grid
+from capplan.report.sections import Column, figure, words
 
 _TERMS = {
     Term.ON_DEMAND: "on demand", Term.SPOT: "spot", Term.RESERVED_1Y: "1-year commitment",
@@ -31,20 +33,20 @@ def priced(model: ModelReport) -> list[OptionRow]:
     ]
 
 
-def terms_table(report: Report, model: ModelReport) -> Table | None:
+def terms_table(report: Report, model: ModelReport) -> Grid | None:
     """Compare the terms of each leading GPU: what its fleet costs in a year, with the provider."""
     if isinstance(report.demand.load, OneGpu):
         return None
     leading = list(dict.fromkeys(option.gpu for option in model.options if option.money.cost_usd_per_year is not None))
-    rows = []
-    for gpu in leading[:_SHOWN_GPUS]:
-        mine = {
-            option.offer.term: option for option in reversed(model.options) if option.gpu == gpu and _counts(option)
-        }
-        name = next(option.gpu_name for option in model.options if option.gpu == gpu)
-        rows.append((name, *(_term_cell(mine.get(term.value)) for term in _TERMS)))
-    heads = " | ".join(f"{name}>" for name in _TERMS.values())
-    return table(f"GPU | {heads}", rows) if rows else None
+    names = {option.gpu: option.gpu_name for option in reversed(model.options)}
+    first = {(option.gpu, option.offer.term): option for option in reversed(model.options) if _counts(option)}
+
+    def of_term(term: Term, name: str) -> Column[str]:
+        return figure(name, lambda gpu: _term_cell(first.get((gpu, term.value))))
+
+    gpu: Column[str] = words("GPU", lambda gpu: names[gpu])
+    columns = [gpu, *(of_term(term, name) for term, name in _TERMS.items())]
+    return grid(columns, leading[:_SHOWN_GPUS]) if leading else None
 
 
 def _counts(option: OptionRow) -> bool:
@@ -57,50 +59,42 @@ def _term_cell(option: OptionRow | None) -> str:
     return f"{option.money.cost_usd_per_year or 0:,.0f} ({option.offer.provider})"
 
 
-def breakdown_table(report: Report, model: ModelReport) -> Table | None:
+def breakdown_table(report: Report, model: ModelReport) -> Grid | None:
     """Split the total cost of the leading options over the years counted, undiscounted."""
     rows = [option for option in priced(model) if option.money.breakdown_usd]
-    used = [(name, field) for name, field in PARTS if any(getattr(row.money.breakdown_usd, field) for row in rows)]
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
-    columns = [name for name, _ in used] + [f"total, {report.demand.money.years} years"]
-    cells = [
-        (
-            figures.option_name(row),
-            *(f"{getattr(row.money.breakdown_usd, field):,.0f}" for _, field in used),
-            f"{row.money.total_usd or 0:,.0f}",
-        )
-        for row in rows
+
+    def part(name: str, field: str) -> Column[OptionRow]:
+        return figure(f"{name}, USD", lambda row: f"{getattr(row.money.breakdown_usd, field):,.0f}")
+
+    used = [(name, field) for name, field in PARTS if any(getattr(row.money.breakdown_usd, field) for row in rows)]
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        *(part(name, field) for name, field in used),
+        figure(f"total, {report.demand.money.years} years, USD", lambda row: f"{row.money.total_usd or 0:,.0f}"),
     ]
-    return Table(
-        columns=(Heading(title="option"), *(Heading(title=f"{name}, USD", align=Align.RIGHT) for name in columns)),
-        rows=tuple(cells),
-    )
+    return grid(columns, rows)
 
 
-def cash_table(report: Report, model: ModelReport) -> Table | None:
+def cash_table(report: Report, model: ModelReport) -> Grid | None:
     """List what the leading options pay on the first day and at each year's end, less the residual value."""
     rows = priced(model)
     if not rows or isinstance(report.demand.load, OneGpu):
         return None
-    years = range(1, report.demand.money.years + 1)
-    heads = " | ".join(f"year {year}, USD>" for year in years)
-    content = table(
-        f"option | first day (capex), USD> | {heads} | in all, USD> | paid back after",
-        [
-            (
-                figures.option_name(row), *(f"{amount:,.0f}" for amount in row.money.yearly_usd),
-                f"{sum(row.money.yearly_usd):,.0f}", _payback(report, row),
-            )
-            for row in rows
-        ],
-    )  # fmt: skip
-    return content if any(row.is_bought for row in rows) else without_last(content)
 
+    def paid(year: int) -> Column[OptionRow]:
+        title = f"year {year}, USD" if year else "first day (capex), USD"
+        return figure(title, lambda row: row.money.yearly_usd[year], "{:,.0f}".format)
 
-def without_last(content: Table) -> Table:
-    """Return a table without its last column, where that has nothing to say."""
-    return Table(columns=content.columns[:-1], rows=tuple(cells[:-1] for cells in content.rows))
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        *map(paid, range(report.demand.money.years + 1)),
+        figure("in all, USD", lambda row: sum(row.money.yearly_usd), "{:,.0f}".format),
+    ]
+    if any(row.is_bought for row in rows):
+        columns.append(words("paid back after", lambda row: _payback(report, row)))
+    return grid(columns, rows)
 
 
 def _payback(report: Report, row: OptionRow) -> str:
@@ -136,18 +130,18 @@ def constraint_words(constraints: Constraints) -> str | None:
     return f"Constraints: {'; '.join(parts)}." if parts else None
 
 
-def appendix_table(report: Report, model: ModelReport) -> Table | None:
+def appendix_table(report: Report, model: ModelReport) -> Grid | None:
     """List the options that the main table leaves out, each with the reason."""
     others = [row for row in model.options if not row.evidence.is_leading]
     digits = figures.amount_digits(others)["cost_usd_per_year"]
-    rows = [
-        (
-            figures.option_name(row), figures.offer(row), figures.whole(row.count.gpus),
-            figures.fixed(row.money.cost_usd_per_year, digits), why_not_leading(report, row),
-        )
-        for row in others
-    ]  # fmt: skip
-    return table("option | offer | GPUs> | USD per year> | why it is not in the main table", rows) if rows else None
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        words("offer", figures.offer),
+        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        figure("USD per year", lambda row: figures.fixed(row.money.cost_usd_per_year, digits)),
+        words("why it is not in the main table", lambda row: why_not_leading(report, row)),
+    ]
+    return grid(columns, others) if others else None
 
 
 def why_not_leading(report: Report, row: OptionRow) -> str:
@@ -165,18 +159,22 @@ def why_not_leading(report: Report, row: OptionRow) -> str:
     return "more expensive than the options above"
 
 
-def offers_table(model: ModelReport) -> Table | None:
+def offers_table(model: ModelReport) -> Grid | None:
     """List the offers that no option rests on, each with the reason."""
-    rows = [
-        (
-            each.gpu, figures.term_words(each.term),
-            ", ".join(word for word in (each.provider, each.instance, each.region) if word),
-            f"{each.price_usd:,.4f}" if each.term != Term.BUY else f"{each.price_usd:,.0f}", str(each.price_date),
-            each.reason,
-        )
-        for each in model.left_out
-    ]  # fmt: skip
-    return table("GPU | term | offer | USD per GPU-hour or GPU> | price of | reason", rows) if rows else None
+    return grid(_LEFT_OUT, model.left_out) if model.left_out else None
+
+
+_LEFT_OUT: tuple[Column[LeftOutOffer], ...] = (
+    words("GPU", lambda offer: offer.gpu),
+    words("term", lambda offer: figures.term_words(offer.term)),
+    words("offer", lambda offer: ", ".join(word for word in (offer.provider, offer.instance, offer.region) if word)),
+    figure(
+        "USD per GPU-hour or GPU",
+        lambda offer: f"{offer.price_usd:,.4f}" if offer.term != Term.BUY else f"{offer.price_usd:,.0f}",
+    ),
+    words("price of", lambda offer: str(offer.price_date)),
+    words("reason", lambda offer: offer.reason),
+)
 
 
 def licence_words(rows: Sequence[OptionRow]) -> list[str]:

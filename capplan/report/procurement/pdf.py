@@ -12,6 +12,7 @@ from capplan.core.serving.load import OneGpu
 from capplan.report.charts.look import HEIGHT, Drawing
 from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
@@ -47,7 +48,6 @@ from capplan.report.procurement.tables import (
 )
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.verdict import load_words, varies_words
-from capplan.report.table import Table
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
@@ -177,16 +177,16 @@ def _money(report: Report, model: ModelReport) -> list[dict[str, Any]]:
     return [{"title": title, "table": to_plain(content)} for title, content in made if content is not None]
 
 
-def _cut(content: Table) -> Table:
+def _cut(content: Grid) -> Grid:
     """Keep what a reader of paper needs; the other formats hold all."""
-    return Table(columns=content.columns, rows=content.rows[:_LONGEST])
+    return Grid(columns=content.columns, rows=content.rows[:_LONGEST])
 
 
-def _of_leading(report: Report) -> Table:
+def _of_leading(report: Report) -> Grid:
     """Return the figures of the GPUs that lead; paper has no room for all."""
     leading = {option.gpu for model in report.models for option in model.options[:_LEADING]}
     content = spec_table(report)
-    return Table(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
+    return Grid(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
 
 
 def smaller(drawing: Drawing) -> Drawing:

@@ -2,9 +2,8 @@
 
 import json
 from importlib import import_module
-from typing import Any
 
-from capplan.errors import UsageError
+from capplan.report.pages import with_library
 from capplan.report.procurement.types import Report
 
 _RENDERERS = {
@@ -31,11 +30,9 @@ def render_report(report: Report, extension: str) -> str | bytes:
         UsageError: the library that this format needs is not installed.
     """
     module, name = _RENDERERS[extension]
-    try:
-        made: Any = getattr(import_module(f"capplan.report.procurement.{module}"), name)(report)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{extension} needs {error.name}; install it with pip install 'capplan[report]'.") from error
+    content = with_library(
+        extension, lambda: getattr(import_module(f"capplan.report.procurement.{module}"), name)(report)
+    )
     if extension == ".json":
-        return json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    content: str | bytes = made
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return content

@@ -1,17 +1,28 @@
 """The report's tables of text, the same in the page, the PDF and the workbook."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
+from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
-from capplan.report.documents.plan import PlanDocument
+from capplan.report.documents.plan import PlanDocument, PlannedFit
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
-from capplan.report.procurement.money_tables import without_last
-from capplan.report.procurement.types import AssuredRow, ModelReport, OptionRow, Report, Verdict
-from capplan.report.table import Table, table
+from capplan.report.procurement.types import (
+    AssuredRow,
+    Measured,
+    ModelReport,
+    OptionRow,
+    Refusal,
+    Report,
+    SpecSource,
+    Verdict,
+)
+from capplan.report.render import grid
+from capplan.report.sections import Card, Column, figure, plain_columns, words
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 CONVENTIONS = (
@@ -31,16 +42,6 @@ CONVENTIONS = (
     "Spares are counted in servers or rented instances: one failure takes all GPUs of one.",
     "Jobs and trainings are charged for the hours that they work, not for the minutes until rented GPUs are up.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """A key figure with what it lies between; `is_risky` if that reaches beyond what is allowed."""
-
-    label: str
-    figure: str
-    range: str
-    is_risky: bool = False
 
 
 def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
@@ -65,12 +66,12 @@ def _cards_of_one_gpu(row: OptionRow) -> tuple[Card, ...]:
     rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
     return (
         _unit_cost(row),
-        Card(label="Throughput", figure=rate, range=f"at batch {speed.batch}"),
+        Card(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
         Card(
             label="Time of a batch", figure=format_seconds(time_s.expected),
-            range=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
+            note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
         ),
-        Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), range=_of_usable(row)),
+        Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=_of_usable(row)),
     )  # fmt: skip
 
 
@@ -78,9 +79,7 @@ def _cost_card(row: OptionRow, verdict: Verdict) -> Card:
     """Return what the choice costs in a year, and between what that lies."""
     ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
     spread = f"{_between(*ends)} in 80 % of scenarios, with the fleet that each needs"
-    return Card(
-        label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", range=spread
-    )
+    return Card(label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", note=spread)
 
 
 def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> Card:
@@ -90,7 +89,7 @@ def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> Card:
     fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
-    return Card(label="GPUs", figure=figures.whole(row.count.gpus), range=fleet)
+    return Card(label="GPUs", figure=figures.whole(row.count.gpus), note=fleet)
 
 
 def _latency_card(row: OptionRow, load: Service) -> Card:
@@ -102,7 +101,7 @@ def _latency_card(row: OptionRow, load: Service) -> Card:
         f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
     )
     label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
-    return Card(label=label, figure=figure, range=limit, is_risky=is_risky)
+    return Card(label=label, figure=figure, note=limit, is_risky=is_risky)
 
 
 def _scenarios_card(verdict: Verdict) -> Card:
@@ -110,7 +109,7 @@ def _scenarios_card(verdict: Verdict) -> Card:
     varied = "too" if "Load" in verdict.varies else "does not"
     return Card(
         label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
-        range=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, prices "
+        note=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, prices "
         f"and costs vary, the load {varied}",
     )  # fmt: skip
 
@@ -122,21 +121,21 @@ def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
     allowed = figures.duration(load.deadline_s)
     is_risky = finish_s * batch.high / batch.expected > load.deadline_s
     words = f"of {allowed}{', may be exceeded' * is_risky}; {_between(*ends)}"
-    return Card(label="Finishes in", figure=figures.duration(finish_s), range=words, is_risky=is_risky)
+    return Card(label="Finishes in", figure=figures.duration(finish_s), note=words, is_risky=is_risky)
 
 
 def _assured_card(assured: AssuredRow) -> Card:
     label = f"To carry {figures.fraction(assured.share_fraction)} of scenarios"
     if assured.gpus is None:
-        return Card(label=label, figure="not with this GPU", range="the latency limit is missed in too many scenarios")
+        return Card(label=label, figure="not with this GPU", note="the latency limit is missed in too many scenarios")
     extra = assured.extra_usd_per_year or 0.0
     more = "at no extra cost" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
-    return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", range=more)
+    return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", note=more)
 
 
 def _unit_cost(row: OptionRow) -> Card:
     return Card(
-        label="Per million samples", figure=f"{figures.money(row.money.usd_per_million)} USD", range=figures.price(row)
+        label="Per million samples", figure=f"{figures.money(row.money.usd_per_million)} USD", note=figures.price(row)
     )
 
 
@@ -163,69 +162,66 @@ def latency_words(report: Report) -> str:
     return "the time of one full batch"
 
 
-def compared_table(report: Report, model: ModelReport) -> Table:
+def compared_table(report: Report, model: ModelReport) -> Grid:
     """Return the few options that page one compares, with the payback of a purchase."""
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
-    shown = compared(model)
+    shown, years = compared(model), report.demand.money.years
     digits, paces = figures.amount_digits(shown), figures.time_column(shown, figures.pace_s)
-    rows = [
-        (
-            f"{figures.option_name(row)}{marks.get(row.key, '')}", figures.offer(row), figures.evidence(row),
-            figures.whole(row.count.gpus), pace, figures.headroom(row),
-            figures.fixed(row.money.cost_usd_per_year, digits["cost_usd_per_year"]),
-            figures.fixed(row.money.total_usd, digits["total_usd"]),
-        )
-        for row, pace in zip(shown, paces, strict=True)
-    ]  # fmt: skip
-    years, head = report.demand.money.years, figures.pace_head(report.demand.load)
-    heading = (
-        f"option | offer | speed / price | GPUs> | {head}> | spare capacity> | USD per year> | USD in {years} years>"
-    )
+    pace_by_key = dict(zip((row.key for row in shown), paces, strict=True))
+
+    def amount(title: str, name: str) -> Column[OptionRow]:
+        return figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
+
+    columns: list[Column[OptionRow]] = [
+        words("option", lambda row: f"{figures.option_name(row)}{marks.get(row.key, '')}"),
+        words("offer", figures.offer),
+        words("speed / price", figures.evidence),
+    ]
     if isinstance(report.demand.load, OneGpu):
-        return table(
-            "option | offer | speed / price | samples per s> | latency> | USD per hour or GPU> | USD per million>",
-            [
-                (
-                    cells[0],
-                    cells[1],
-                    cells[2],
-                    format_rate(row.speed.rate_per_gpu_per_s),
-                    cells[4],
-                    figures.money(row.offer.price_usd),
-                    figures.fixed(row.money.usd_per_million, digits["usd_per_million"]),
-                )
-                for cells, row in zip(rows, shown, strict=True)
-            ],
-        )
-    if all(row.offer.term != Term.BUY for row in shown):
-        return table(heading, rows)
-    paying = [(*cells, _break_even(row)) for cells, row in zip(rows, shown, strict=True)]
-    return table(f"{heading} | pays off", paying)
+        columns += [
+            figure("samples per s", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
+            figure("latency", lambda row: pace_by_key[row.key]),
+            figure("USD per hour or GPU", lambda row: figures.money(row.offer.price_usd)),
+            amount("USD per million", "usd_per_million"),
+        ]
+        return grid(columns, shown)
+    columns += [
+        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        figure(figures.pace_head(report.demand.load), lambda row: pace_by_key[row.key]),
+        figure("spare capacity", figures.headroom),
+        amount("USD per year", "cost_usd_per_year"),
+        amount(f"USD in {years} years", "total_usd"),
+    ]
+    if any(row.offer.term == Term.BUY for row in shown):
+        columns.append(words("pays off", _break_even))
+    return grid(columns, shown)
 
 
-def option_table(report: Report, model: ModelReport) -> Table:
+def option_table(report: Report, model: ModelReport) -> Grid:
     """Show the leading options with what they take and cost; all of them where none leads."""
     leading = [row for row in model.options if row.evidence.is_leading] or list(model.options)
     digits, paces = figures.amount_digits(leading), figures.time_column(leading, figures.pace_s)
+    pace_by_key = dict(zip((row.key for row in leading), paces, strict=True))
 
-    def amount(row: OptionRow, name: str) -> str:
-        return figures.fixed(getattr(row.money, name), digits[name])
+    def amount(title: str, name: str) -> Column[OptionRow]:
+        return figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
 
-    rows = [
-        (
-            figures.option_name(row), figures.offer(row), str(row.offer.price_date or ""), figures.price(row),
-            str(row.speed.batch), figures.whole(row.count.gpus), pace, figures.headroom(row),
-            amount(row, "cost_usd_per_year"), amount(row, "total_usd"), amount(row, "usd_per_million"),
-            figures.evidence(row), "yes" if row.evidence.on_front else "",
-        )
-        for row, pace in zip(leading, paces, strict=True)
-    ]  # fmt: skip
-    years, head = report.demand.money.years, figures.pace_head(report.demand.load)
-    heading = (
-        f"option | offer | price of | price> | batch> | GPUs> | {head}> | spare capacity> | USD/year> "
-        f"| USD, {years} years> | USD/million> | speed / price | none cheaper and faster"
-    )
-    return table(heading, rows)
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        words("offer", figures.offer),
+        words("price of", lambda row: str(row.offer.price_date or "")),
+        figure("price", figures.price),
+        figure("batch", lambda row: row.speed.batch),
+        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        figure(figures.pace_head(report.demand.load), lambda row: pace_by_key[row.key]),
+        figure("spare capacity", figures.headroom),
+        amount("USD/year", "cost_usd_per_year"),
+        amount(f"USD, {report.demand.money.years} years", "total_usd"),
+        amount("USD/million", "usd_per_million"),
+        words("speed / price", figures.evidence),
+        words("none cheaper and faster", lambda row: "yes" if row.evidence.on_front else ""),
+    ]
+    return grid(columns, leading)
 
 
 def _break_even(row: OptionRow) -> str:
@@ -239,71 +235,81 @@ def _break_even(row: OptionRow) -> str:
     return f"above {format_fraction(share)} use, against {row.money.break_even_against}"
 
 
-def power_table(model: ModelReport) -> Table:
+def power_table(model: ModelReport) -> Grid:
     """List power, carbon and failure of the leading options."""
-    rows = [
-        (
-            figures.option_name(row),
-            f"{row.power.nameplate_w / 1000:,.2f}" if row.power.nameplate_w is not None else figures.UNKNOWN,
-            figures.whole(row.power.energy_kwh_per_year),
-            figures.whole(row.power.carbon_kg_per_year),
-            figures.whole(row.power.embodied_kg),
-            figures.percent(row.count.availability_fraction, 4),
-            f"{row.count.months_until_full:.0f}" if row.count.months_until_full is not None else "",
-        )
-        for row in model.options[:10]
-    ]
-    return table(
-        "option | nameplate kW> | kWh per year> | kg CO2e per year> | kg CO2e embodied> | availability> "
-        "| months until full>",
-        rows,
-    )
+    return grid(_POWER, model.options[:10])
 
 
-def operation_table(report: Report, model: ModelReport) -> Table | None:
+_POWER: tuple[Column[OptionRow], ...] = (
+    words("option", figures.option_name),
+    figure(
+        "nameplate kW",
+        lambda row: row.power.nameplate_w,
+        lambda power_w: f"{power_w / 1000:,.2f}",
+        unknown=figures.UNKNOWN,
+    ),
+    figure("kWh per year", lambda row: figures.whole(row.power.energy_kwh_per_year)),
+    figure("kg CO2e per year", lambda row: figures.whole(row.power.carbon_kg_per_year)),
+    figure("kg CO2e embodied", lambda row: figures.whole(row.power.embodied_kg)),
+    figure("availability", lambda row: figures.percent(row.count.availability_fraction, 4)),
+    figure("months until full", lambda row: row.count.months_until_full, "{:.0f}".format),
+)
+
+
+def operation_table(report: Report, model: ModelReport) -> Grid | None:
     """List latency and load of the leading options as they run, with one server down, and at twice the load."""
     if not isinstance(report.demand.load, Service):
         return None
     shown = model.options[:10]
-    cases: tuple[Callable[[OptionRow], float | None], ...] = (
-        lambda row: row.response.all_up_latency_s, lambda row: row.response.one_down_latency_s,
-        lambda row: row.response.latency_s.expected, lambda row: row.response.doubled_latency_s,
-    )  # fmt: skip
-    times = zip(*(figures.time_column(shown, case) for case in cases), strict=True)
-    rows = [
-        (
-            figures.option_name(row), figures.whole(row.count.gpus),
-            all_up, figures.percent(row.response.all_up_load_fraction, 1),
-            one_down, figures.percent(row.response.one_down_load_fraction, 1), needed, doubled,
-        )
-        for row, (all_up, one_down, needed, doubled) in zip(shown, times, strict=True)
-    ]  # fmt: skip
-    return table(
-        "option | GPUs> | latency, all up> | load> | one server down> | load> | only those needed> | load doubled>",
-        rows,
-    )
+
+    def times(title: str, case: Callable[[OptionRow], float | None]) -> Column[OptionRow]:
+        """Return a column of times in one unit."""
+        written = dict(zip((row.key for row in shown), figures.time_column(shown, case), strict=True))
+        return figure(title, lambda row: written[row.key])
+
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        figure("GPUs", lambda row: figures.whole(row.count.gpus)),
+        times("latency, all up", lambda row: row.response.all_up_latency_s),
+        figure("load", lambda row: figures.percent(row.response.all_up_load_fraction, 1)),
+        times("one server down", lambda row: row.response.one_down_latency_s),
+        figure("load", lambda row: figures.percent(row.response.one_down_load_fraction, 1)),
+        times("only those needed", lambda row: row.response.latency_s.expected),
+        times("load doubled", lambda row: row.response.doubled_latency_s),
+    ]
+    return grid(columns, shown)
 
 
-def host_table(report: Report, model: ModelReport) -> Table | None:
+def host_table(report: Report, model: ModelReport) -> Grid | None:
     """Show what the leading options ask of their hosts: input over PCIe, and CPU time for a sample."""
     cores = next((each.value for each in report.assumptions if each.key == "cpu_cores_per_gpu"), None)
     per_sample = model.plan.model.input_bytes_per_sample
-    rows = [
-        (
-            figures.option_name(row), format_rate(row.speed.rate_per_gpu_per_s),
-            f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}",
-            figures.percent(row.speed.rate_per_gpu_per_s / row.speed.pcie_per_s, 2),
-            f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
-            f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU",
-        )
-        for row in model.options[:10]
-        if row.speed.pcie_per_s
-    ]  # fmt: skip
-    heading = (
-        f"option | samples per s of one GPU> | input, GB/s> | of PCIe's printed rate> "
-        f"| ms of CPU time per sample, {cores:g} cores> | limited by"
-    )
-    return table(heading, rows) if rows else None
+    rows = [row for row in model.options[:10] if row.speed.pcie_per_s]
+    if not rows:
+        return None
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        figure("samples per s of one GPU", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
+        figure("input, GB/s", lambda row: f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
+        figure("of PCIe's printed rate", _pcie_share),
+        figure(
+            f"ms of CPU time per sample, {cores:g} cores",
+            lambda row: f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
+        ),
+        words(
+            "limited by", lambda row: f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU"
+        ),
+    ]
+    return grid(columns, rows)
+
+
+def _limit_words(row: OptionRow) -> str:
+    return f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU"
+
+
+def _pcie_share(row: OptionRow) -> str:
+    pcie_per_s = row.speed.pcie_per_s
+    return figures.percent(row.speed.rate_per_gpu_per_s / pcie_per_s if pcie_per_s else None, 2)
 
 
 HOST_WORDS = (
@@ -312,36 +318,56 @@ HOST_WORDS = (
 )
 
 
-def wins_table(model: ModelReport) -> Table | None:
+def wins_table(model: ModelReport) -> Grid | None:
     """Return how often each option is the cheapest when everything uncertain varies."""
-    rows = [
-        (figures.option_name(model.option(key)), figures.percent(share, 1)) for key, share in model.verdict.wins.items()
+    columns: list[Column[tuple[str, float]]] = [
+        words("option", lambda win: figures.option_name(model.option(win[0]))),
+        figure("share of scenarios", lambda win: figures.percent(win[1], 1)),
     ]
-    return table("option | share of scenarios>", rows) if rows else None
+    return grid(columns, list(model.verdict.wins.items())) if model.verdict.wins else None
 
 
-def measured_table(model: ModelReport) -> Table | None:
+def measured_table(model: ModelReport) -> Grid | None:
     """Return measured times with the estimates for the same GPU and batch; None without measurements."""
-    rows = []
-    for each in model.measured:
-        estimate = next((e for e in model.plan.fits_on(each.gpu) if e.batch == each.batch), None)
-        rows.append(
-            (
-                each.gpu, str(each.batch), format_seconds(each.latency_s),
-                figures.seconds_range(estimate.latency_s.interval) if estimate else figures.UNKNOWN,
-                format_fraction(estimate.latency_s.expected / each.latency_s - 1) if estimate else "", each.source,
-            )
-        )  # fmt: skip
-    return table("GPU | batch> | measured> | estimated> | estimate over measured> | source", rows) if rows else None
+
+    def estimate(row: Measured) -> PlannedFit | None:
+        return next((fit for fit in model.plan.fits_on(row.gpu) if fit.batch == row.batch), None)
+
+    def interval(row: Measured) -> Interval | None:
+        fit = estimate(row)
+        return fit.latency_s.interval if fit else None
+
+    def over_measured(row: Measured) -> str | None:
+        fit = estimate(row)
+        return format_fraction(fit.latency_s.expected / row.latency_s - 1) if fit else None
+
+    columns: list[Column[Measured]] = [
+        words("GPU", lambda row: row.gpu),
+        figure("batch", lambda row: row.batch),
+        figure("measured", lambda row: row.latency_s, format_seconds),
+        figure(
+            "estimated", estimate, lambda fit: figures.seconds_range(fit.latency_s.interval), unknown=figures.UNKNOWN
+        ),
+        figure("estimate over measured", over_measured),
+        words("source", lambda row: row.source),
+    ]
+    return grid(columns, model.measured) if model.measured else None
 
 
-def refusal_table(model: ModelReport) -> Table:
+def refusal_table(model: ModelReport) -> Grid:
     """List the GPUs that cannot serve."""
-    rows = [(each.gpu_name, each.constraint, str(each.batch or ""), each.reason) for each in model.refusals]
-    return table("GPU | by | batch> | reason", rows)
+    return grid(_REFUSALS, model.refusals)
 
 
-def facts_table(plan: PlanDocument) -> Table:
+_REFUSALS: tuple[Column[Refusal], ...] = (
+    words("GPU", lambda refusal: refusal.gpu_name),
+    words("by", lambda refusal: refusal.constraint),
+    figure("batch", lambda refusal: refusal.batch or None),
+    words("reason", lambda refusal: refusal.reason),
+)
+
+
+def facts_table(plan: PlanDocument) -> Grid:
     """List the facts of the model that hold on any GPU."""
     model = plan.model
     rows = [
@@ -358,7 +384,7 @@ def facts_table(plan: PlanDocument) -> Table:
         ("memory that may be filled", format_fraction(plan.limits.utilization_fraction)),
         ("calibration", plan.provenance.calibration or "none"),
     ]
-    return table("fact | value", rows)
+    return grid(plain_columns("fact", "value"), rows)
 
 
 def alone_words(report: Report) -> str:
@@ -384,21 +410,20 @@ def offers_words(model: ModelReport) -> str:
     return f"{words}; {more}, and {len(model.left_out)} other offers of these GPUs, each with its reason."
 
 
-def assumption_table(report: Report) -> Table:
+def assumption_table(report: Report) -> Grid:
     """Return every assumption with its range and source."""
-    return table(
-        "assumption | value> | low> | high> | unit | basis | source",
-        [
-            (
-                each.label,
-                *(f"{end:,.6g}" for end in (each.value, each.low, each.high)),
-                each.unit,
-                each.basis,
-                each.source,
-            )
-            for each in report.assumptions
-        ],
-    )
+    return grid(_ASSUMPTIONS, report.assumptions)
+
+
+_ASSUMPTIONS: tuple[Column[Assumption], ...] = (
+    words("assumption", lambda assumption: assumption.label),
+    figure("value", lambda assumption: assumption.value, "{:,.6g}".format),
+    figure("low", lambda assumption: assumption.low, "{:,.6g}".format),
+    figure("high", lambda assumption: assumption.high, "{:,.6g}".format),
+    words("unit", lambda assumption: assumption.unit),
+    words("basis", lambda assumption: assumption.basis),
+    words("source", lambda assumption: assumption.source),
+)
 
 
 def _age_mark(row: OptionRow) -> str:
@@ -408,30 +433,40 @@ def _age_mark(row: OptionRow) -> str:
     return f" ({', '.join(marks)})" if marks else ""
 
 
-def price_table(report: Report) -> Table:
+def price_table(report: Report) -> Grid:
     """Return every price used, with what a quote states besides it where one does."""
-    rows: dict[str, tuple[str, ...]] = {}
+    found: dict[str, OptionRow] = {}
     for model in report.models:
         for row in model.options:
             if row.offer.price_usd is not None:
-                rows.setdefault(
-                    row.key,
-                    (
-                        row.gpu_name, figures.term_words(row.offer.term), figures.offer(row), figures.price(row),
-                        f"{row.offer.price_date}{_age_mark(row)}", row.offer.price_source or "",
-                        figures.quote_terms(row),
-                    ),
-                )  # fmt: skip
-    content = table("GPU | term | offer | price> | day | source | quote", list(rows.values()))
-    return content if any(cells[-1] for cells in content.rows) else without_last(content)
+                found.setdefault(row.key, row)
+    rows = list(found.values())
+    quote: Column[OptionRow] = words("quote", figures.quote_terms)
+    return grid([*_PRICES, *([quote] if any(map(figures.quote_terms, rows)) else [])], rows)
 
 
-def spec_table(report: Report) -> Table:
+_PRICES: tuple[Column[OptionRow], ...] = (
+    words("GPU", lambda row: row.gpu_name),
+    words("term", lambda row: figures.term_words(row.offer.term)),
+    words("offer", figures.offer),
+    figure("price", figures.price),
+    words("day", lambda row: f"{row.offer.price_date}{_age_mark(row)}"),
+    words("source", lambda row: row.offer.price_source),
+)
+
+
+def spec_table(report: Report) -> Grid:
     """Return where the GPUs' figures were read."""
-    return table(
-        "GPU | figure | value | source | read",
-        [(each.gpu, each.field, each.figure, each.source, str(each.retrieved or "")) for each in report.spec_sources],
-    )
+    return grid(_SPECS, report.spec_sources)
+
+
+_SPECS: tuple[Column[SpecSource], ...] = (
+    words("GPU", lambda source: source.gpu),
+    words("figure", lambda source: source.field),
+    words("value", lambda source: source.figure),
+    words("source", lambda source: source.source),
+    words("read", lambda source: str(source.retrieved or "")),
+)
 
 
 def versions_words(report: Report) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from capplan.report.charts.look import Drawing
-from capplan.report.table import Table
+from capplan.report.narrow import Grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,5 +18,5 @@ class Chart:
     description: str
     caption: str
     drawing: Drawing
-    data: Table
+    data: Grid
     follows: bool = False

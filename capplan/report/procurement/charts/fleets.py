@@ -7,7 +7,8 @@ from capplan.report.charts.look import MUTED, PALETTE, SHORT_LABEL, data, drawin
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
-from capplan.report.table import table
+from capplan.report.render import grid
+from capplan.report.sections import Column, figure, words
 
 _BARS = 8
 _KINDS = ("recommended", "full evidence", "weaker evidence or over a cap")
@@ -49,21 +50,17 @@ def fleets_chart(report: Report) -> Chart | None:
         .mark_text(align="right", dx=-6, color="#ffffff")
         .encode(x=x, y=y, text="words:N"),
     )
-    content = table(
-        "fleet | GPUs owned> | GPUs added> | USD per year>",
-        [
-            (
-                f"{each.gpu_name} {figures.term_words(each.term)}", str(each.owned), str(each.added_by_year[0]),
-                f"{each.cost_usd_per_year or 0:,.0f}",
-            )
-            for each in shown
-        ],
-    )  # fmt: skip
+    columns: list[Column[FleetOptionRow]] = [
+        words("fleet", lambda row: f"{row.gpu_name} {figures.term_words(row.term)}"),
+        figure("GPUs owned", lambda row: row.owned),
+        figure("GPUs added", lambda row: row.added_by_year[0]),
+        figure("USD per year", lambda row: row.cost_usd_per_year or 0.0, "{:,.0f}".format),
+    ]
     return Chart(
         identity="fleet-cost", title="Cost of one fleet for all services",
         description=f"Cost per year of {len(shown)} fleets, each of one kind of GPU; the recommended one is first.",
         caption="Owned GPUs cost nothing anew. Fleets of full evidence stand first, then the others, each by cost.",
-        drawing=drawing(layers, height=38 * len(shown) + 10), data=content,
+        drawing=drawing(layers, height=38 * len(shown) + 10), data=grid(columns, shown),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from capplan.report.charts.look import (
     log_ticks,
     two_lines,
 )
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.speed import (
@@ -31,7 +32,8 @@ from capplan.report.procurement.charts.speed import (
 from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.rows.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
-from capplan.report.table import Table, table
+from capplan.report.render import grid
+from capplan.report.sections import Column, figure, words
 from capplan.units import SECONDS
 
 if TYPE_CHECKING:
@@ -206,21 +208,19 @@ def _front_layers(
     return [line.encode(x=x, y=y), marked, *_labels(dots, x=x, y=alt.Y("labelUsd:Q", title=unit, scale=high))]
 
 
-def _front_table(report: Report, model: ModelReport) -> Table:
+def _front_table(report: Report, model: ModelReport) -> Grid:
     """Return the figures of the chart of cost against latency."""
     listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
     digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
-    head = f"option | {figures.pace_head(report.demand.load)}> | {worth_unit(report)}> | spare capacity>"
-    return table(
-        f"{head} | none cheaper and faster",
-        [
-            (
-                figures.option_name(o), pace, figures.fixed(worth_usd(report, o), digits), figures.headroom(o),
-                "yes" if o.evidence.on_front else "",
-            )
-            for o, pace in zip(listed, figures.time_column(listed, figures.pace_s), strict=True)
-        ],
-    )  # fmt: skip
+    paces = dict(zip((o.key for o in listed), figures.time_column(listed, figures.pace_s), strict=True))
+    columns: list[Column[OptionRow]] = [
+        words("option", figures.option_name),
+        figure(figures.pace_head(report.demand.load), lambda o: paces[o.key]),
+        figure(worth_unit(report), lambda o: figures.fixed(worth_usd(report, o), digits)),
+        figure("spare capacity", figures.headroom),
+        words("none cheaper and faster", lambda o: "yes" if o.evidence.on_front else ""),
+    ]
+    return grid(columns, listed)
 
 
 def _axis(form: str, ticks: Sequence[float] | None = None) -> Any:
@@ -268,13 +268,17 @@ def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart
         order="order:Q",
         tooltip=["name:N", "part:N", alt.Tooltip("usd:Q", title="USD per year", format=",.0f")],
     )
-    content = table("option | part | USD per year>", [(row["name"], row["part"], f"{row['usd']:,.0f}") for row in rows])
+    columns: list[Column[dict[str, Any]]] = [
+        words("option", lambda row: row["name"]),
+        words("part", lambda row: row["part"]),
+        figure("USD per year", lambda row: row["usd"], "{:,.0f}".format),
+    ]
     return Chart(
         identity=f"{prefix}-parts", title="Where the money goes",
         description=f"Cost of {len(shown)} options by part, averaged over {years} years.",
         caption=f"Undiscounted, averaged over {years} years; the residual value stands left of zero. Rent includes "
         "servers, energy and space.",
-        drawing=drawing(drawn, height=38 * len(shown) + 10), data=content, follows=True,
+        drawing=drawing(drawn, height=38 * len(shown) + 10), data=grid(columns, rows), follows=True,
     )  # fmt: skip
 
 
@@ -342,13 +346,12 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
         .mark_text(align="left", baseline="middle", dx=8, fontWeight=600, lineBreak="|")
         .encode(x=x, y=alt.Y("labelUsd:Q", title=f"{report.currency}, summed"), color=colour, text="bar:N"),
     )
-    content = table(
-        "option | " + " | ".join(f"after year {year}>" for year in range(last + 1)),
-        [
-            (figures.option_name(o), *(f"{sum(o.money.yearly_usd[: year + 1]):,.0f}" for year in range(last + 1)))
-            for o in shown
-        ],
-    )
+
+    def summed(year: int) -> Column[OptionRow]:
+        return figure(f"after year {year}", lambda o: f"{sum(o.money.yearly_usd[: year + 1]):,.0f}")
+
+    columns: list[Column[OptionRow]] = [words("option", figures.option_name), *map(summed, range(last + 1))]
+    content = grid(columns, shown)
     return Chart(
         identity=f"{prefix}-years", title="Cost over the years",
         description=f"Summed cost of {len(shown)} options over {last} years, residual value taken off at the end.",
@@ -417,20 +420,21 @@ def _sensitivity_rows(model: ModelReport, shown: Sequence[TornadoRow], base: flo
     ]  # fmt: skip
 
 
-def _sensitivity_table(report: Report, model: ModelReport) -> Table:
+def _sensitivity_table(report: Report, model: ModelReport) -> Grid:
     """List every input's ends, the cost there, and which option is then the cheapest."""
     unit = worth_unit(report)
-    rows = [
-        (
-            bar.label, bar.unit, f"{bar.low:,.4g}", f"{bar.value:,.4g}", f"{bar.high:,.4g}",
-            *(_met(cost) for cost in (bar.cost_low_usd, bar.cost_high_usd)),
-            *(figures.option_name(model.option(winner)) for winner in (bar.winner_low, bar.winner_high)),
-        )
-        for bar in model.tornado
-    ]  # fmt: skip
-    return table(
-        f"input | unit | low> | stated> | high> | {unit} at low> | {unit} at high> | best at low | best at high", rows
-    )
+    columns: list[Column[TornadoRow]] = [
+        words("input", lambda bar: bar.label),
+        words("unit", lambda bar: bar.unit),
+        figure("low", lambda bar: bar.low, "{:,.4g}".format),
+        figure("stated", lambda bar: bar.value, "{:,.4g}".format),
+        figure("high", lambda bar: bar.high, "{:,.4g}".format),
+        figure(f"{unit} at low", lambda bar: _met(bar.cost_low_usd)),
+        figure(f"{unit} at high", lambda bar: _met(bar.cost_high_usd)),
+        words("best at low", lambda bar: figures.option_name(model.option(bar.winner_low))),
+        words("best at high", lambda bar: figures.option_name(model.option(bar.winner_high))),
+    ]
+    return grid(columns, model.tornado)
 
 
 def _met(cost: float | None) -> str:

@@ -20,10 +20,12 @@ from capplan.report.charts.look import (
 )
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
-from capplan.report.procurement.types import ModelReport, OptionRow, PickRow, Report
-from capplan.report.table import Align, Heading, Table, table
+from capplan.report.procurement.types import ModelReport, OptionRow, PickRow, Report, Roof
+from capplan.report.render import grid
+from capplan.report.sections import Column, figure, words
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 _GPUS = 4
@@ -107,20 +109,17 @@ def _over_batch(
     )
     drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
     names = ", ".join(one.label for one in series)
-    content = table(
-        "GPU | batch> | low> | expected> | high> | bound by",
-        [
-            (each.gpu_name, str(each.batch), *(quantity.to_text(v) for v in _ends(value(each))), each.bound_by)
-            for estimates in rows.values()
-            for each in estimates
-        ],
-    )
+    columns: list[Column[PlannedFit]] = [
+        words("GPU", lambda fit: fit.gpu_name),
+        figure("batch", lambda fit: fit.batch),
+        figure("low", lambda fit: value(fit).low, quantity.to_text),
+        figure("expected", lambda fit: value(fit).expected, quantity.to_text),
+        figure("high", lambda fit: value(fit).high, quantity.to_text),
+        words("bound by", lambda fit: fit.bound_by),
+    ]
+    content = grid(columns, [fit for estimates in rows.values() for fit in estimates])
     described = f"{title} of {names} with {model.plan.model.name}; the table below holds the figures."
     return Chart(identity=identity, title=title, description=described, caption=caption, drawing=drawn, data=content)
-
-
-def _ends(interval: Interval) -> tuple[float, float, float]:
-    return interval.low, interval.expected, interval.high
 
 
 def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Chart | None:
@@ -131,13 +130,12 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
     pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.speed.batch), None)
     if pick is None or not pick.loads:
         return None
-    content = table(
-        "samples per second of one GPU> | load factor> | latency>",
-        [
-            (format_rate(each * pick.capacity_per_s), figures.fraction(each), format_seconds(s))
-            for each, s in _finite(pick)
-        ],
-    )
+    columns: list[Column[tuple[float, float]]] = [
+        figure("samples per second of one GPU", lambda point: point[0] * pick.capacity_per_s, format_rate),
+        figure("load factor", lambda point: figures.fraction(point[0])),
+        figure("latency", lambda point: point[1], format_seconds),
+    ]
+    content = grid(columns, list(_finite(pick)))
     return Chart(
         identity=f"{prefix}-load", title=f"p{load.percentile:g} latency over load: {choice.gpu_name}",
         description=f"Latency percentile of one {choice.gpu_name} over its rate, with the limit and where it runs.",
@@ -260,19 +258,20 @@ def _size(each: PlannedFit, members: Sequence[str]) -> float:
     return sum(size.expected for name, size in each.memory.all_parts().items() if name in members)
 
 
-def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Table:
-    heads = ("batch", *groups, "total", "low", "high", "usable")
-    return Table(
-        columns=(Heading(title="GPU"), *(Heading(title=name, align=Align.RIGHT) for name in heads)),
-        rows=tuple(
-            (
-                each.gpu_name, str(each.batch), *(format_bytes(_size(each, members)) for members in groups.values()),
-                *(format_bytes(getattr(each.memory.total_bytes, end)) for end in ("expected", "low", "high")),
-                format_bytes(each.memory.usable_bytes) if each.memory.usable_bytes else figures.UNKNOWN,
-            )
-            for each in bars
-        ),
-    )  # fmt: skip
+def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Grid:
+    def part(name: str, members: tuple[str, ...]) -> Column[PlannedFit]:
+        return figure(name, lambda fit: _size(fit, members), format_bytes)
+
+    columns: list[Column[PlannedFit]] = [
+        words("GPU", lambda fit: fit.gpu_name),
+        figure("batch", lambda fit: fit.batch),
+        *(part(name, members) for name, members in groups.items()),
+        figure("total", lambda fit: fit.memory.total_bytes.expected, format_bytes),
+        figure("low", lambda fit: fit.memory.total_bytes.low, format_bytes),
+        figure("high", lambda fit: fit.memory.total_bytes.high, format_bytes),
+        figure("usable", lambda fit: fit.memory.usable_bytes or None, format_bytes, unknown=figures.UNKNOWN),
+    ]
+    return grid(columns, bars)
 
 
 def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
@@ -305,19 +304,15 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
         reached = [(intensity, rate / 1e12) for intensity, rate, _ in points[roof.gpu]]
         series.append(Series(label=f"{name}, expected", points=reached, is_line=False, colour=index))
     axes = Axes(x_title="arithmetic intensity, FLOP per byte", y_title="TFLOP per second", x_format=SHORT)
-    heads = ("batch", "FLOP/byte", "expected", "peak", "ridge FLOP/byte")
-    content = Table(
-        columns=(Heading(title="GPU"), *(Heading(title=name, align=Align.RIGHT) for name in heads)),
-        rows=tuple(
-            (
-                roof.gpu_name, str(batch), f"{intensity:.3g}", format_flops_per_s(rate),
-                format_flops_per_s(roof.peak_flops_per_s),
-                f"{roof.peak_flops_per_s / roof.bandwidth_bytes_per_s:.3g}",
-            )
-            for roof in model.roofs
-            for intensity, rate, batch in points[roof.gpu]
-        ),
-    )  # fmt: skip
+    columns: list[Column[tuple[Roof, float, float, int]]] = [
+        words("GPU", lambda row: row[0].gpu_name),
+        figure("batch", lambda row: row[3]),
+        figure("FLOP/byte", lambda row: row[1], "{:.3g}".format),
+        figure("expected", lambda row: row[2], format_flops_per_s),
+        figure("peak", lambda row: row[0].peak_flops_per_s, format_flops_per_s),
+        figure("ridge FLOP/byte", lambda row: row[0].peak_flops_per_s / row[0].bandwidth_bytes_per_s, "{:.3g}".format),
+    ]
+    content = grid(columns, [(roof, *point) for roof in model.roofs for point in points[roof.gpu]])
     return Chart(
         identity=f"{prefix}-roofline",
         title="Roofline",

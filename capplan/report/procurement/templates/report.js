@@ -3,7 +3,7 @@
   document.documentElement.classList.add("js");
   const HOURS = 8760, SECONDS = 3600;
 
-  /* The formulas below are those of capplan/core: cost_flows, cost, fleet, fleet_response, decision_options. */
+  /* The formulas below are those of capplan/core/economics (cost.py, finance.py, options.py) and capplan/core/serving/servers.py. */
   const ceilGuarded = (value) => Math.ceil(value - 1e-9 * Math.max(1, Math.abs(value)));
   const discount = (rate, years) => (1 + rate) ** -years;
   const annuity = (rate, years) => rate === 0 ? years : (1 - discount(rate, years)) / rate;
@@ -100,7 +100,7 @@
     return found;
   }
 
-  /* As capplan/units.py and report/figures.py write them. */
+  /* As capplan/units.py and capplan/report/procurement/figures.py write them. */
   function significant(v) {
     if (v === 0) return "0";
     const whole = Math.abs(v) >= 1 ? String(Math.trunc(Math.abs(v))).length : 0;

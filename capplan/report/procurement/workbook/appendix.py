@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from capplan.report.documents.plan import PlannedFit
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.money_tables import offers_table
 from capplan.report.procurement.tables import facts_table, price_table, refusal_table, spec_table
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import Book
 from capplan.report.procurement.workbook.looks import LINE_POINTS, heading_height
-from capplan.report.table import Table
 
 _HEADS = (
     "GPU", "batch", "status", "latency low s", "latency expected s", "latency high s", "bound s", "bound by",
@@ -84,9 +84,9 @@ def _write_models(book: Book, models: Sequence[ModelReport]) -> None:
         row = book.table(sheet, refusal_table(model), row + 1, _MODEL_WIDTHS) + 2
 
 
-def _offers(models: Sequence[ModelReport]) -> Table | None:
+def _offers(models: Sequence[ModelReport]) -> Grid | None:
     """Return the offers that no option of any model rests on, each once with its reason."""
     found = [content for model in models if (content := offers_table(model))]
     if not found:
         return None
-    return Table(columns=found[0].columns, rows=tuple(dict.fromkeys(row for content in found for row in content.rows)))
+    return Grid(columns=found[0].columns, rows=tuple(dict.fromkeys(row for content in found for row in content.rows)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import xlsxwriter
 
+from capplan.report.narrow import Grid
 from capplan.report.procurement.types import Report
 from capplan.report.procurement.workbook.looks import (
     CHARACTER_POINTS,
@@ -18,7 +19,7 @@ from capplan.report.procurement.workbook.looks import (
     heading_height,
     row_height,
 )
-from capplan.report.table import Align, Table
+from capplan.report.sections import Align
 
 _MARGINS = {"left": 0.4, "right": 0.4, "top": 0.5, "bottom": 0.6}
 """Margins of a page. [inches]"""
@@ -97,7 +98,7 @@ class Book:
         if count < len(heights):
             self._footer(sheet, f"&A: the first {count:,} of {len(heights):,} rows, the others are in the file")
 
-    def table(self, sheet: Any, content: Table, row: int, widths: Sequence[float]) -> int:
+    def table(self, sheet: Any, content: Grid, row: int, widths: Sequence[float]) -> int:
         """Write a table of text below a row, each row as high as its text needs; returns the row after it.
 
         Args:
@@ -117,7 +118,7 @@ class Book:
                 self.cell(sheet, row, column, cell, content.columns[column].align, follows_number=follows)
         return row + 1
 
-    def heading(self, content: Table, column: int) -> Any:
+    def heading(self, content: Grid, column: int) -> Any:
         """Return the format of a column's heading: it stands where the column's cells do."""
         if content.columns[column].align is Align.RIGHT:
             return self.looks.head_right
@@ -136,7 +137,7 @@ class Book:
         else:
             sheet.write_string(row, column, cell_text(words), looks.after_number if follows_number else looks.wrap)
 
-    def list_sheet(self, name: str, content: Table) -> None:
+    def list_sheet(self, name: str, content: Grid) -> None:
         """Write a sheet that holds one table, and prints on one page."""
         widths = [
             column_width([column.title, *(row[place] for row in content.rows)])
@@ -154,7 +155,7 @@ class Book:
         sheet.set_row(row, row_height([words], [sum(widths)]))
 
 
-def table_heights(content: Table, widths: Sequence[float]) -> list[float]:
+def table_heights(content: Grid, widths: Sequence[float]) -> list[float]:
     """Return the heights of a table's rows, its heading first. [points]"""
     head = heading_height([column.title for column in content.columns], widths)
     return [head, *(row_height(line, widths) for line in content.rows)]

@@ -164,7 +164,7 @@ def _write_generated(page: _Page, report: Report, model: ModelReport, row: int) 
     for card in cards(report, model):
         page.sheet.write_string(row, 0, card.label, page.book.looks.bold)
         page.sheet.write_string(row, 1, card.figure, page.book.looks.bold)
-        page.sheet.write_string(row, 2, card.range)
+        page.sheet.write_string(row, 2, card.note)
         row += 1
     for heading, lines in (("Why", model.verdict.reasons), ("This changes if", model.verdict.changes_if)):
         row = _write_lines(page, heading, lines, row)
