@@ -414,10 +414,10 @@ def _load_words(report: Report) -> dict[str, Any]:
 def _constraint_lines(constraints: Constraints) -> list[str]:
     """Write what the buyer admits as lines of a load file; JSON is YAML."""
     given = to_plain(constraints)
-    lists = {name: {kind: names for kind, names in given[name].items() if names} for name in ("allow", "deny")}
+    lists = {name: {kind: sorted(names) for kind, names in given[name].items() if names} for name in ("allow", "deny")}
     lines = [f"{name}: {json.dumps(found)}" for name, found in lists.items() if found]
     if constraints.terms != LASTING_TERMS:
-        named = [term for term in given["terms"] if term != Term.BUY] + ["buy"] * (Term.BUY in constraints.terms)
+        named = sorted(constraints.terms, key=lambda term: (term == Term.BUY, term))
         lines.append(f"terms: {json.dumps(named)}")
     budget = {"capex": constraints.max_capex_usd, "per_year": constraints.max_usd_per_year}
     power = constraints.max_power_w
