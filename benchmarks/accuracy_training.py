@@ -57,11 +57,11 @@ def chip(gpu: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Steps on one GPU as they were measured and as the fit sees them, those on several GPUs, and parameters."""
+    """Steps on one GPU as they were measured and as the fit sees them, those on several, and the sizes of gradients."""
 
     alone: Sequence[tuple[MeasuredStep, TimedStep]]
     together: Sequence[MeasuredStep]
-    parameters: Mapping[tuple[str, tuple[str, ...]], int]
+    gradients: Mapping[tuple[object, ...], int]
 
 
 def read_rows(paths: Iterable[Path], gpus: Gpus, traces: Path | None) -> Rows:
@@ -75,9 +75,16 @@ def read_rows(paths: Iterable[Path], gpus: Gpus, traces: Path | None) -> Rows:
         steps = read_measured(path).steps
     store = trace_folder(traces)
     return Rows(
-        alone=tuple(described_steps([step for step in steps if step.gpu_count == 1], gpus, traces, serves="training")),
-        together=tuple(step for step in steps if step.gpu_count > 1),
-        parameters={(run.model, run.arguments): store.obtain(run).parameter_count for run in group_runs(steps)},
+        alone=tuple(
+            described_steps([step for step in steps if step.workload.gpu_count == 1], gpus, traces, serves="training")
+        ),
+        together=tuple(step for step in steps if step.workload.gpu_count > 1),
+        gradients={
+            (run.model, run.arguments, run.configuration): gradient_bytes(
+                store.obtain(run).recording(run.configuration)
+            )
+            for run in group_runs(steps)
+        },
     )
 
 
@@ -229,14 +236,14 @@ def pairs_of(rows: Rows) -> list[Pair]:
     return [
         Pair(
             together=step, alone_s=alone[_same(step)],
-            size_bytes=gradient_bytes(rows.parameters[step.model, step.arguments], step.workload.precision),
+            size_bytes=rows.gradients[step.model, step.arguments, step.workload.configuration],
         )
         for step in rows.together if _same(step) in alone
     ]  # fmt: skip
 
 
 def _same(step: MeasuredStep) -> tuple[object, ...]:
-    return step.gpu, step.model, step.arguments, step.workload, step.batch
+    return step.gpu, step.model, step.arguments, replace(step.workload, gpu_count=1), step.batch
 
 
 def is_linkless(step: MeasuredStep) -> bool:
@@ -249,7 +256,9 @@ def pair_errors(pairs: Sequence[Pair], laws: DataParallelLaws, gpus: Gpus) -> Fl
     found = []
     for pair in pairs:
         step = pair.together
-        more_s = all_reduce_s(size_bytes=pair.size_bytes, gpu=gpus.find(step.gpu), gpu_count=step.gpu_count, laws=laws)
+        more_s = all_reduce_s(
+            size_bytes=pair.size_bytes, gpu=gpus.find(step.gpu), gpu_count=step.workload.gpu_count, laws=laws
+        )
         found.append(np.log((pair.alone_s * (1 + laws.step_share) + more_s) / step.latency_s))
     return np.array(found)
 
@@ -285,7 +294,7 @@ def added_shares(pairs: Sequence[Pair], laws: DataParallelLaws, gpus: Gpus) -> F
     """Return the share of each step that several GPUs wait for one another."""
     found = []
     for pair in pairs:
-        gpu, count = gpus.find(pair.together.gpu), pair.together.gpu_count
+        gpu, count = gpus.find(pair.together.gpu), pair.together.workload.gpu_count
         more_s = all_reduce_s(size_bytes=pair.size_bytes, gpu=gpu, gpu_count=count, laws=laws)
         found.append(more_s / (pair.alone_s * (1 + laws.step_share) + more_s))
     return np.array(found)
@@ -351,7 +360,7 @@ def pairs_table(pairs: Sequence[Pair], laws: DataParallelLaws, gpus: Gpus) -> st
         here = np.array([link_of(gpus.find(p.together.gpu)) is link for p in near])
         lines.append(_line(f"GPUs with {link.value} links", errors[here]))
     for count in (2, 4, 8):
-        lines.append(_line(f"{count} GPUs", errors[np.array([p.together.gpu_count == count for p in near])]))
+        lines.append(_line(f"{count} GPUs", errors[np.array([p.together.workload.gpu_count == count for p in near])]))
     lines += [_line("all", errors), _line("all, if several GPUs cost nothing", plain)]
     lines.append(
         f"\nTwo systems of A100s rented in 2022 are left out: there {len(far)} steps took "

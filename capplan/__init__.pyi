@@ -307,6 +307,7 @@ def plan(
     weights: str | None = ...,
     activations: str | None = ...,
     batches: Sequence[int] | str = ...,
+    gpu_count: int = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,
@@ -349,6 +350,7 @@ def plan(
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
+        gpu_count: GPUs of one machine that train together, each with a batch of its own; with --train.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
         architectures: Hopper, ada-geforce, ...; repeatable.

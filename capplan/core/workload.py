@@ -171,7 +171,8 @@ class Configuration:
 class Workload:
     """A question's conditions, batch and GPU apart.
 
-    `torch_version` is (major, minor): it decides kernels and is an input of every estimate.
+    `torch_version` is (major, minor): it decides kernels and is an input of every estimate. `gpu_count` GPUs of one
+    machine train together, each with a batch of its own, and sum their gradients.
     """
 
     precision: Precision = Precision.FP32
@@ -179,8 +180,14 @@ class Workload:
     layout: Layout = Layout.NCHW
     training: Training | None = None
     torch_version: tuple[int, int] = (2, 11)
+    gpu_count: int = 1
 
     def __post_init__(self) -> None:
+        if self.gpu_count > 1 and self.training is None:
+            raise UsageError(
+                f"{self.gpu_count} GPUs together are estimated in training alone: add --train, or ask for one GPU; in "
+                "inference several GPUs multiply its rate."
+            )
         if self.precision.needs_engine and not self.framework.is_engine:
             raise UsageError(
                 f"--precision {self.precision.value} is a format of inference engines: add --framework tensorrt or "

@@ -1,7 +1,7 @@
 """`plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -45,9 +45,23 @@ class BatchFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TogetherFields:
+    """How many GPUs train together."""
+
+    gpu_count: Annotated[
+        int,
+        Meta(ge=1, le=64),
+        Option(
+            help="GPUs of one machine that train together, each with a batch of its own; with --train.",
+            flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
+        ),
+    ] = 1  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, BatchFields, GpuFields, WorkloadFields, LimitFields, JobFields, PriceFields, StrictFields,
-    CalibrationFields,
+    ModelFields, BatchFields, TogetherFields, GpuFields, WorkloadFields, LimitFields, JobFields, PriceFields,
+    StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -97,7 +111,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     )
     terms = PlanTerms(
         batches=question.batches,
-        workload=question.workload(question.default_precision()),
+        workload=replace(question.workload(question.default_precision()), gpu_count=question.gpu_count),
         limits=question.limits(),
         sort=question.sort,
     )

@@ -117,7 +117,7 @@ def described_steps(
     laws: RateLaws | None = None,
     feedback: Feedback = SILENCE,
 ) -> Iterator[tuple[MeasuredStep, TimedStep]]:
-    """Trace the steps of one kind among some and describe each as the fit sees it.
+    """Trace the steps of one kind on one GPU each among some and describe each as the fit sees it.
 
     Args:
         steps: what was measured.
@@ -128,7 +128,7 @@ def described_steps(
         laws: what holds across GPUs; None for the laws in force.
         feedback: where rows that cannot be described are named.
     """
-    wanted = [step for step in steps if workload_kind(step.workload) == serves]
+    wanted = [step for step in steps if workload_kind(step.workload) == serves and step.workload.gpu_count == 1]
     rows_by_gpu = Counter(step.gpu for step in wanted)
     store, laws = trace_folder(traces), laws or load_rate_laws()
     for run, members in group_runs(wanted).items():

@@ -11,9 +11,7 @@ from capplan.app.calibration.measured_models import group_runs, recording_for, t
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
-from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.around.data_parallel import gradient_bytes, on_several_gpus
 from capplan.core.latency.around.host import host_copy_s, with_copy
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
@@ -139,7 +137,7 @@ def predict_steps(
                 if isinstance(answer, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=answer))
                     continue
-                found = _as_timed(step, answer, trace, gpus, calibration.laws, with_copies=with_copies)
+                found = _as_timed(step, answer, trace, gpus, with_copies=with_copies)
                 if isinstance(found, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=found))
                 else:
@@ -148,20 +146,12 @@ def predict_steps(
 
 
 def _as_timed(
-    step: MeasuredStep, estimate: LatencyEstimate, trace: Trace, gpus: Gpus, laws: RateLaws, *, with_copies: bool
+    step: MeasuredStep, estimate: LatencyEstimate, trace: Trace, gpus: Gpus, *, with_copies: bool
 ) -> LatencyEstimate | str:
-    """Add what other GPUs cost, and the copy of the inputs where the row's timer held it; else return the reason."""
+    """Add the copy of the inputs where the row's timer held it; a reason where the row is of another card or link."""
     limit_w = gpus.find(step.gpu).tdp_w
     if step.power_w is not None and limit_w is not None and step.power_w > _MOST_OVER_LIMIT * limit_w:
         return f"power_w {step.power_w:g} is above the power limit of {step.gpu}, {limit_w:g} W: another card ran"
-    if step.gpu_count > 1:
-        if step.workload.training is None:
-            return "several GPUs serve inference one by one: give the rate of one"
-        size = gradient_bytes(trace.parameter_count, step.workload.precision)
-        gpu = gpus.find(step.gpu)
-        estimate = on_several_gpus(
-            estimate, size_bytes=size, gpu=gpu, gpu_count=step.gpu_count, laws=laws.data_parallel
-        )
     if not (with_copies or step.includes_copy):
         return estimate
     copy_s = host_copy_s(trace.inputs, gpus.find(step.gpu), batch=step.batch)

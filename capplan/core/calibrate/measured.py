@@ -59,7 +59,7 @@ class MeasuredStep:
     `input_size` is (3, 224, 224) for images or (128,) for a sequence; empty where the model's own is meant.
     `line` is the row's number in its `file`, from 1, headings apart. `arguments` are KEY=VALUE for the model's
     constructor or config. `includes_copy` says that the timer also held the copy of the inputs from the host.
-    `gpu_count` GPUs of one machine took a `batch` each, their gradients summed. `power_w` is one GPU's mean draw. [W]
+    Each GPU of the workload took a `batch`. `power_w` is one GPU's mean draw. [W]
     """
 
     line: int
@@ -74,7 +74,6 @@ class MeasuredStep:
     reparameterized: Switch = Switch.UNKNOWN
     fast_norm: Switch = Switch.UNKNOWN
     peak_allocated_bytes: int | None = None
-    gpu_count: int = 1
     power_w: float | None = None
     file: str = ""
 

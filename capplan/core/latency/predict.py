@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.around.data_parallel import gradient_bytes, on_several_gpus
 from capplan.core.latency.around.host import host_step_s
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.classes import ALL_CLASSES, is_depthwise
@@ -116,10 +117,26 @@ def _estimate_alike(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Seq
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
         times = time_kernels(step, kernel_table(step, batches=batches), devices=runnable)
-        answers = _estimates(step, times, [gpu for gpu, _ in runnable])
+        answers = _together(step, _estimates(step, times, [gpu for gpu, _ in runnable]), [gpu for gpu, _ in runnable])
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
+
+
+def _together(
+    step: ExecutedStep, answers: dict[str, tuple[LatencyEstimate, ...]], gpus: Sequence[GpuSpec]
+) -> dict[str, tuple[LatencyEstimate, ...]]:
+    """Return estimates of steps as several GPUs of a machine take them together."""
+    count = step.workload.gpu_count
+    if count == 1:
+        return answers
+    size, laws = gradient_bytes(step.recording), step.laws.data_parallel
+    return {
+        gpu.id: tuple(
+            on_several_gpus(each, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws) for each in answers[gpu.id]
+        )
+        for gpu in gpus
+    }
 
 
 def time_kernels(

@@ -100,7 +100,7 @@ def make_plan(
         rents=cheapest_on_demand(prices),
     )
     judged = _judge_all(question, list(gpus), batches)
-    fits = (each for each in judged if isinstance(each, Fit))
+    fits = rank_fits((each for each in judged if isinstance(each, Fit)), sort)
     rejections = sorted(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
     )
@@ -109,14 +109,23 @@ def make_plan(
         target=trace.target,
         workload=workload,
         limits=limits,
-        fits=rank_fits(fits, sort),
+        fits=fits,
         rejections=tuple(rejections),
         assumptions=_assumptions(question, prepared.calibration),
-        notes=trace.provenance.notes,
+        notes=(*_gains(fits[:_MOST_GAINS]), *trace.provenance.notes),
         versions=trace.provenance.versions,
         calibration=prepared.calibration.name if prepared.calibration else None,
         cautions=cautions(recording),
     )
+
+
+_MOST_GAINS = 3
+"""Fits, best first, whose gain of the last GPU is told."""
+
+
+def _gains(fits: Sequence[Fit]) -> tuple[str, ...]:
+    """Return what the last of several GPUs that train together adds."""
+    return tuple(f"{fit.gpu.id}: {fit.latency.notes[-1]}" for fit in fits if fit.latency.gpu_count > 1)
 
 
 def merge_plans(plans: Sequence[Plan], *, sort: SortKey) -> Plan:
@@ -324,10 +333,14 @@ _TF32_RULES: Mapping[Precision, str] = {
 }
 
 
+def _together(workload: Workload) -> str:
+    return f", gradients summed over {workload.gpu_count} GPUs of one machine" if workload.gpu_count > 1 else ""
+
+
 def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[str, ...]:
     workload, recording = question.workload, question.recording
     mode = (
-        "whole training steps: forward, backward, optimizer"
+        f"whole training steps: forward, backward, optimizer{_together(workload)}"
         if workload.configuration.mode is Mode.TRAINING
         else "torch.inference_mode, inputs already on the GPU; copying them from the host is outside latency"
     )

@@ -99,7 +99,8 @@ class Fit:
         """Return what a million samples cost at the rented price and full load; None where no price is known. [USD]"""
         if self.rent is None:
             return None
-        return self.rent.usd_per_hour / 3600 / self.latency.throughput_per_s.expected * 1e6
+        usd_per_s = self.latency.gpu_count * self.rent.usd_per_hour / 3600
+        return usd_per_s / self.latency.throughput_per_s.expected * 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +196,10 @@ class Plan:
         return self.fits[0] if self.fits else None
 
     def gpu_hours(self, fit: Fit) -> Interval | None:
-        """Return how long one such GPU needs for the job; None without one. [h]"""
+        """Return how many hours of such GPUs the job takes, all of them counted; None without a job. [h]"""
         if self.job is None:
             return None
-        steps = self.job.samples * self.job.epochs / fit.latency.samples
+        steps = self.job.samples * self.job.epochs / fit.latency.samples * fit.latency.gpu_count
         time = fit.latency.latency_s
         return Interval(
             low=steps * time.low / 3600, expected=steps * time.expected / 3600, high=steps * time.high / 3600

@@ -112,9 +112,11 @@ def _model_line(plan: Plan) -> Line:
     words = "batch" if len(batches) == 1 else "batches"
     layout = "" if plan.workload.layout.value == "nchw" else ", channels_last"
     framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
+    together = "" if plan.workload.gpu_count == 1 else f" on {plan.workload.gpu_count} GPUs, this batch each"
     return line(
         Span(text=model.name, style=Style.CHOSEN),
-        f" · {words} {shown} · {plan.precision_label} {plan.workload.configuration.mode}{framework}{layout} · "
+        f" · {words} {shown} · {plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}"
+        " · "
         f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)} per sample",
     )
 

@@ -133,7 +133,6 @@ class _Reader:
             batch=batch,
             latency_s=_latency_s(words, batch * gpu_count),
             input_size=_size(_one_of(words, "input_size", "seq_len")),
-            gpu_count=gpu_count,
             power_w=_number(words["power_w"], "power_w") if words["power_w"] else None,
             arguments=_arguments(words["arg"]),
             includes_copy=_switch(words["host_copy"], "host_copy") is Switch.ON,
@@ -156,7 +155,15 @@ class _Reader:
         return self._words.setdefault(words, words)
 
     def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:
-        key = words["precision"], words["framework"], layout, words["task"], words["torch"], words["optimizer"]
+        key = (
+            words["precision"],
+            words["framework"],
+            layout,
+            words["task"],
+            words["torch"],
+            words["optimizer"],
+            words["gpus"],
+        )
         if key not in self._workloads:
             self._workloads[key] = _workload({**words, "layout": layout})
         return self._workloads[key]
@@ -166,6 +173,9 @@ def _workload(words: Mapping[str, str]) -> Workload:
     """Read what ran. An unnamed optimizer is SGD with momentum, which timm's benchmark takes, whose form this is."""
     if words["task"].lower() not in _TASKS:
         _fail(f"task {words['task']!r} is neither infer nor train")
+    gpu_count = _count(words["gpus"], "gpus") if words["gpus"] else 1
+    if gpu_count > 1 and not _TASKS[words["task"].lower()]:
+        _fail(f"{gpu_count} gpus are estimated in training alone; give the rate of one for inference")
     return Workload(
         precision=_word(Precision, words["precision"] or "fp32", "precision"),
         framework=_word(Framework, words["framework"] or "eager", "framework"),
@@ -174,6 +184,7 @@ def _workload(words: Mapping[str, str]) -> Workload:
         if _TASKS[words["task"].lower()]
         else None,
         torch_version=_version(words["torch"]),
+        gpu_count=gpu_count,
     )
 
 

@@ -43,8 +43,13 @@ def test_tokens_optimizer_and_gpus_are_read_and_the_rate_is_that_of_all_gpus(tmp
     assert step.input_size == (384,)
     assert step.workload.training is not None
     assert step.workload.training.optimizer is Optimizer.ADAM
-    assert (step.gpu_count, step.power_w) == (4, 310.0)
+    assert (step.workload.gpu_count, step.power_w) == (4, 310.0)
     assert step.latency_s == pytest.approx(4 * 16 / 200)  # each GPU takes 16, all take 200 a second
+
+
+def test_several_gpus_in_inference_are_refused(tmp_path):
+    found = read(tmp_path, "model,gpu,batch,latency_ms,gpus\nresnet50,t4,1,5,2\n")
+    assert found.skipped[0].reason.startswith("2 gpus are estimated in training alone")
 
 
 def test_two_columns_that_say_different_lengths_are_refused(tmp_path):

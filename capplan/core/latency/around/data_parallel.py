@@ -10,14 +10,12 @@ from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
 from capplan.core.gpus.sustained import is_consumer
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
-from capplan.core.workload import Precision, Variant
-
-_BYTES_PER_GRADIENT = {Variant.FULL: 4, Variant.AMP: 4, Variant.HALF: 2}
+from capplan.core.trace.types import Recording, Role
 
 
-def gradient_bytes(parameters: int, precision: Precision) -> int:
-    """Return the size of a model's gradients, which have the parameters' type: fp32 under autocast, too. [bytes]"""
-    return parameters * _BYTES_PER_GRADIENT[precision.variant]
+def gradient_bytes(recording: Recording) -> int:
+    """Return the size of a model's gradients, which have their parameters' types: fp32 under autocast, too. [bytes]"""
+    return sum(int(each.size_bytes.at(1)) for each in recording.storages if each.role is Role.PARAMETER)
 
 
 class Link(StrEnum):
@@ -78,6 +76,9 @@ def on_several_gpus(
     more = np.hypot(laws.half_width, laws.link_half_width * added_s / expected_s)
     below = np.hypot(np.log(alone.expected / alone.low), more)
     above = np.hypot(np.log(alone.high / alone.expected), more)
+    fewer_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count - 1, laws=laws)
+    one_less_s = alone.expected if gpu_count == 2 else alone.expected * (1 + laws.step_share) + fewer_s
+    gained = alone.expected * (gpu_count / expected_s - (gpu_count - 1) / one_less_s)
     link = "switched links" if link_of(gpu) is Link.SWITCHED else "PCIe"
     return replace(
         estimate,
@@ -85,5 +86,8 @@ def on_several_gpus(
             low=expected_s / float(np.exp(below)), expected=expected_s, high=expected_s * float(np.exp(above))
         ),
         gpu_count=gpu_count,
-        notes=(*estimate.notes, f"gradients are summed over {gpu_count} GPUs through {link}"),
+        notes=(
+            *estimate.notes,
+            f"gradients are summed over {gpu_count} GPUs through {link}; the last GPU adds {gained:.0%} of one alone",
+        ),
     )
