@@ -32,6 +32,7 @@ def analyze(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     batch: int | None = ...,
@@ -56,6 +57,7 @@ def analyze(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
@@ -86,6 +88,7 @@ def compare(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
@@ -126,6 +129,7 @@ def compare(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
@@ -158,6 +162,7 @@ def estimate(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     batches: Sequence[int] | str = ...,
@@ -194,6 +199,7 @@ def estimate(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
@@ -231,6 +237,7 @@ def memory(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     batch: int | None = ...,
@@ -267,6 +274,7 @@ def memory(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
@@ -304,6 +312,7 @@ def plan(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     batches: Sequence[int] | str = ...,
@@ -346,6 +355,7 @@ def plan(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
