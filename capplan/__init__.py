@@ -10,7 +10,6 @@ from capplan.api.verbs import (
     calibrate,
     load_gpus,
     load_trace,
-    make_report,
     measure,
     read_sweep,
     sweep,

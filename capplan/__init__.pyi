@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from capplan.api.client import Client as Client
-from capplan.api.verbs import calibrate as calibrate, load_gpus as load_gpus, load_trace as load_trace, make_report as make_report, measure as measure, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
+from capplan.api.verbs import calibrate as calibrate, load_gpus as load_gpus, load_trace as load_trace, measure as measure, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.answers import CompareAnswer, PlanAnswer
 from capplan.app.estimate import EstimateAnswer
@@ -19,6 +19,7 @@ from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Sharding, Training
+from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__
 
@@ -74,8 +75,7 @@ def analyze(
     """
 
 def compare(
-    models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
-    *,
+    *models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
     batches: Sequence[int] | str = ...,
     precisions: Sequence[Precision | str] | str | None = ...,
     frameworks: Sequence[Framework | str] | str | None = ...,
@@ -225,6 +225,112 @@ def estimate(
         calibration: A calibration of your own; the shipped one by default.
         gain_fraction: The knee: doubling gains less than this.
         compare_frameworks: Set eager, compiled, layouts and precisions side by side.
+    """
+
+def make_report(
+    *models: str | nn.Module | Trace | Sequence[str | nn.Module | Trace],
+    batches: Sequence[int] | str = ...,
+    load: str | Path | None = ...,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
+    vendors: Sequence[str] | str | None = ...,
+    architectures: Sequence[str] | str | None = ...,
+    min_memory: str | None = ...,
+    where: Sequence[str] | str | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    with_cpus: bool = ...,
+    prices: Sequence[str | Path] | str | None = ...,
+    priced: bool = ...,
+    max_usd_per_hour: float | None = ...,
+    measured: Sequence[str | Path] | str | None = ...,
+    title: str | None = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    framework: Framework | str = ...,
+    torch_version: tuple[int, int] | str = ...,
+    terms: Sequence[str] | str | None = ...,
+    providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
+    segments: Sequence[str] | str | None = ...,
+    deny_providers: Sequence[str] | str | None = ...,
+    deny_regions: Sequence[str] | str | None = ...,
+    deny_gpus: Sequence[str] | str | None = ...,
+    deny_segments: Sequence[str] | str | None = ...,
+    marketplaces: bool = ...,
+    max_capex_usd: Sequence[int] | str | None = ...,
+    max_usd_per_year: Sequence[int] | str | None = ...,
+    max_power_w: Sequence[int] | str | None = ...,
+    max_rack_units: float | None = ...,
+    certainty_fraction: Sequence[int] | str | None = ...,
+    max_price_age_days: float | None = ...,
+    utilization_fraction: float = ...,
+    training: Training | bool | None = ...,
+) -> Report:
+    """Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.
+
+    MODEL may also be a plan that `capplan plan --format json` saved.
+
+    Args:
+        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file. None where the load file lists services.
+        batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
+        load: What is asked: a service, a job or a training purchase.
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
+        vendors: NVIDIA, AMD, ...; repeatable.
+        architectures: Hopper, ada-geforce, ...; repeatable.
+        min_memory: At least this printed memory: 24GiB.
+        where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
+        specs: Own GPU specs, laid over the built-in ones.
+        with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        prices: Own dated prices, laid over the built-in ones.
+        priced: Only GPUs with an on-demand price.
+        max_usd_per_hour: Only GPUs up to this price per hour.
+        measured: What `capplan measure` saved, to compare the estimates with.
+        title: Title of the report.
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        framework: How the graph is executed.
+        torch_version: PyTorch version to answer for; it decides kernels.
+        terms: rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.
+        providers: Rent or buy from this provider only; repeatable.
+        regions: Rent in this region only; repeatable.
+        segments: Consider this segment only, such as consumer (default: data-centre, workstation); repeatable.
+        deny_providers: Never from this provider; repeatable.
+        deny_regions: Never in this region; repeatable.
+        deny_gpus: Never this GPU or family; repeatable.
+        deny_segments: Never this segment; repeatable.
+        marketplaces: Let offers of third-party hosts compete with vendors' offers.
+        max_capex_usd: Most that may be paid on the first day.
+        max_usd_per_year: Most that may be paid in any later year.
+        max_power_w: Most nameplate power of bought servers, such as 20kW.
+        max_rack_units: Most rack units of bought servers.
+        certainty_fraction: Share of scenarios that the second fleet carries; 90% by default.
+        max_price_age_days: Prices that are older count as old, and are not recommended without saying so; 180 by default.
+        utilization_fraction: Share of usable memory that may be filled.
     """
 
 def memory(

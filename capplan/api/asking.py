@@ -24,10 +24,11 @@ def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
 
     def ask(*positional: Any, **options: Any) -> Any:
         if positional:
-            if model is None or len(positional) > 1 or model.name in options:
+            if model is None or model.name in options or (len(positional) > 1 and not model.is_list):
                 raise TypeError(f"{name}() takes {0 if model is None else 1} positional argument")
-            options = {model.name: positional[0], **options}
-        if model is not None and model.name not in options:
+            several = positional[0] if len(positional) == 1 else list(positional)
+            options = {model.name: several, **options}
+        if model is not None and model.name not in options and not model.is_list:
             raise TypeError(f"{name}() missing 1 required positional argument: {model.name!r}")
         return answer_call(verb, name, options)
 
@@ -55,6 +56,7 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
         if option not in known and not (option == "training" and "train" in known):
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
     words, context = _apart(options)
+    context.typed = f"capplan.{name}"
     question = read_question(verb.question, words, door=Door.PYTHON)
     answer = verb.answer(question, context)
     return answer if verb.in_python is None else verb.in_python(answer)

@@ -62,33 +62,6 @@ class TraceOptions(ModelOptions, total=False):
     anonymous: bool
 
 
-class ReportOptions(GpuOptions, total=False):
-    """The load, own prices, what the buyer admits, measurements to compare with, the title."""
-
-    load: Path
-    prices: Sequence[Path]
-    terms: Sequence[str] | str
-    providers: Sequence[str]
-    regions: Sequence[str]
-    priced: bool
-    max_usd_per_hour: float
-    segments: Sequence[str]
-    deny_providers: Sequence[str]
-    deny_regions: Sequence[str]
-    deny_gpus: Sequence[str]
-    deny_segments: Sequence[str]
-    marketplaces: bool
-    max_capex_usd: float
-    max_usd_per_year: float
-    max_power_w: float
-    max_rack_units: float
-    certainty_fraction: float
-    max_price_age_days: float
-    measured: Sequence[Path]
-    utilization_fraction: float
-    title: str
-
-
 class MeasureOptions(ModelOptions, total=False):
     """How a model is timed: conditions, rules, limits of memory [bytes], file of points, comparison with theory."""
 

@@ -67,12 +67,17 @@ def _written_by_hand() -> list[str]:
 
 def _function(name: str, verb: Verb[Any, Any], returns: str) -> str:
     fields = verb.fields_at(Door.PYTHON)
-    positional = [f"    {field.name}: {_type(field)}," for field in fields if field.option.is_argument]
+    positional = [
+        f"    *{field.name}: {_type(field)}," if field.is_list else f"    {field.name}: {_type(field)},"
+        for field in fields
+        if field.option.is_argument
+    ]
+    star = [] if any(line.lstrip().startswith("*") for line in positional) else ["    *,"]
     named = [f"    {field.name}: {_type(field)} = ...," for field in fields if not field.option.is_argument]
     if any(field.name == "train" for field in fields):
         named.append("    training: Training | bool | None = ...,")
     text = "\n".join(f"    {line}".rstrip() for line in docstring(verb).splitlines())
-    lines = [f"def {name}(", *positional, "    *,", *named, f") -> {returns}:", f'    """{text.strip()}', '    """', ""]
+    lines = [f"def {name}(", *positional, *star, *named, f") -> {returns}:", f'    """{text.strip()}', '    """', ""]
     return "\n".join(lines)
 
 

@@ -35,21 +35,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from capplan.api.options import (
     MeasureOptions,
-    ModelOptions,
-    ReportOptions,
     SweepOptions,
     TraceOptions,
 )
 from capplan.api.requests import (
     choose,
-    listed_batches,
     read_batches,
     refuse_unknown,
-    take_constraints,
-    take_gpu_request,
     take_rules,
     take_source,
-    take_workload,
 )
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
@@ -63,7 +57,6 @@ if TYPE_CHECKING:
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.core.measurement.types import Point
     from capplan.core.trace.types import Trace
-    from capplan.report.procurement.types import Report
     from capplan.specs import Gpus
 
 
@@ -149,58 +142,6 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     from capplan.specs import load_gpus as read_gpus
 
     return read_gpus(overlays=overlays)
-
-
-def make_report(
-    *models: "ModelLike", batches: Sequence[int] | str = "1..256", **options: Unpack[ReportOptions]
-) -> "Report":
-    """Return which GPUs to buy or rent for a load, how many, what they cost, and how sure that is.
-
-    It is not called `report`, because `capplan.report` is the package that renders answers.
-
-    Args:
-        *models: words as on the command line or of a saved plan, `nn.Module`s, or traces.
-        batches: the batch limits compared.
-        **options: those of a model, of the workload and of GPUs; `load`, a file that describes a service, a job or a
-            training purchase; `prices`, files of own prices; `priced` GPUs only, `max_usd_per_hour` of one GPU; what
-            the buyer admits (`terms`, `providers`, `regions`, `segments`, `deny_*`, `marketplaces`) and caps
-            (`max_capex_usd`, `max_usd_per_year`, `max_power_w`, `max_rack_units`); `certainty_fraction`, the share of
-            scenarios that the second fleet carries; `max_price_age_days`, from which prices count as old; `measured`,
-            measurement files to compare with; `utilization_fraction`; `title`.
-
-    Returns:
-        The report: for each model its decision, options with costs [USD], latencies [s], power [W], and assumptions.
-        `capplan.report.procurement.render` writes it as a page, PDF, workbook, Markdown, CSV or JSON.
-
-    Raises:
-        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
-        TraceError: a model could not be traced.
-    """
-    from capplan.app.report import OfferRequest, ReportRequest, report
-    from capplan.app.sweep.reporting import with_swept_models
-    from capplan.core.workload import DEFAULT_UTILIZATION
-
-    left: dict[str, Any] = dict(options)
-    shared = {name: left.pop(name) for name in ModelOptions.__annotations__ if name in left}
-    request = ReportRequest(
-        models=tuple(take_source(each, dict(shared)) for each in models),
-        gpus=take_gpu_request(left),
-        largest_batches=listed_batches(batches),
-        workload=take_workload(left),
-        utilization_fraction=left.pop("utilization_fraction", DEFAULT_UTILIZATION),
-        load=left.pop("load", None),
-        offers=OfferRequest(
-            files=tuple(left.pop("prices", ())),
-            only_priced=left.pop("priced", False),
-            max_usd_per_hour=left.pop("max_usd_per_hour", None),
-            constraints=take_constraints(left),
-        ),
-        measured=tuple(left.pop("measured", ())),
-        title=left.pop("title", None),
-        command="capplan.make_report",
-    )
-    refuse_unknown("make_report", left)
-    return report(with_swept_models(request))
 
 
 def validate(

@@ -67,11 +67,11 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         _ask(verb, values, writing)
 
     parameters = [
-        *(_parameter(verb, field) for field in verb.fields_at(Door.COMMAND)),
-        _keyword("color", ColorOption, ColorChoice.AUTO),
-        _keyword("format_", FormatOption, None),
-        _keyword("json_", JsonOption, False),
-        _keyword("output", OutputOption, None),
+        *command_parameters(verb),
+        keyword("color", ColorOption, ColorChoice.AUTO),
+        keyword("format_", FormatOption, None),
+        keyword("json_", JsonOption, False),
+        keyword("output", OutputOption, None),
     ]
     run.__name__ = verb.path.rpartition(" ")[2]
     run.__doc__ = help_text(verb)
@@ -154,7 +154,13 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         raise typer.Exit(code)
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def command_parameters(verb: Verb[Any, Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a verb's command that its question states."""
+    return [_parameter(verb, field) for field in verb.fields_at(Door.COMMAND)]
+
+
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter that is given by name."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -167,8 +173,10 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         info: Any = typer.Argument(
             metavar=option.metavar, help=option.help, show_default=False, autocompletion=completion
         )
-        annotation: Any = Annotated[list[str] if several else str, info]
-        return _keyword(parameter_name(verb, field), annotation, inspect.Parameter.empty)
+        is_optional = field.is_list and (option.metavar or "").startswith("[")
+        wanted: Any = list[str] if several else str
+        annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
+        return keyword(parameter_name(verb, field), annotation, None if is_optional else inspect.Parameter.empty)
     bounds: dict[str, Any] = {}
     if option.words is None and field.meta is not None and not field.is_list:
         most = field.meta.le if field.meta.le is not None and field.meta.le <= _LARGEST_SHOWN else None
@@ -182,7 +190,7 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         autocompletion=completion,
         **bounds,
     )
-    return _keyword(field.name, Annotated[kind, info], default)
+    return keyword(field.name, Annotated[kind, info], default)
 
 
 def _type_and_default(field: Field) -> tuple[Any, Any]:

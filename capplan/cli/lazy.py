@@ -80,7 +80,12 @@ def _build_verb(name: str, verb: Any) -> Any:
     from capplan.cli.asking import command_function, topics_of
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(command_function(verb))
+    if verb.sections is None:
+        from capplan.cli.reporting import report_function
+
+        single.command(name)(report_function(verb))
+    else:
+        single.command(name)(command_function(verb))
     command: Any = get_command(single)
     command.name, command.verb = name, verb
     topics = topics_of(verb)

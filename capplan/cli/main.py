@@ -12,7 +12,7 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError, UsageError
-from capplan.verbs.registry import CONFIGURABLE, VERBS
+from capplan.verbs.registry import CONFIGURABLE
 from capplan.version import __version__
 
 HELP = """
@@ -40,7 +40,7 @@ COMMANDS = {
     "analyze": "capplan.verbs.analyze:ANALYZE",
     "memory": "capplan.verbs.memory:MEMORY",
     "trace": "capplan.cli.commands.trace:trace",
-    "report": "capplan.cli.commands.report:report",
+    "report": "capplan.verbs.report:REPORT",
     "diff": "capplan.cli.commands.saved_plans.diff:diff",
     "check": "capplan.cli.commands.saved_plans.check:check",
     "estimate": "capplan.verbs.estimate:ESTIMATE",
@@ -154,9 +154,7 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     values: dict[str, Any] = {}
     for key, setting in in_force(load_settings(), command).items():
         field = settable(command)[key]
-        is_stated = field is not None and command in VERBS
-        name = field.name if field is not None and is_stated else {"torch": "torch_version"}.get(key, key)
-        values[name.replace("-", "_")] = setting.value
+        values[key if field is None else field.name] = setting.value
     return {command: values}
 
 

@@ -90,9 +90,10 @@ def answered_remotely(command: Any, name: str, server: str) -> Any:
     if name not in ASKED:
         _refuse(name)
     if getattr(command, "verb", None) is not None:
-        command.callback = _asking_verb(command.verb, server)
+        asking = _asking_verb if command.verb.sections is not None else _asking_files
+        command.callback = asking(command.verb, server)
         return command
-    answers = {"report": _write_reports, "trace": _write_trace}.get(name, _answer)
+    answers = {"trace": _write_trace}.get(name, _answer)
     if hasattr(command, "commands"):
         _ask_subcommands(command, name, server)
     if name != "llm":  # a group alone
@@ -110,7 +111,7 @@ def _asking_verb(verb: Any, server: str) -> Callable[..., None]:
         writing = Writing(**{name: values.pop(name) for name in ("color", "format_", "json_", "output")})
         chosen = writing.format()
         question, models = read_asked(verb, values)
-        fields = to_wire(question)
+        fields = to_wire(verb.for_service(question))
         client = Client(server, token=os.environ.get(TOKEN_VARIABLE))
         named = models if verb.takes_several else [fields.pop("model", None)]
         answers = [
@@ -123,6 +124,31 @@ def _asking_verb(verb: Any, server: str) -> Callable[..., None]:
             for words in named
         ]
         emit(_joined(answers, chosen), output=writing.output)
+        _conclude(answers)
+
+    return asked
+
+
+def _asking_files(verb: Any, server: str) -> Callable[..., None]:
+    """Return what the command of a verb that writes files does: ask the service for each file's format."""
+    from capplan.cli.asking import read_asked
+    from capplan.cli.reporting import check_outputs, write_files
+    from capplan.verbs.read import to_wire
+
+    def asked(**values: Any) -> None:
+        outputs = check_outputs(values.pop("output") or (), force=values.pop("force"))
+        question, _ = read_asked(verb, values)
+        fields = to_wire(verb.for_service(question))
+        client = Client(server, token=os.environ.get(TOKEN_VARIABLE))
+        fields |= _model_fields(*fields.pop("models"), client)
+        answers: list[Response] = []
+
+        def write(extension: str) -> bytes | str:
+            answers.append(client.ask(verb.path, fields, spelling=extension))
+            content = answers[-1].content
+            return content if outputs else content.decode()
+
+        write_files(outputs, write)
         _conclude(answers)
 
     return asked
@@ -211,25 +237,6 @@ def _conclude(answers: list[Response]) -> None:
             warn(each.warning)
     if any(each.exit_code for each in answers):
         raise typer.Exit(max(each.exit_code for each in answers))
-
-
-def _write_reports(name: str, given: dict[str, Any], client: Client) -> None:
-    """Ask for a report, and write it into each file that is named."""
-    from capplan.cli.report_options import check_outputs
-
-    question, models = question_of(name, given), given.get("models") or [given.get("model")]
-    if len(models) != 1:
-        raise UsageError("a service reports on one model at a time; name one.")
-    outputs = check_outputs([Path(each) for each in given.get("output", ())], force=bool(given.get("force")))
-    asked = {**question, **_model_fields(models[0], client)}
-    if not outputs:
-        answers = [client.ask("report", asked, spelling="md")]
-        emit(answers[0].content.decode(), output=None)
-    else:
-        answers = [client.ask("report", asked, spelling=each.suffix.lower().removeprefix(".")) for each in outputs]
-        for path, each in zip(outputs, answers, strict=True):
-            write_atomically(path, each.content)
-    _conclude(answers)
 
 
 def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:

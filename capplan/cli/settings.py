@@ -9,26 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.folders import config_folder
-from capplan.verbs.options import Door, Field, Option, fields_of
-from capplan.verbs.registry import CONFIGURABLE, VERBS, find_verb
+from capplan.verbs.options import Door, Field
+from capplan.verbs.registry import CONFIGURABLE, find_verb
 
 FILE_NAME = "capplan.toml"
 VARIABLE = "CAPPLAN_CONFIG"
 """The environment variable that names the only configuration file to read; empty for none."""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OfferFields:
-    """Settings of the report alone."""
-
-    regions: Annotated[tuple[str, ...], Option(flags=("--region",))] = ()
-    prices: Annotated[tuple[Path, ...], Option()] = ()
 
 
 _COLOR = "color"
@@ -42,10 +34,7 @@ def settable(command: str) -> Mapping[str, Field | None]:
     Args:
         command: one of `CONFIGURABLE`.
     """
-    if command in VERBS:
-        fields = find_verb(command).fields_at(Door.CONFIG)
-    else:
-        fields = (*find_verb("plan").fields_at(Door.CONFIG), *fields_of(_OfferFields))
+    fields = find_verb(command).fields_at(Door.CONFIG)
     return {**{field.key: field for field in fields}, _COLOR: None}
 
 

@@ -44,6 +44,12 @@ class Context(ABC):
             UsageError: there is no such model here.
         """
 
+    def command(self, verb: "Verb[Any, Any]", question: Any) -> str:
+        """Return the command that asks a question, as a report prints it."""
+        from capplan.verbs.read import command_of
+
+        return command_of(verb, question)
+
     def names_gpus(self, question: GpuFields) -> bool:
         """Return True if a question is about some GPUs, not about all of the database."""
         return question.narrows
@@ -98,6 +104,7 @@ class Verb(Generic[Question, Answer]):
         takes_several: the command line takes several models, each of which is asked about alone.
         settle: returns the question with what the format decides, before anything is worked out, or refuses it.
         files: the files besides the answer that a command writes, such as plots, with their contents.
+        for_service: puts the contents of files in the place of their names, for a service that cannot read them.
         schema: the JSON Schema of the answer's document.
         in_python: what a Python caller receives in the place of the answer.
         returns: the type of that, as "module:Name", for the stub that editors read.
@@ -116,6 +123,7 @@ class Verb(Generic[Question, Answer]):
     takes_several: bool = False
     settle: Callable[[Question, Look], Question] = lambda question, _: question
     files: "Callable[[Sequence[Answer], Question], Mapping[Path, bytes]] | None" = None
+    for_service: Callable[[Question], Question] = lambda question: question
     schema: str | None = None
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context
+from capplan.verbs.contract import Context, Verb
 from capplan.verbs.fields import GpuFields, ModelFields
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class LocalContext(Context):
         arguments: arguments of the constructor that are not plain values.
         database: the GPUs that were loaded already.
         gpu_specs: GPUs that were handed over whole.
+        typed: the command as it was typed, or the name of the Python function.
     """
 
     feedback: Feedback = SILENCE
@@ -37,6 +38,7 @@ class LocalContext(Context):
     arguments: Mapping[str, Any] | None = None
     database: "Gpus | None" = None
     gpu_specs: "tuple[GpuSpec, ...]" = ()
+    typed: str = ""
 
     def model(self, question: ModelFields) -> "ModelSource":
         """Return the model that a question's words name, or the object that stands for it.
@@ -46,6 +48,10 @@ class LocalContext(Context):
         """
         is_words = question.model not in self.objects and self.make is None and self.arguments is None
         return question.model_request() if is_words else self._live_source(question)
+
+    def command(self, verb: Verb[Any, Any], question: Any) -> str:
+        """Return the command as it was typed, or else one that asks the same."""
+        return self.typed or super().command(verb, question)
 
     def names_gpus(self, question: GpuFields) -> bool:
         """Return True if a question is about some GPUs, or about those that were handed over."""

@@ -59,6 +59,7 @@ class Option:
         shows_default: the default is printed in help.
         completes: what shells complete the value with: "models" or "gpus".
         label: the field's name in the form of the page.
+        wire: the name of the field in JSON, where that is another.
         placeholder: what the form shows where the field is empty.
     """
 
@@ -73,6 +74,7 @@ class Option:
     completes: str | None = None
     label: str = ""
     placeholder: str = ""
+    wire: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,6 +98,11 @@ class Field:
     def key(self) -> str:
         """Return the field's name in configuration files and sweep files, such as max-latency."""
         return self.name if self.option.is_argument else self.flag.removeprefix("--")
+
+    @property
+    def wire(self) -> str:
+        """Return the field's name in JSON."""
+        return self.option.wire or self.name
 
     @property
     def kinds(self) -> tuple[Any, ...]:

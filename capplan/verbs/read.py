@@ -211,7 +211,7 @@ def to_wire(question: Any) -> dict[str, Any]:
             raise UsageError(f"{field.flag} works on this machine only; leave it out, or leave out --server.")
     found = changed_fields(question, door=Door.HTTP)
     return {
-        field.name: msgspec.to_builtins(value if field.option.words is None else field.option.words.to_wire(value))
+        field.wire: msgspec.to_builtins(value if field.option.words is None else field.option.words.to_wire(value))
         for field, value in found.items()
     }
 
@@ -258,7 +258,7 @@ def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
             plain = plain | None
         annotated: Any = plain if meta is None else Annotated[plain, meta]
         default = field.default if field.option.words is None else _wire_default(field)
-        fields.append((field.name, annotated, default))
+        fields.append((field.wire, annotated, default))
     made = msgspec.defstruct(verb.question.__name__, fields, kw_only=True, forbid_unknown_fields=True)
     made.__doc__ = verb.summary
     return made

@@ -13,6 +13,7 @@ VERBS: Mapping[str, str] = {
     "analyze": "capplan.verbs.analyze:ANALYZE",
     "memory": "capplan.verbs.memory:MEMORY",
     "estimate": "capplan.verbs.estimate:ESTIMATE",
+    "report": "capplan.verbs.report:REPORT",
 }
 """Where each verb lies, by its path: the words of its command."""
 
@@ -23,6 +24,7 @@ PYTHON_NAMES: Mapping[str, str] = {
     "analyze": "analyze",
     "compare": "compare",
     "estimate": "estimate",
+    "make_report": "report",
     "memory": "memory",
     "plan": "plan",
 }

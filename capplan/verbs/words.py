@@ -55,6 +55,60 @@ SIZE = Words(read=_quantity(BYTES), write=lambda value: f"{value:.15g}B", wire=f
 """A size in bytes, or with its unit: 24GiB."""
 
 
+def _value_of(kind: str, known: str) -> Callable[[Any, str], Any]:
+    """Return a reader of single values as load files hold them."""
+
+    def read(given: Any, what: str) -> Any:
+        from capplan.specs.values import ValueReader
+
+        reader = ValueReader(what, what)
+        number = _number(given) if isinstance(given, str) else given
+        value = getattr(reader, kind)("", given if number is None or kind == "watts" else number)
+        if value is None:
+            raise UsageError(f"{what} {given!r} is not {known}")
+        return value
+
+    return read
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+AMOUNT = Words(
+    read=_value_of("amount", "an amount; write US dollars such as 250000, 250k or 1.2M USD."),
+    write=lambda value: f"{value:.15g}",
+    wire=float | _Text,
+)
+"""US dollars: 250000, 250k, 1.2M USD."""
+
+
+def _read_watts(given: Any, what: str) -> Any:
+    return (
+        _value_of("watts", "a power; write it with its unit, such as 20 kW.")(given, what)
+        if isinstance(given, str)
+        else given
+    )
+
+
+WATTS = Words(read=_read_watts, write=lambda value: f"{value:.15g}W", wire=float | _Text, is_number=True)
+"""A power in watts, or with its unit: 20kW."""
+
+
+def _read_share(given: Any, what: str) -> float:
+    share: float | None = _value_of("fraction", "a share; write 95% or 0.95.")(given, what)
+    if share is None or not 0 < share < 1:
+        raise UsageError(f"{what} {given!r} is not a share; write 95% or 0.95.")
+    return share
+
+
+SHARE = Words(read=_read_share, write=lambda value: f"{value:.6g}", wire=float | _Text)
+"""A share between 0 and 1: 95%, 0.95."""
+
+
 def _read_batches(given: Any, what: str) -> Batches:
     if isinstance(given, Batches):
         return given

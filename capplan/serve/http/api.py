@@ -24,7 +24,6 @@ from capplan.verbs.registry import VERBS, find_verb
 
 QUESTIONS: dict[str, type[Any]] = {
     **{path.replace(" ", "/"): find_verb(path).question for path in VERBS},
-    "report": types.ReportQuestion,
     "gpus": types.GpusQuestion,
     "prices": types.PricesQuestion,
     "results": results.ResultsQuestion,

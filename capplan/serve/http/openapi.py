@@ -17,7 +17,6 @@ from capplan.version import __version__
 _REF = "#/components/schemas/{name}"
 _ASKED = {
     **{path.replace(" ", "/"): (wire_type(find_verb(path)), find_verb(path).schema) for path in VERBS},
-    "report": (types.ReportQuestion, "report"),
     "gpus": (types.GpusQuestion, "gpus"),
     "prices": (types.PricesQuestion, "prices"),
     "results": (results.ResultsQuestion, None),

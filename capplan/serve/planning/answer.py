@@ -4,12 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from capplan.api.requests import choose, listed_batches, take_constraints
+from capplan.api.requests import choose
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
@@ -228,43 +226,6 @@ def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
     trace = model.trace([workload.configuration])
     ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
     return ready, calibration
-
-
-@work_out.register
-def _report(question: types.ReportQuestion, case: Case) -> Reply:
-    from pathlib import Path
-
-    from capplan.app.report import OfferRequest, ReportRequest, report
-    from capplan.report.procurement.render import EXTENSIONS, render_report
-    from capplan.serve.questions.words import report_command
-
-    load = None
-    if question.load is not None:
-        load = Path("load.yaml")
-        load.write_text(json.dumps(question.load), encoding="utf-8")
-    made = report(
-        ReportRequest(
-            models=(case.model(question),),
-            gpus=case.data.gpu_request(question),
-            largest_batches=listed_batches(question.batches),
-            workload=workload_of(question),
-            utilization_fraction=question.utilization_fraction,
-            load=load,
-            offers=OfferRequest(
-                constraints=take_constraints(msgspec.structs.asdict(question)),
-                only_priced=question.priced,
-                max_usd_per_hour=question.max_usd_per_hour,
-            ),
-            title=question.title,
-            command=report_command(question),
-        )
-    )
-    lacks_choice = any(model.verdict.choice is None for model in made.models)
-    return case.spell(
-        {each.removeprefix("."): partial(render_report, made, each) for each in EXTENSIONS},
-        exit_code=0 if all(model.options for model in made.models) else 1,
-        warning="warning: no option with a price carries the load of every model." if lacks_choice else "",
-    )
 
 
 @work_out.register

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from capplan.core.workload import DEFAULT_UTILIZATION
-
 Words = Annotated[str, Meta(max_length=200)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Names = Annotated[list[Name], Meta(max_length=200)]
@@ -71,32 +69,6 @@ class GpuPart(WorkloadPart, kw_only=True, forbid_unknown_fields=True):
     vendors: Names = []
     architectures: Names = []
     min_memory: Words | None = None
-
-
-class ReportQuestion(GpuPart, kw_only=True, forbid_unknown_fields=True):
-    """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
-
-    batches: Batches = "1..256"
-    load: Annotated[dict[str, Any], Meta(description="What a LOAD.yaml holds.")] | None = None
-    terms: Names = []
-    providers: Names = []
-    regions: Names = []
-    segments: Names = []
-    deny_providers: Names = []
-    deny_regions: Names = []
-    deny_gpus: Names = []
-    deny_segments: Names = []
-    marketplaces: bool = False
-    priced: bool = False
-    max_usd_per_hour: Positive | None = None
-    max_capex_usd: Positive | None = None
-    max_usd_per_year: Positive | None = None
-    max_power_w: Positive | None = None
-    max_rack_units: Positive | None = None
-    certainty_fraction: Share | None = None
-    max_price_age_days: Positive | None = None
-    utilization_fraction: Share = DEFAULT_UTILIZATION
-    title: Annotated[str, Meta(max_length=200)] | None = None
 
 
 class GpusQuestion(Struct, kw_only=True, forbid_unknown_fields=True):

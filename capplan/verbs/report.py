@@ -1,0 +1,312 @@
+"""`report`: which GPUs to buy or rent for a load, as a page, PDF, workbook, Markdown, CSV or JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.errors import UsageError
+from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.fields import (
+    EVERYWHERE,
+    MODEL_HELP,
+    GpuFields,
+    InputFields,
+    Name,
+    Text,
+    UtilizationFields,
+    WorkloadFields,
+)
+from capplan.verbs.options import HERE, Door, Option, Topic
+from capplan.verbs.words import AMOUNT, BATCHES, SHARE, WATTS
+
+if TYPE_CHECKING:
+    from capplan.app.procurement.constraints import ConstraintRequest
+    from capplan.report.procurement.types import Report
+
+EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
+"""The formats of a report, by the extension of the file that it is written to."""
+
+_UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power in range(9)))
+
+
+def _names(flag: str, what: str, *, topic: Topic = Topic.OWN, doors: Door = EVERYWHERE) -> Option:
+    return Option(help=f"{what}; repeatable.", flags=(flag,), metavar="NAME", topic=topic, doors=doors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintFields:
+    """What may be recommended, over what the load file states."""
+
+    terms: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.",
+            metavar="TERM",
+        ),
+    ] = ()  # fmt: skip
+    providers: Annotated[
+        tuple[Name, ...], _names("--provider", "Rent or buy from this provider only", topic=Topic.PRICES)
+    ] = ()
+    regions: Annotated[tuple[Name, ...], _names("--region", "Rent in this region only", topic=Topic.PRICES)] = ()
+    segments: Annotated[
+        tuple[Name, ...],
+        _names("--segment", "Consider this segment only, such as consumer (default: data-centre, workstation)"),
+    ] = ()
+    deny_providers: Annotated[tuple[Name, ...], _names("--deny-provider", "Never from this provider")] = ()
+    deny_regions: Annotated[tuple[Name, ...], _names("--deny-region", "Never in this region")] = ()
+    deny_gpus: Annotated[tuple[Name, ...], _names("--deny-gpu", "Never this GPU or family")] = ()
+    deny_segments: Annotated[tuple[Name, ...], _names("--deny-segment", "Never this segment")] = ()
+    marketplaces: Annotated[
+        bool, Option(help="Let offers of third-party hosts compete with vendors' offers.", doors=EVERYWHERE)
+    ] = False
+    max_capex_usd: Annotated[
+        float | None,
+        Option(
+            help="Most that may be paid on the first day.", flags=("--max-capex",), metavar="USD", words=AMOUNT,
+            doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    max_usd_per_year: Annotated[
+        float | None,
+        Option(
+            help="Most that may be paid in any later year.", flags=("--max-cost-per-year",), metavar="USD",
+            words=AMOUNT, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    max_power_w: Annotated[
+        float | None,
+        Option(
+            help="Most nameplate power of bought servers, such as 20kW.", flags=("--max-power",), metavar="kW",
+            words=WATTS, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    max_rack_units: Annotated[
+        float | None,
+        Meta(ge=1),
+        Option(help="Most rack units of bought servers.", metavar="U", doors=EVERYWHERE),
+    ] = None
+    certainty_fraction: Annotated[
+        float | None,
+        Option(
+            help="Share of scenarios that the second fleet carries; 90% by default.", flags=("--certainty",),
+            metavar="SHARE", words=SHARE, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    max_price_age_days: Annotated[
+        float | None,
+        Meta(ge=1),
+        Option(
+            help="Prices that are older count as old, and are not recommended without saying so; 180 by default.",
+            flags=("--max-price-age",), metavar="DAYS", doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+
+    def constraints(self) -> "ConstraintRequest":
+        """Return what these fields admit.
+
+        Raises:
+            UsageError: a term is unknown.
+        """
+        from capplan.app.procurement.constraints import ConstraintRequest
+        from capplan.core.economics.constraints import NameLists
+        from capplan.specs.constraints import term_words, terms_of
+
+        terms = terms_of(self.terms)
+        if terms is None:
+            unknown = next(word for word in self.terms if word not in term_words())
+            raise UsageError(f"--terms {unknown!r} is not a term; use {', '.join(term_words())}.")
+        return ConstraintRequest(
+            terms=terms,
+            allow=NameLists(
+                providers=frozenset(self.providers),
+                regions=frozenset(self.regions),
+                segments=frozenset(self.segments),
+            ),
+            deny=NameLists(
+                providers=frozenset(self.deny_providers),
+                regions=frozenset(self.deny_regions),
+                gpus=frozenset(self.deny_gpus),
+                segments=frozenset(self.deny_segments),
+            ),
+            marketplaces=self.marketplaces,
+            max_capex_usd=self.max_capex_usd,
+            max_usd_per_year=self.max_usd_per_year,
+            max_power_w=self.max_power_w,
+            max_rack_units=self.max_rack_units,
+            certainty_fraction=self.certainty_fraction,
+            max_price_age_days=self.max_price_age_days,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AskedFields:
+    models: Annotated[
+        tuple[Text, ...],
+        Option(
+            help=f"{MODEL_HELP} None where the load file lists services.", metavar="[MODEL...]", topic=Topic.MODEL,
+            is_argument=True, completes="models",
+        ),
+    ] = ()  # fmt: skip
+    config: Annotated[
+        dict[str, Any] | None,
+        Option(help="The content of a transformers config.json, in the place of a model's name.", doors=Door.HTTP),
+    ] = None
+    batches: Annotated[
+        Batches,
+        Option(
+            help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", flags=("--batch", "-b"),
+            words=BATCHES, topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
+        ),
+    ] = _UP_TO_256  # fmt: skip
+    load: Annotated[
+        Path | None,
+        Option(
+            help="What is asked: a service, a job or a training purchase.", metavar="LOAD.yaml", topic=Topic.LIMITS,
+            doors=HERE,
+        ),
+    ] = None  # fmt: skip
+    load_fields: Annotated[
+        dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
+    ] = None
+    llm: Annotated[
+        Path | None,
+        Option(
+            help="Serve a language model under this load: the LLM pages.", metavar="LOAD.yaml", doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EvidenceFields:
+    prices: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="Own dated prices, laid over the built-in ones.", metavar="FILE.yaml", topic=Topic.PRICES,
+            doors=HERE | Door.CONFIG,
+        ),
+    ] = ()  # fmt: skip
+    priced: Annotated[bool, Option(help="Only GPUs with an on-demand price.", topic=Topic.PRICES, doors=EVERYWHERE)] = (
+        False
+    )
+    max_usd_per_hour: Annotated[
+        float | None,
+        Meta(ge=0.0, le=1e15),
+        Option(
+            help="Only GPUs up to this price per hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
+            doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+    measured: Annotated[
+        tuple[Path, ...],
+        Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
+    ] = ()
+    title: Annotated[Text | None, Option(help="Title of the report.", topic=Topic.ANSWER)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportQuestion(
+    _AskedFields, InputFields, GpuFields, _EvidenceFields, WorkloadFields, ConstraintFields, UtilizationFields
+):
+    """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
+
+
+def answer_report(question: ReportQuestion, context: Context) -> "Report":
+    """Plan every model, unless its plan was saved, and answer the load.
+
+    Args:
+        question: the models, GPUs, conditions, load and prices.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
+        TraceError: a model could not be traced.
+    """
+    from capplan.app.report import OfferRequest, ReportRequest, report
+    from capplan.app.sweep.reporting import with_swept_models
+
+    if question.batches.choice is not BatchChoice.LISTED:
+        raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
+    load = question.load
+    if question.load_fields is not None:  # a service works in an empty folder of its own
+        load = Path("load.yaml")
+        load.write_text(json.dumps(question.load_fields), encoding="utf-8")
+    named = [*question.models, *([""] if question.config is not None else [])]
+    request = ReportRequest(
+        models=tuple(context.model(replace(question.of(words), config=question.config)) for words in named),
+        gpus=context.gpus(question),
+        largest_batches=question.batches.sizes,
+        workload=question.workload(question.default_precision()),
+        utilization_fraction=question.utilization_fraction,
+        load=load,
+        offers=OfferRequest(
+            files=question.prices,
+            constraints=question.constraints(),
+            only_priced=question.priced,
+            max_usd_per_hour=question.max_usd_per_hour,
+        ),
+        measured=question.measured,
+        title=question.title,
+        command=context.command(REPORT, question),
+    )
+    return report(with_swept_models(request), feedback=context.feedback)
+
+
+def _written(answers: "Sequence[Report]", _question: ReportQuestion, *, extension: str) -> str | bytes:
+    from capplan.report.procurement.render import render_report
+
+    return render_report(answers[0], extension)
+
+
+def _outcome(made: "Report") -> Outcome:
+    """Warn where no option carries the load; a model without any option ends in exit code 1."""
+    lacks_choice = any(model.verdict.choice is None for model in made.models)
+    warning = "warning: no option with a price carries the load of every model."
+    return Outcome(
+        exit_code=0 if all(model.options for model in made.models) else 1, warnings=(warning,) * lacks_choice
+    )
+
+
+def _for_service(question: ReportQuestion) -> ReportQuestion:
+    """Put the content of a load file in the place of its name.
+
+    Raises:
+        UsageError: more than one model is named.
+    """
+    from capplan.specs.load import read_load_fields
+
+    if len(question.models) != 1:
+        raise UsageError("a service reports on one model at a time; name one.")
+    if question.load is None:
+        return question
+    return replace(question, load=None, load_fields=dict(read_load_fields(question.load)))
+
+
+_FILES: Mapping[str, Any] = {
+    extension.removeprefix("."): partial(_written, extension=extension) for extension in EXTENSIONS
+}
+
+REPORT = Verb(
+    path="report",
+    question=ReportQuestion,
+    summary=(
+        "Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.\n\n"
+        "MODEL may also be a plan that `capplan plan --format json` saved."
+    ),
+    examples=(
+        "capplan report resnet50 --batch 1..64 --load service.yaml -o report.html -o report.xlsx",
+        "capplan report resnet50.trace.json --gpu l4 --gpu a10 --load job.yaml -o report.pdf",
+        "capplan report llama-3.1-70b-instruct --llm LOAD.yaml -o report.html",
+    ),
+    answer=answer_report,
+    files_in=_FILES,
+    outcome=_outcome,
+    for_service=_for_service,
+    schema="report",
+    returns="capplan.report.procurement.types:Report",
+)
