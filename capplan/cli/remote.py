@@ -140,7 +140,8 @@ def _asking_files(verb: Any, server: str) -> Callable[..., None]:
         question, _ = read_asked(verb, values)
         fields = to_wire(verb.for_service(question))
         client = Client(server, token=os.environ.get(TOKEN_VARIABLE))
-        fields |= _model_fields(*fields.pop("models"), client)
+        (model,) = fields.pop("models")
+        fields |= _model_fields(model, client)
         answers: list[Response] = []
 
         def write(extension: str) -> bytes | str:

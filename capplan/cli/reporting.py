@@ -87,7 +87,7 @@ def check_outputs(outputs: Sequence[Path], *, force: bool) -> list[Path]:
 
 
 def _report_llm(question: ReportQuestion, outputs: Sequence[Path]) -> None:
-    from capplan.cli.commands.llm.report import report_llm
+    from capplan.cli.llm_report import report_llm
 
     assert question.llm is not None
     plain = replace(question, llm=None)

@@ -44,11 +44,9 @@ class Context(ABC):
             UsageError: there is no such model here.
         """
 
+    @abstractmethod
     def command(self, verb: "Verb[Any, Any]", question: Any) -> str:
         """Return the command that asks a question, as a report prints it."""
-        from capplan.verbs.read import command_of
-
-        return command_of(verb, question)
 
     def names_gpus(self, question: GpuFields) -> bool:
         """Return True if a question is about some GPUs, not about all of the database."""

@@ -9,6 +9,7 @@ from capplan.app.gpus.choice import GpuRequest
 from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Verb
 from capplan.verbs.fields import GpuFields, ModelFields
+from capplan.verbs.read import command_of
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
@@ -51,7 +52,7 @@ class LocalContext(Context):
 
     def command(self, verb: Verb[Any, Any], question: Any) -> str:
         """Return the command as it was typed, or else one that asks the same."""
-        return self.typed or super().command(verb, question)
+        return self.typed or command_of(verb, question)
 
     def names_gpus(self, question: GpuFields) -> bool:
         """Return True if a question is about some GPUs, or about those that were handed over."""

@@ -65,7 +65,7 @@ def _value_of(kind: str, known: str) -> Callable[[Any, str], Any]:
         number = _number(given) if isinstance(given, str) else given
         value = getattr(reader, kind)("", given if number is None or kind == "watts" else number)
         if value is None:
-            raise UsageError(f"{what} {given!r} is not {known}")
+            raise UsageError(f"{what}: {given!r} is not {known}")
         return value
 
     return read

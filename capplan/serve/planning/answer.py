@@ -22,9 +22,10 @@ from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.serve.questions import types
-from capplan.verbs.contract import Context, Look
+from capplan.verbs.contract import Context, Look, Verb
 from capplan.verbs.fields import GpuFields, ModelFields
 from capplan.verbs.plan import PlanQuestion
+from capplan.verbs.read import command_of
 from capplan.verbs.registry import verb_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Case(Context):
         self.needed: dict[TraceJob, None] = {}
         self.missing: list[TraceJob] = []
         self.may_lack_hints = False
+
+    def command(self, verb: Verb[Any, Any], question: Any) -> str:
+        """Return the command that asks a question on another machine."""
+        return command_of(verb, question)
 
     def gpus(self, question: GpuFields) -> GpuRequest:
         """Return the request for the GPUs that a question names, in the database of the service."""
