@@ -101,7 +101,7 @@ WATTS = Words(read=_read_watts, write=lambda value: f"{value:.15g}W", wire=float
 def _read_share(given: Any, what: str) -> float:
     share: float | None = _value_of("fraction", "a share; write 95% or 0.95.")(given, what)
     if share is None or not 0 < share < 1:
-        raise UsageError(f"{what} {given!r} is not a share; write 95% or 0.95.")
+        raise UsageError(f"{what}: {given!r} is not a share; write 95% or 0.95.")
     return share
 
 
