@@ -133,7 +133,7 @@ def test_terms_names_and_caps_stand_on_the_command_line(run: Run, plan: Path, tm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--certainty", "95"), "--certainty '95' is not a share; write 95% or 0.95."),
+        (("--certainty", "95"), "--certainty: '95' is not a share; write 95% or 0.95."),
         (("--certainty", "most"), "--certainty: 'most' is not a share; write 95% or 0.95."),
         (("--terms", "lease"), "--terms 'lease' is not a term; use rent, buy, both"),
         (("--deny-gpu", "t44"), "unknown GPU 't44'"),
