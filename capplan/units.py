@@ -47,13 +47,15 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str) -> float
         what: what is read, for the error message.
 
     Raises:
-        UsageError: the text is not a number, or its unit is not among `units`.
+        UsageError: the text is not a number, is negative, or its unit is not among `units`.
     """
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         known = ", ".join(unit for unit in units if unit)
         raise UsageError(f"{what}: {text!r} is not a quantity; write a number and one of {known}.")
     value = float(match[1]) * units[match[2]]
+    if value < 0:
+        raise UsageError(f"{what}: {text!r} is negative; write a quantity of at least 0.")
     if not math.isfinite(value):
         raise UsageError(f"{what}: a number of {len(match[1])} characters is too large.")
     return value

@@ -95,5 +95,6 @@ class SweepOptions(TypedDict, total=False):
     memory_limit_bytes: int | None
     specs: Sequence[Path]
     measure: bool
+    allow_code: bool
     retry_failed: bool
     force: bool

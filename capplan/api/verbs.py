@@ -331,6 +331,7 @@ def sweep(
             time_s=left.pop("time_limit_s", DEFAULT_TIME_LIMIT_S), memory_bytes=left.pop("memory_limit_bytes", None)
         ),
         measures=left.pop("measure", False),
+        allows_code=left.pop("allow_code", False),
         retries_failed=left.pop("retry_failed", False),
         force=left.pop("force", False),
         command="capplan.sweep",

@@ -1,11 +1,14 @@
 """Run the service until it receives SIGINT or SIGTERM."""
 
+import asyncio
 import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from capplan.errors import UsageError
 from capplan.serve.http.application import make_application
@@ -15,6 +18,51 @@ from capplan.serve.tracing.queue import WALL_PER_CPU
 
 LONGEST_HEADER_BYTES = 32 * 1024
 _BACKLOG = 512
+
+
+LONGEST_HEAD_S = 30.0
+"""Time within which the head of a request must have arrived; then the connection is closed. [s]"""
+
+
+class _ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn chooses its base when imported
+    """HTTP on one connection that is closed where no whole head of a request arrives in time.
+
+    uvicorn waits for ever for a head that was begun, so that connections that send nothing more would fill the service.
+    """
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes; while no request has begun they are of a head."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._waiting is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(LONGEST_HEAD_S, self._close_unless_answering)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _close_unless_answering(self) -> None:
+        self._waiting = None
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if not is_answering and not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -53,6 +101,7 @@ def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:
         raise
     config = uvicorn.Config(
         application,
+        http=_ImpatientProtocol,
         log_config=None,
         access_log=False,
         server_header=False,

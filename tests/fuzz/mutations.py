@@ -14,7 +14,7 @@ CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "50"))
 
 many = settings(
     max_examples=CASES,
-    derandomize=CASES <= 250,  # CI repeats the same cases; a longer search makes new ones
+    derandomize=CASES <= 300,  # CI repeats the same cases; a longer search makes new ones
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],

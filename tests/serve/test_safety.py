@@ -221,6 +221,35 @@ def test_the_service_answers_while_a_hostile_upload_is_read(served):
     assert time.monotonic() - began < 20
 
 
+def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(served):
+    """A proxy that goes by Content-Length takes what follows the empty chunk for a part of this body."""
+    request = (
+        b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as raw:
+        raw.sendall(request)
+        answer = b""
+        while piece := raw.recv(65536):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 400"), answer
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
+
+
+def test_an_argument_that_is_an_object_is_refused(served):
+    answer = served.post("/api/v1/plan", {"model": "torchvision:alexnet", "arguments": {"progress": {"a": 1}}})
+    assert (answer.status, "holds an object" in answer.detail) == (400, True)
+
+
+def test_a_config_of_endless_layers_is_refused(served):
+    config = {"model_type": "bert", "num_hidden_layers": 100_000}
+    began = time.monotonic()
+    answer = served.post("/api/v1/plan", {"config": config, "inputs": ["input_ids=int64:128"]})
+    assert answer.status in (400, 422), answer
+    assert "4,096" in answer.detail
+    assert time.monotonic() - began < 60
+
+
 HOSTILE_LINES = [
     b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from capplan.app.gpus.choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
+from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import ServingConditions
@@ -47,6 +48,8 @@ def expand_sweep(request: SweepRequest) -> Sweep:
             gpus[gpu.id] = gpu
             notes += [note] * (bool(note) and note not in notes)
     models = expand_models(request.definition.models, beside=request.file)
+    if request.file is not None and not request.allows_code:
+        _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(each, ServingConditions) for each in request.definition.workloads)
     sweep = Sweep(
@@ -63,6 +66,29 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     )
     _refuse_what_nothing_is_asked_of(sweep)
     return sweep
+
+
+def _refuse_code(models: Iterable[SweepModel], file: Path) -> None:
+    """Refuse models that are code to import, because a file of data runs none unless that is asked for.
+
+    Raises:
+        UsageError: a model, its inputs or its preparation name code.
+    """
+    for model in models:
+        asked = model.request
+        kind, colon, _ = asked.words.partition(":")
+        is_code = asked.words.endswith(".py") or (bool(colon) and kind not in _NO_CODE)
+        if asked.words.endswith(TRACE_SUFFIXES):
+            is_code = False
+        if is_code or asked.inputs_from or asked.prepare:
+            raise UsageError(
+                f"{file}: the model {model.label[:120]!r} names code, which is not run for a file of data; add "
+                "--allow-code if you trust it."
+            )
+
+
+_NO_CODE = (*ZOOS, "hf", LLM_PREFIX.rstrip(":"))
+"""Kinds of names that choose no code: models of libraries, transformers architectures, language models."""
 
 
 def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:

@@ -91,6 +91,7 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self._check_source(headers)
+            self._check_framing(headers)
             self._check_length(scope, headers)
             refusal = self._check_token(scope, headers)
         except ProblemError as error:
@@ -124,6 +125,19 @@ class Guard:
     def _is_own(self, host: str) -> bool:
         name = _without_port(host)
         return name in self._names or (not is_loopback(self._settings.host) and _is_address(name))
+
+    def _check_framing(self, headers: Headers) -> None:
+        """Refuse a request that states its length in two ways: a proxy in front may go by the other one.
+
+        Raises:
+            ProblemError: it has both Content-Length and Transfer-Encoding (RFC 9112, section 6.3); its connection ends.
+        """
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise ProblemError(
+                400,
+                "a request has either Content-Length or Transfer-Encoding, not both.",
+                headers={"Connection": "close"},
+            )
 
     def _check_length(self, scope: Scope, headers: Headers) -> None:
         """Refuse a body that says to be longer than what is read; `read_body` counts what comes without saying."""

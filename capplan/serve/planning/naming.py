@@ -105,12 +105,20 @@ def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in arguments.items():
         if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name.rpartition(".")[2].startswith("__"):
             raise UsageError(f"{name[:100]!r} is not the name of an argument.")
+        if _holds_object(value):
+            raise UsageError(
+                f"the argument {name!r} holds an object; an argument is a number, a text or a list of them."
+            )
         if _is_refused(name) or name.rpartition(".")[2] in _DROPPED or any(_is_place(each) for each in _texts(value)):
             raise UsageError(
                 f"the argument {name!r} is not taken here: the service loads no weights, files or code that a request "
                 "names."
             )
     return dict(arguments)
+
+
+def _holds_object(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_object, value)))
 
 
 def checked_config(config: Mapping[str, Any]) -> bytes:

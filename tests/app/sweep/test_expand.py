@@ -1,12 +1,15 @@
 """Which models the entries of a sweep stand for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from capplan.app.sweep.expand import expand_models
+from capplan.app.sweep.expand import expand_models, expand_sweep
+from capplan.app.sweep.request import SweepRequest
 from capplan.core.sweep.definition import ModelEntry
 from capplan.errors import UnknownNameError, UsageError
+from capplan.specs.sweep import read_sweep_file
 
 
 def labels(*words: str, beside: Path | None = None) -> list[str]:
@@ -58,3 +61,16 @@ def test_a_list_holds_a_model_a_line(tmp_path: Path, traces: Path) -> None:
     path = tmp_path / "models.txt"
     path.write_text(f"# ours\n{traces}/narrow.trace.json\n\n{traces}/wide.trace.json  # the large one\n")
     assert labels(str(path)) == [f"{traces}/narrow.trace.json", f"{traces}/wide.trace.json"]
+
+
+@pytest.mark.parametrize("words", ["evil.py:Net", "evil.py", "os:system", "torch.nn:Identity"])
+def test_a_file_of_data_imports_no_code_unless_that_is_allowed(words: str, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text("open('made', 'w')")
+    file = tmp_path / "sweep.yaml"
+    file.write_text(f"models: ['{words}']\ngpus: [l4]\nworkloads: [{{batch: 1}}]\n")
+    request = SweepRequest(definition=read_sweep_file(file), output=tmp_path / "results", file=file)
+    with pytest.raises(UsageError, match="names code, which is not run for a file of data; add --allow-code"):
+        expand_sweep(request)
+    assert not (tmp_path / "made").exists()
+    assert expand_sweep(replace(request, allows_code=True)).models
+    assert expand_sweep(replace(request, file=None)).models

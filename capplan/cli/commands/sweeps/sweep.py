@@ -23,6 +23,9 @@ def sweep(
     specs: options.SpecFolders = None,
     work: WorkOptions,
     measuring: MeasuringOptions,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Import models that the file names as Python code.")
+    ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Compute models again that failed before.")
     ] = False,
@@ -62,6 +65,7 @@ def sweep(
         limits=work.limits(),
         measures=measuring.measure,
         measuring=measuring.rules(),
+        allows_code=allow_code,
         force=force,
         retries_failed=retry_failed,
         command=" ".join(["capplan sweep", str(file), "-o", str(output)]),

@@ -129,7 +129,30 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} {error}.") from error
     if not isinstance(content, dict) or "model_type" not in content:
         raise UsageError(f"{path} is not a transformers config: it has no model_type.")
+    _check_layers(content, str(path))
     return content
+
+
+MOST_LAYERS = 4096
+"""Most layers of a part of a model; each is built, and no model has more than some hundreds."""
+
+_LAYERS = frozenset(
+    {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth",
+     "num_encoder_layers", "num_decoder_layers"}
+)  # fmt: skip
+
+
+def _check_layers(content: Mapping[str, Any], where: str) -> None:
+    """Refuse a config of more layers than any model has, before they are built.
+
+    Raises:
+        UsageError: it has too many.
+    """
+    for name, value in content.items():
+        if isinstance(value, dict):
+            _check_layers(value, where)
+        elif name in _LAYERS and isinstance(value, int) and value > MOST_LAYERS:
+            raise UsageError(f"{where}: {name} is {value:,}; at most {MOST_LAYERS:,} layers are built.")
 
 
 def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
@@ -141,6 +164,7 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
     from transformers import CONFIG_MAPPING
 
     arguments = {_config_name(name): value for name, value in arguments.items()}
+    _check_layers({name.rpartition(".")[2]: value for name, value in arguments.items()}, words)
     model_type = given["model_type"]
     if model_type not in CONFIG_MAPPING:
         raise unknown_architecture(model_type)
