@@ -1245,6 +1245,11 @@ REASONS = {
     "deepctr-torch:DCN": "torch's counter leaves out products of two vectors: 2 · 27",
     "neuraloperator:FNO": "a complex product takes four real ones, which torch's counter counts as one: 3 · 589,824",
     "local-attention:LocalTransformer": "torch's counter leaves out aten::mv: 524,288",
+    "itransformer:iTransformer": "torch's counter leaves out aten::mv: 24,576",
+    "mace-torch:MACE": "forces by autograd; counted by torch with gradients on, with e3nn 0.6.0",
+    "titans-pytorch:MemoryAsContextTransformer": "torch's counter leaves out aten::mv: 65,536",
+    "bs-roformer:BSRoformer": "torch's counter leaves out attention in the fused kernels that the library asks for",
+    "bs-roformer:MelBandRoformer": "torch's counter leaves out attention in fused kernels that the library asks for",
     "tab-transformer-pytorch:FTTransformer": "torch's counter leaves out aten::mv: 2,048",
 }
 """Why the two counts differ, where they do."""

@@ -56,6 +56,7 @@ class CudaRules(TorchFunctionMode):
             _VARIABLE.rnn_tanh: rnn.rnn_tanh,
             _VARIABLE.rnn_relu: rnn.rnn_relu,
             _VARIABLE.dropout: _dropout,
+            torch._C._nn.one_hot: self._one_hot,
             _VARIABLE.rms_norm: self._rms_norm,
             torch.softmax: _softmax(torch._softmax, torch.softmax),
             torch.Tensor.softmax: _softmax(torch._softmax, torch.softmax),
@@ -143,6 +144,13 @@ class CudaRules(TorchFunctionMode):
         if self._is_model_device(kwargs.get("device")):
             kwargs["device"] = self._place
         return tensor.to(*args, **kwargs)
+
+    def _one_hot(self, index: Tensor, num_classes: Any = -1) -> Tensor:
+        """Leave the CPU's checks of the smallest and largest index out of what the model asked."""
+        count = int(num_classes)
+        with self._recorder.unheard() if count >= 0 else contextlib.nullcontext():
+            made: Tensor = torch._C._nn.one_hot(index, count)
+        return made
 
     def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
         return multi_head_attention(self._recorder, *args, **kwargs)

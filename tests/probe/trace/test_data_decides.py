@@ -95,6 +95,15 @@ def capacity(layer: nn.Module, x: Tensor) -> Tensor:
     return out
 
 
+def capacity_in_a_line(layer: nn.Module, x: Tensor) -> Tensor:
+    """Ask twice in one line, where the CPU's kernel asks in between, as mixture-of-experts does."""
+    chosen = (x.cumsum(-1) * 0.2).long() % 4
+    slots = torch.nn.functional.one_hot(chosen, max(chosen.max() + 1, torch.tensor(2, device=x.device)))
+    again = torch.nn.functional.one_hot(chosen, max(chosen.max() + 1, torch.tensor(6, device=x.device)))
+    out: Tensor = layer(x.unsqueeze(1).expand(-1, slots.shape[-1] + again.shape[-1], -1))  # 4 + 6
+    return out
+
+
 def macs(made: Trace) -> int:
     recording = made.recordings[0]
     batch = recording.exact_batch or 1
@@ -106,6 +115,7 @@ def macs(made: Trace) -> int:
     ("run", "layers"),
     [
         (until_all_done, 1), (until_break, 1), (halving, 4), (generate, 5), (counted, 4), (durations, 2), (capacity, 4),
+        (capacity_in_a_line, 10),
     ],
 )  # fmt: skip
 def test_what_hangs_on_data_is_that_of_a_run(run: Callable[..., Tensor], layers: int) -> None:
