@@ -14,11 +14,11 @@ from capplan.report.sections import (
     Block,
     Column,
     Format,
+    LineRole,
     Lines,
     Listing,
     Page,
     Picture,
-    Role,
     Row,
     Section,
     Table,
@@ -129,7 +129,7 @@ def _plain_block(block: Block, width: int | None) -> str:
     if isinstance(block, Lines):
         if block.only not in (None, Format.TABLE):
             return ""
-        mark = {Role.NOTE: "  · ", Role.LIST: "- "}.get(block.role, "")
+        mark = {LineRole.NOTE: "  · ", LineRole.LIST: "- "}.get(block.role, "")
         return "\n".join(f"{mark}{text_of(text)}" for text in block.texts)
     if isinstance(block, Listing):
         return block.text.rstrip("\n")
@@ -206,11 +206,11 @@ def _markdown_lines(block: Lines, *, escapes: bool) -> list[str]:
     if block.only not in (None, Format.MD) or not block.texts:
         return []
     texts = [escape_markdown(text_of(text)) if escapes else text_of(text) for text in block.texts]
-    if block.role is Role.TITLE:
+    if block.role is LineRole.TITLE:
         return [f"**{text}**" for text in texts]
-    if block.role is Role.PLAIN and escapes:
+    if block.role is LineRole.PLAIN and escapes:
         return texts
-    if block.role is Role.PLAIN:
+    if block.role is LineRole.PLAIN:
         return ["  \n".join(texts)]
     return ["\n".join(f"- {text}" for text in texts)]
 

@@ -204,7 +204,7 @@ def text_of(content: str | Line) -> str:
     return content if isinstance(content, str) else "".join(span.text for span in content)
 
 
-class Role(StrEnum):
+class LineRole(StrEnum):
     """What lines are, which decides how a format marks them."""
 
     PLAIN = "plain"
@@ -227,7 +227,7 @@ class Lines:
     """
 
     texts: Sequence[str | Line]
-    role: Role = Role.PLAIN
+    role: LineRole = LineRole.PLAIN
     is_attached: bool = False
     only: Format | None = None
 
@@ -251,7 +251,7 @@ AnyTable = Table[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class BarPart:
     """One part of a bar: its name, its size in words, and which share of the bar it takes."""
 
     name: str
@@ -264,7 +264,7 @@ class Bar:
     """A bar of parts that add up to one; the parts of all bars have the same names and order."""
 
     name: str
-    shares: Sequence[Share]
+    parts: Sequence[BarPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class KeyFigure:
     """One figure of a report's summary: what it is, its value, and its range or basis.
 
     `is_risky` says that the range reaches beyond what is allowed.
@@ -318,5 +318,5 @@ class Page:
 
     title: str
     created: str
-    cards: Sequence[Card]
+    cards: Sequence[KeyFigure]
     sections: Sequence[Section]

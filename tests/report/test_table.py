@@ -2,7 +2,7 @@ import csv
 import io
 
 from capplan.report.render import records, render
-from capplan.report.sections import Column, Format, Lines, Role, Section, Table, data, figure, words
+from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, data, figure, words
 
 ROWS = [("a|b*<i>", "7"), ("=cmd|' /C calc'!A0", "-12")]
 COLUMNS: list[Column[tuple[str, str]]] = [
@@ -49,8 +49,8 @@ def test_tables_of_one_csv_are_matched_by_the_names_of_their_columns() -> None:
 
 def test_parts_stand_apart_unless_they_are_attached() -> None:
     found = [
-        Section([Lines(["one"], role=Role.TITLE), Lines(["a", "b"], role=Role.ITEM, is_attached=True)]),
-        Section([Lines(["c"], role=Role.NOTE)], title="two"),
+        Section([Lines(["one"], role=LineRole.TITLE), Lines(["a", "b"], role=LineRole.ITEM, is_attached=True)]),
+        Section([Lines(["c"], role=LineRole.NOTE)], title="two"),
         Section([Lines(["only in a terminal"], only=Format.TABLE)]),
     ]
     assert render(found, Format.TABLE) == "one\na\nb\n\ntwo\n\n  · c\n\nonly in a terminal\n"

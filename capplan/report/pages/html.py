@@ -36,5 +36,5 @@ def _block(block: Block) -> dict[str, Any]:
     if isinstance(block, Picture):
         return {"kind": "picture", "svg": Markup(block.svg), "shows": block.shows}
     if isinstance(block, Bars):
-        return {"kind": "bars", "bars": block.bars, "names": [share.name for share in block.bars[0].shares]}
+        return {"kind": "bars", "bars": block.bars, "names": [part.name for part in block.bars[0].parts]}
     return {"kind": "table", "caption": block.caption, "grid": grid_of(block)}

@@ -22,7 +22,7 @@ from capplan.report.procurement.types import (
     Verdict,
 )
 from capplan.report.render import grid
-from capplan.report.sections import Card, Column, figure, plain_columns, words
+from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
 from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
 
 CONVENTIONS = (
@@ -44,7 +44,7 @@ CONVENTIONS = (
 )
 
 
-def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
+def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     """Return the key figures that summarise a decision."""
     row, verdict, load = model.option(model.verdict.choice), model.verdict, report.demand.load
     if row is None or row.money.cost_usd_per_year is None:
@@ -60,39 +60,41 @@ def cards(report: Report, model: ModelReport) -> tuple[Card, ...]:
     return (*shown, *([_assured_card(verdict.assured)] if verdict.assured is not None else []))
 
 
-def _cards_of_one_gpu(row: OptionRow) -> tuple[Card, ...]:
+def _cards_of_one_gpu(row: OptionRow) -> tuple[KeyFigure, ...]:
     """Return what one GPU costs and does, where no load is stated."""
     speed, time_s = row.speed, row.speed.batch_latency_s
     rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
     return (
         _unit_cost(row),
-        Card(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
-        Card(
+        KeyFigure(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
+        KeyFigure(
             label="Time of a batch", figure=format_seconds(time_s.expected),
             note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
         ),
-        Card(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=_of_usable(row)),
+        KeyFigure(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=_of_usable(row)),
     )  # fmt: skip
 
 
-def _cost_card(row: OptionRow, verdict: Verdict) -> Card:
+def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:
     """Return what the choice costs in a year, and between what that lies."""
     ends = (figures.headline_money(verdict.cost_p10_usd), figures.headline_money(verdict.cost_p90_usd))
     spread = f"{_between(*ends)} in 80 % of scenarios, with the fleet that each needs"
-    return Card(label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", note=spread)
+    return KeyFigure(
+        label="Cost per year", figure=f"{figures.headline_money(row.money.cost_usd_per_year)} USD", note=spread
+    )
 
 
-def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> Card:
+def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFigure:
     """Return how many GPUs the choice takes, and what for."""
     spare = load.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
-    return Card(label="GPUs", figure=figures.whole(row.count.gpus), note=fleet)
+    return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=fleet)
 
 
-def _latency_card(row: OptionRow, load: Service) -> Card:
+def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
     """Return the latency percentile at peak against its limit, and what it were at the ends of the estimate."""
     slow_s = row.response.latency_if_slow_s
     is_risky = slow_s is None or slow_s > load.latency_limit_s
@@ -101,40 +103,42 @@ def _latency_card(row: OptionRow, load: Service) -> Card:
         f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
     )
     label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
-    return Card(label=label, figure=figure, note=limit, is_risky=is_risky)
+    return KeyFigure(label=label, figure=figure, note=limit, is_risky=is_risky)
 
 
-def _scenarios_card(verdict: Verdict) -> Card:
+def _scenarios_card(verdict: Verdict) -> KeyFigure:
     """Return how many scenarios the fleet carries, and what varies in them."""
     varied = "too" if "Load" in verdict.varies else "does not"
-    return Card(
+    return KeyFigure(
         label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
         note=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, prices "
         f"and costs vary, the load {varied}",
     )  # fmt: skip
 
 
-def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> Card:
+def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> KeyFigure:
     """Describe how long a run takes against the deadline, and what it were at the ends of the estimate."""
     batch, finish_s = row.speed.batch_latency_s, row.speed.finish_s or 0.0
     ends = [figures.duration(finish_s * end / batch.expected) for end in (batch.low, batch.high)]
     allowed = figures.duration(load.deadline_s)
     is_risky = finish_s * batch.high / batch.expected > load.deadline_s
     words = f"of {allowed}{', may be exceeded' * is_risky}; {_between(*ends)}"
-    return Card(label="Finishes in", figure=figures.duration(finish_s), note=words, is_risky=is_risky)
+    return KeyFigure(label="Finishes in", figure=figures.duration(finish_s), note=words, is_risky=is_risky)
 
 
-def _assured_card(assured: AssuredRow) -> Card:
+def _assured_card(assured: AssuredRow) -> KeyFigure:
     label = f"To carry {figures.fraction(assured.share_fraction)} of scenarios"
     if assured.gpus is None:
-        return Card(label=label, figure="not with this GPU", note="the latency limit is missed in too many scenarios")
+        return KeyFigure(
+            label=label, figure="not with this GPU", note="the latency limit is missed in too many scenarios"
+        )
     extra = assured.extra_usd_per_year or 0.0
     more = "at no extra cost" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
-    return Card(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", note=more)
+    return KeyFigure(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", note=more)
 
 
-def _unit_cost(row: OptionRow) -> Card:
-    return Card(
+def _unit_cost(row: OptionRow) -> KeyFigure:
+    return KeyFigure(
         label="Per million samples", figure=f"{figures.money(row.money.usd_per_million)} USD", note=figures.price(row)
     )
 

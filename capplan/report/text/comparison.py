@@ -13,8 +13,8 @@ from capplan.report.sections import (
     Column,
     Format,
     Line,
+    LineRole,
     Lines,
-    Role,
     Section,
     Span,
     Style,
@@ -40,18 +40,18 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         width: The room for the line that explains the evidence. [characters]
     """
     blocks: list[Block] = [
-        Lines([_head(comparison)], role=Role.TITLE),
+        Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
         Table([*_columns(comparison), *_data(comparison)], comparison.rows),
     ]
     if beside := [*_best_lines(comparison), *_reason_lines(comparison.rows)]:
-        blocks.append(Lines(beside, role=Role.ITEM, is_attached=True))
+        blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
     if used := _evidence(comparison):
         legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
         blocks.append(Lines([legend], is_attached=True, only=Format.TABLE))
     if comparison.notes:
         notes = [line(Span(text=note, style=Style.UNSURE)) for note in comparison.notes]
-        blocks.append(Lines(notes, role=Role.ITEM, is_attached=True))
+        blocks.append(Lines(notes, role=LineRole.ITEM, is_attached=True))
     return [Section(blocks)]
 
 

@@ -9,7 +9,7 @@ from capplan.core.gpus.query import ratios_to_first
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import all_figures
 from capplan.report.documents.installed import Match
-from capplan.report.sections import Align, Block, Column, Format, Lines, Role, Section, Table, plain_columns, words
+from capplan.report.sections import Align, Block, Column, Format, LineRole, Lines, Section, Table, plain_columns, words
 from capplan.units import format_bytes
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
@@ -68,7 +68,7 @@ def gpu_sections(spec: GpuSpec, architecture: Architecture) -> list[Section]:
         Lines([f"{spec.name} ({spec.id})", *_headline(spec)]),
         Table(columns, figures),
         Lines([f"[{number}] {_spell_source(source)}" for source, number in sources.items()]),
-        Lines(spec.notes, role=Role.NOTE),
+        Lines(spec.notes, role=LineRole.NOTE),
     ]
     return [Section(blocks)]
 

@@ -9,7 +9,7 @@ from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
 from capplan.core.measurement.types import Measurement, TheoryFigures, TimingMethod
-from capplan.report.sections import Column, Lines, Role, Section, Table, data, figure, plain_columns, words
+from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
 
@@ -83,7 +83,7 @@ def _group_section(headline: str, members: Sequence[Measurement]) -> Section:
         [
             Lines([headline]),
             Table([_BATCH, *filled], members),
-            Lines([*_curve_lines(members), *lines], role=Role.NOTE),
+            Lines([*_curve_lines(members), *lines], role=LineRole.NOTE),
         ]
     )
 

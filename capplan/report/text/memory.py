@@ -9,7 +9,7 @@ from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_fraction
 
 
@@ -39,7 +39,7 @@ def memory_sections(answer: MemoryAnswer, *, rule_of_thumb: bool = False) -> lis
         blocks += [Lines(["What would change it:"]), Table(_ADVICE, advice)]
     if rule_of_thumb:
         blocks.append(Lines([_rule_line(answer.rule_of_thumb, estimate.total_bytes)]))
-    blocks.append(Lines(list(_notes(answer)), role=Role.NOTE))
+    blocks.append(Lines(list(_notes(answer)), role=LineRole.NOTE))
     estimates = [(gpu.gpu.id, gpu.estimate) for gpu in answer.gpus] or [("", estimate)]
     rows = [_PartOf(gpu, each.batch, part) for gpu, each in estimates for part in (*each.all_parts, *_peaks(each))]
     return [Section(blocks), Section([Table(_part_data(answer), rows)])]

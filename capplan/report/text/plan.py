@@ -6,7 +6,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
-from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.units import (
     format_bytes,
@@ -27,9 +27,9 @@ def plan_sections(plans: Sequence[Plan]) -> list[Section]:
 
 
 def _section(plan: Plan) -> Section:
-    blocks: list[Block] = [Lines([_headline(plan)], role=Role.TITLE)]
+    blocks: list[Block] = [Lines([_headline(plan)], role=LineRole.TITLE)]
     if recommended := _recommended(plan):
-        blocks.append(Lines(recommended, role=Role.ITEM, is_attached=True))
+        blocks.append(Lines(recommended, role=LineRole.ITEM, is_attached=True))
     if plan.fits:
         hours = [_hours_column(plan)] if plan.job else []
         blocks.append(Table([*_FITS, *hours], plan.fits))
@@ -39,7 +39,7 @@ def _section(plan: Plan) -> Section:
     copies = host_copy_line(plan)
     if copies:
         blocks.append(Lines([copies]))
-    blocks.append(Lines(_notes(plan), role=Role.NOTE, is_attached=bool(copies)))
+    blocks.append(Lines(_notes(plan), role=LineRole.NOTE, is_attached=bool(copies)))
     return Section(blocks)
 
 

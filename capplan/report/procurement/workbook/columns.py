@@ -16,7 +16,7 @@ Value = float | int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class SheetColumn:
     """One column of the sheet of options: its heading, how its figures look, and its value.
 
     `is_printed` columns stand first; the others, which the first are worked out from, stay on the screen.
@@ -30,7 +30,7 @@ class Column:
     is_printed: bool = False
 
 
-def option_columns(report: Report, model: ModelReport) -> list[Column]:
+def option_columns(report: Report, model: ModelReport) -> list[SheetColumn]:
     """Return the columns; those of a year come once for every year counted."""
     years = report.demand.money.years
     ends = dict.fromkeys((0, years - 1))
@@ -46,15 +46,15 @@ def option_columns(report: Report, model: ModelReport) -> list[Column]:
     ]
 
 
-def _printed(column: Column) -> Column:
-    return Column(
+def _printed(column: SheetColumn) -> SheetColumn:
+    return SheetColumn(
         key=column.key, title=column.title, value=column.value, digits=column.digits, width=10, is_printed=True
     )
 
 
-def _offer_columns(report: Report) -> Iterator[Column]:
+def _offer_columns(report: Report) -> Iterator[SheetColumn]:
     """Yield who offers which GPU at which price."""
-    column = partial(Column, is_printed=True)
+    column = partial(SheetColumn, is_printed=True)
     yield column(key="gpu", title="GPU", value=lambda o: o.gpu_name, width=34)
     yield column(key="term", title="term", value=lambda o: figures.term_words(o.offer.term), width=20)
     yield column(key="offer", title="offer", value=figures.offer, width=34)
@@ -63,9 +63,9 @@ def _offer_columns(report: Report) -> Iterator[Column]:
     yield column(key="price", title="listed price, USD per GPU-hour or GPU", value=price, digits="0.0000", width=12)
 
 
-def _result_columns(report: Report, model: ModelReport) -> Iterator[Column]:
+def _result_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]:
     """Yield what an option takes and costs, and whether it may be recommended."""
-    column, pool = partial(Column, is_printed=True), choosable(report, model)
+    column, pool = partial(SheetColumn, is_printed=True), choosable(report, model)
     latency = partial(column, key="latency", title="latency, s", digits="0.000000", width=11)
     yield latency(value=lambda o: o.response.latency_s.expected)
     if isinstance(report.demand.load, Job | TrainingPurchase):
@@ -82,10 +82,10 @@ def _result_columns(report: Report, model: ModelReport) -> Iterator[Column]:
     yield may(value=lambda o: "yes" if o.key in pool else "no")
 
 
-def _speed_columns(report: Report) -> Iterator[Column]:
+def _speed_columns(report: Report) -> Iterator[SheetColumn]:
     """Yield how fast one GPU is, and how GPUs are bought."""
-    yield Column(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0")
-    rate = partial(Column, key="rate", title="samples/s per GPU", digits="#,##0.00")
+    yield SheetColumn(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0")
+    rate = partial(SheetColumn, key="rate", title="samples/s per GPU", digits="#,##0.00")
     yield rate(value=lambda o: o.speed.rate_per_gpu_per_s)
     if isinstance(report.demand.load, TrainingPurchase):
         for key, title, field in (
@@ -93,26 +93,26 @@ def _speed_columns(report: Report) -> Iterator[Column]:
             ("within", "samples/s in one server", "rate_within_server_per_s"),
             ("across", "samples/s across servers", "rate_across_servers_per_s"),
         ):
-            yield Column(key=key, title=title, value=partial(_speed, field), digits="#,##0.00")
-    slots = partial(Column, key="slots", title="GPUs per server or instance", digits="#,##0")
+            yield SheetColumn(key=key, title=title, value=partial(_speed, field), digits="#,##0.00")
+    slots = partial(SheetColumn, key="slots", title="GPUs per server or instance", digits="#,##0")
     yield slots(value=lambda o: o.count.server_slots)
-    yield Column(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")
-    yield Column(key="tdp", title="TDP, W", value=lambda o: o.power.tdp_w, digits="#,##0")
+    yield SheetColumn(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")
+    yield SheetColumn(key="tdp", title="TDP, W", value=lambda o: o.power.tdp_w, digits="#,##0")
 
 
-def _working_columns(report: Report, model: ModelReport) -> Iterator[Column]:
+def _working_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]:
     """Yield energy, the parts of the money, and what options are ranked by."""
     pool = choosable(report, model)
-    kwh = partial(Column, key="kwh", title="kWh per year", digits="#,##0.00")
+    kwh = partial(SheetColumn, key="kwh", title="kWh per year", digits="#,##0.00")
     yield kwh(value=lambda o: o.power.energy_kwh_per_year)
     for key, title, field in (
         ("running", "USD per year running (first year)", "running_usd_per_year"),
         ("residual", "USD residual value", "residual_usd"), ("present", "USD net present", "present_usd"),
     ):  # fmt: skip
-        yield Column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
-    yield Column(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00")
-    yield Column(key="name", title="option", value=figures.option_name, width=34)
-    yield Column(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0")
+        yield SheetColumn(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
+    yield SheetColumn(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00")
+    yield SheetColumn(key="name", title="option", value=figures.option_name, width=34)
+    yield SheetColumn(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0")
 
 
 def _money(field: str, option: OptionRow) -> Value:
@@ -138,7 +138,7 @@ def _listed(report: Report, option: OptionRow) -> float | None:
     return None if option.offer.price_usd is None else option.offer.price_usd / factor_of(report.assumptions, kind)
 
 
-def _year_columns(year: int) -> list[Column]:
+def _year_columns(year: int) -> list[SheetColumn]:
     name = f"year {year + 1}"
 
     def of_year(field: str, option: OptionRow) -> Value:
@@ -147,9 +147,9 @@ def _year_columns(year: int) -> list[Column]:
 
     pick = partial(partial, of_year)
     return [
-        Column(key=f"need{year}", title=f"GPUs needed, {name}", value=pick("needs_by_year"), digits="#,##0"),
-        Column(key=f"servers{year}", title=f"servers, {name}", value=pick("servers_by_year"), digits="#,##0"),
-        Column(key=f"gpus{year}", title=f"GPUs, {name}", value=pick("gpus_by_year"), digits="#,##0"),
-        Column(key=f"samples{year}", title=f"samples, {name}", value=pick("samples_by_year"), digits="0.00E+00"),
-        Column(key=f"hours{year}", title=f"GPU-hours, {name}", value=pick("gpu_hours_by_year"), digits="#,##0.00"),
+        SheetColumn(key=f"need{year}", title=f"GPUs needed, {name}", value=pick("needs_by_year"), digits="#,##0"),
+        SheetColumn(key=f"servers{year}", title=f"servers, {name}", value=pick("servers_by_year"), digits="#,##0"),
+        SheetColumn(key=f"gpus{year}", title=f"GPUs, {name}", value=pick("gpus_by_year"), digits="#,##0"),
+        SheetColumn(key=f"samples{year}", title=f"samples, {name}", value=pick("samples_by_year"), digits="0.00E+00"),
+        SheetColumn(key=f"hours{year}", title=f"GPU-hours, {name}", value=pick("gpu_hours_by_year"), digits="#,##0.00"),
     ]

@@ -9,7 +9,7 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.tables import latency_words
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import Book
-from capplan.report.procurement.workbook.columns import Column, option_columns
+from capplan.report.procurement.workbook.columns import SheetColumn, option_columns
 from capplan.report.procurement.workbook.formulas import Formulas
 from capplan.report.procurement.workbook.looks import LINE_POINTS, cell_text, heading_height
 
@@ -61,7 +61,9 @@ def write_options(book: Book, report: Report, model: ModelReport, suffix: str, n
     book.print_one_page(sheet, printed, heights)
 
 
-def _write_value(book: Book, sheet: Any, place: int, column: Column, spelled: Formulas, *, is_choice: bool) -> None:
+def _write_value(
+    book: Book, sheet: Any, place: int, column: SheetColumn, spelled: Formulas, *, is_choice: bool
+) -> None:
     looks, row = book.looks, spelled.row - 1
     value = int(is_choice) if column.key == "best" else column.value(spelled.option)
     form = looks.number.get(column.digits)

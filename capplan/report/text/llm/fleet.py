@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import SharedPart
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
-from capplan.report.sections import Column, Format, Lines, Role, Section, Table, figure, shown_as_data, words
+from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, figure, shown_as_data, words
 from capplan.units import format_seconds
 
 _SHOWN = 10
@@ -33,7 +33,7 @@ def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[Shar
             [
                 Lines([f"{best.words}{price}."], only=Format.TABLE),
                 Table(_FLEETS, fleets, most=_SHOWN),
-                Lines(notes, role=Role.NOTE, is_attached=True, only=Format.TABLE),
+                Lines(notes, role=LineRole.NOTE, is_attached=True, only=Format.TABLE),
             ]
         )
     ]

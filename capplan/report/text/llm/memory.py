@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.report.sections import Block, Column, Lines, Role, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_count
 
 
@@ -27,7 +27,7 @@ def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
     if answer.alternatives:
         blocks += [Lines(["What other choices would give:"]), Table(_ALTERNATIVES, _alternatives(answer))]
     evidence = f"{answer.evidence}: {answer.memory.deployment.engine.source}"
-    blocks.append(Lines([*answer.notes, evidence], role=Role.LIST))
+    blocks.append(Lines([*answer.notes, evidence], role=LineRole.LIST))
     return [Section(blocks)]
 
 

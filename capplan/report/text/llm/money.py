@@ -6,7 +6,7 @@ from capplan.core.economics.cost import OwnedCost
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.report.sections import Block, Column, Lines, Listing, Role, Table, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Table, figure, words
 from capplan.units import format_fraction
 
 
@@ -16,7 +16,7 @@ def launch_blocks(launch: Launch) -> list[Block]:
         Listing(launch.command),
         Table(LAUNCH_OPTIONS, launch.options),
         *(Listing(f"{name}:\n{text}") for name, text in launch.files),
-        Lines(launch.notes, role=Role.NOTE, is_attached=True),
+        Lines(launch.notes, role=LineRole.NOTE, is_attached=True),
     ]
 
 

@@ -18,8 +18,8 @@ from capplan.report.sections import (
     Block,
     Column,
     Format,
+    LineRole,
     Lines,
-    Role,
     Section,
     Table,
     figure,
@@ -58,7 +58,7 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
             blocks.append(Lines(["Output tokens/s per GPU against per user, the best of all loads"], only=Format.TABLE))
             blocks.append(Table(FRONT, load_front(plan.fits), is_attached=True, only=Format.TABLE))
     blocks += _rejected(plan, everything=everything)
-    blocks.append(Lines([*plan.assumptions, *plan.notes], role=Role.NOTE, is_attached=len(blocks) > 1))
+    blocks.append(Lines([*plan.assumptions, *plan.notes], role=LineRole.NOTE, is_attached=len(blocks) > 1))
     blocks.append(Lines([f"  {line}" for line in money_lines(fleet)], is_attached=True, only=Format.TABLE))
     if launch and fleet.launch is not None:
         blocks += launch_blocks(fleet.launch)

@@ -10,16 +10,16 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
 from capplan.report.documents.llm.plan import manifest_of
 from capplan.report.sections import (
     Bar,
+    BarPart,
     Bars,
     Block,
-    Card,
     Column,
+    KeyFigure,
     Lines,
     Listing,
     Page,
     Picture,
     Section,
-    Share,
     Table,
     figure,
     words,
@@ -54,35 +54,35 @@ def serving_data(report: ServingReport) -> list[Section]:
     return [Section([Table(plan_columns(plan), plan.fits)])]
 
 
-def _cards(report: ServingReport) -> tuple[Card, ...]:
+def _cards(report: ServingReport) -> tuple[KeyFigure, ...]:
     """Return the figures that decide: GPUs, cost, times, and how sure they are."""
     best = report.fleet.plan.recommended
     if best is None:
         return ()
     cost, simulated = best.usd_per_million_output_tokens, best.simulated
     return (
-        Card(label="Fleet", figure=f"{best.gpus} × {best.gpu}", note=best.words),
-        Card(
+        KeyFigure(label="Fleet", figure=f"{best.gpus} × {best.gpu}", note=best.words),
+        KeyFigure(
             label="Cost",
             figure="no known price" if best.usd_per_hour is None else f"{best.usd_per_hour:,.2f} USD/h",
             note="" if cost is None else f"{cost:.3g} USD per million output tokens",
         ),
-        Card(
+        KeyFigure(
             label="TTFT",
             figure=format_seconds(best.ttft_s.expected),
             note=f"p99 {format_seconds(simulated.ttft_s.p99)}" if simulated else "",
         ),
-        Card(
+        KeyFigure(
             label="TPOT",
             figure=format_seconds(best.tpot_s.expected),
             note=f"p99 {format_seconds(simulated.tpot_s.p99)}" if simulated else "",
         ),
-        Card(
+        KeyFigure(
             label="Highest load",
             figure=f"{best.max_rate_per_s * best.replicas:.3g} requests/s",
             note=f"{format_rate(best.output_tokens_per_s_per_gpu)} output tokens/s per GPU at the load",
         ),
-        Card(
+        KeyFigure(
             label="Evidence",
             figure=best.evidence.partition(":")[0],
             note="limits hold at the worst" if best.holds_at_worst else "limits may break at the worst",
@@ -194,8 +194,8 @@ def _memory_bar(fit: DeploymentFit) -> Bar:
     parts["left"] = whole - sum(parts.values())
     return Bar(
         name=f"{fit.gpu}, {shared_words(fit.sharding)}, {fit.weights}",
-        shares=[
-            Share(name=name, size=f"{format_bytes(size)} ({format_fraction(size / whole)})", fraction=size / whole)
+        parts=[
+            BarPart(name=name, size=f"{format_bytes(size)} ({format_fraction(size / whole)})", fraction=size / whole)
             for name, size in parts.items()
         ],
     )
