@@ -3,6 +3,7 @@
 import errno
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,7 +113,7 @@ class CapplanGroup(LazyGroup):
         except CapplanError as error:
             if is_debugging:
                 traceback.print_exc()
-            warn(f"capplan: {error}")
+            warn(f"capplan: {_shortened(str(error), sys.argv[1:])}")
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise typer.Exit(0) from None
@@ -127,6 +128,18 @@ class CapplanGroup(LazyGroup):
                 traceback.print_exc()
             warn(f"capplan: {describe_bug(error)}")
             raise typer.Exit(UNEXPECTED) from error
+
+
+_LONGEST_ECHO = 200
+
+
+def _shortened(message: str, words: Sequence[str]) -> str:
+    """Return a message in which arguments of more than 200 characters are cut, as they were typed or quoted."""
+    for word in words:
+        for spelling in (word, repr(word)[1:-1]):
+            if len(spelling) > _LONGEST_ECHO:
+                message = message.replace(spelling, f"{spelling[:_LONGEST_ECHO]}...")
+    return message
 
 
 def _what_instead(message: str) -> str:

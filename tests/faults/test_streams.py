@@ -67,3 +67,11 @@ def test_a_list_of_models_that_names_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweep.yaml").write_text("models: [a.txt]\ngpus: [l4]\nworkloads: [{batch: 1}]\n")
     done = shell(f"{CAPPLAN} sweep sweep.yaml -o results", tmp_path)
     assert (done.returncode, "names itself" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("words", ["plan {long} --gpu l4", "plan resnet50 --gpu {long}", "gpus --where {long}"])
+def test_a_message_does_not_echo_a_long_argument(words: str, tmp_path: Path) -> None:
+    done = shell(f"{CAPPLAN} {words.format(long='a' * 100_000)}", tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr) < 1500
+    assert "Traceback" not in done.stderr
