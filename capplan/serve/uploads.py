@@ -55,7 +55,7 @@ class Uploads:
             "model": f"trace:{trace_id}",
             "name": trace.name,
             "class": trace.class_name,
-            "parameters": sum(1 for each in trace.parameters if not each.is_buffer),
+            "parameters": sum(each.elements for each in trace.parameters if not each.is_buffer),
             "recordings": [str(each.configuration) for each in trace.recordings],
             "size_bytes": stat.st_size,
             "uploaded": datetime.fromtimestamp(int(stat.st_mtime), tz=UTC).isoformat(),

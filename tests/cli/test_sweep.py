@@ -66,3 +66,58 @@ def test_a_sweep_of_which_every_model_fails_exits_with_3(run: Run, net_trace: Pa
     failed = run("sweep", path, "-o", tmp_path / "out", "--workers", 1)
     assert failed.exit_code == 3
     assert "1 recording:" in failed.stdout
+
+
+def test_regressions_are_a_gate(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    """The same trace under the same name at another batch has nothing to be compared with."""
+    out = {}
+    for name, batch in (("one", 1), ("same", 1), ("other", 2)):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(f"models: [{net_trace}]\ngpus: [l4]\nworkloads: [{{batch: [{batch}]}}]\n")
+        out[name] = tmp_path / name
+        assert run("sweep", path, "-o", out[name], "--workers", 1).exit_code == 0
+    assert run("query", out["same"], "regressions", "--against", out["one"]).exit_code == 0
+    none = run("query", out["other"], "regressions", "--against", out["one"])
+    assert (none.exit_code, none.stdout) == (2, "")
+    assert "nothing can be compared" in none.stderr
+    filtered = run("query", out["same"], "regressions", "--against", out["one"], "--where", "gpu = 't4'")
+    assert filtered.exit_code == 2
+
+
+def test_what_got_worse_ends_with_1(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    """A larger input under the same file name: every step takes longer."""
+    import shutil
+
+    out, own = {}, tmp_path / "net.trace.json"
+    for name, width in (("old", 4096), ("new", 16384)):
+        model = tmp_path / f"{name}_net.py"
+        model.write_text(
+            f"import torch\n\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n"
+            f"        super().__init__({width}, {width})\n"
+        )
+        traced = run("trace", f"{model}:Net", "--input", f"x={width}", "-o", tmp_path / f"{name}.trace.json")
+        assert traced.exit_code == 0, traced.stderr
+        shutil.copy(tmp_path / f"{name}.trace.json", own)
+        path = tmp_path / "sweep.yaml"
+        path.write_text(f"models: [{own}]\ngpus: [l4]\nworkloads: [{{batch: [1]}}]\n")
+        out[name] = tmp_path / name
+        assert run("sweep", path, "-o", out[name], "--workers", 1).exit_code == 0
+    worse = run("query", out["new"], "regressions", "--against", out["old"], "--json")
+    assert worse.exit_code == 1, worse.stderr
+    assert [row["gpu"] for row in json.loads(worse.stdout)] == ["l4"]
+    assert run("query", out["old"], "regressions", "--against", out["new"]).exit_code == 0
+
+
+def test_a_sweep_file_may_be_renamed_and_grow(run: Run, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    assert run("sweep", file, "-o", out, "--workers", 1).exit_code == 0
+    renamed = file.rename(tmp_path / "renamed.yaml")
+    renamed.write_text(renamed.read_text().replace("gpus: [l4, t4]", "gpus: [l4, t4, a10]"))
+    grown = run("sweep", renamed, "-o", out, "--workers", 1, "--json", "--progress", "none")
+    assert grown.exit_code == 0, grown.stderr
+    assert json.loads(grown.stdout)["rows"] == 2, "batches 1 and 32 on the GPU that is new"
+    smaller = tmp_path / "smaller.yaml"
+    smaller.write_text(renamed.read_text().replace("gpus: [l4, t4, a10]", "gpus: [l4]"))
+    refused = run("sweep", smaller, "-o", out)
+    assert refused.exit_code == 2
+    assert "another sweep" in refused.stderr

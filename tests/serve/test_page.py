@@ -62,6 +62,23 @@ def test_a_change_is_answered_and_stands_in_the_address(page):
 
 
 @pytest.mark.browser
+def test_back_undoes_one_change_at_a_time(page):
+    page.set("precision", "fp16")
+    page.wait("document.querySelector('.facts').innerText.includes('fp16')")
+    page.settled()
+    page.run("document.querySelector('[name=batch]').focus()")
+    page.set("batch", "64")
+    page.run("document.querySelector('[name=batch]').dispatchEvent(new Event('change', {bubbles: true}))")
+    page.wait("document.querySelector('.facts').innerText.includes('batch 64')")
+    page.settled()
+    page.run("history.back()")
+    page.wait("document.querySelector('.facts').innerText.includes('batch 32')")
+    assert "fp16" in page.text(".facts")
+    page.run("history.back()")
+    page.wait("!document.querySelector('.facts').innerText.includes('fp16')")
+
+
+@pytest.mark.browser
 def test_a_link_shows_the_same_to_somebody_else(page, served):
     page.set("batch", "48")
     page.set("max_latency", "20ms")

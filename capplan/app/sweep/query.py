@@ -269,3 +269,21 @@ def canned_query(name: str, *, where: Sequence[str] = (), threshold_fraction: fl
     for place, value in (("{table}", TABLE), ("{where}", conditions), ("{threshold}", repr(threshold_fraction))):
         sql = sql.replace(place, value)
     return sql.strip()
+
+
+def count_pairs(folder: Path, *, where: Sequence[str], against: Path) -> int:
+    """Return how many rows of some results have a row of older results to be compared with.
+
+    Args:
+        folder: the results.
+        where: conditions on the rows, in SQL.
+        against: the older results.
+
+    Raises:
+        UsageError: a condition is not SQL, or a folder holds no results.
+    """
+    conditions = " AND ".join(f"({condition})" for condition in where) or "true"
+    sql = f"""SELECT count(*) AS pairs FROM (SELECT * FROM {TABLE} WHERE {conditions}) AS new JOIN old AS before
+ON new.model = before.model AND new.workload = before.workload AND new.gpu = before.gpu
+AND new.batch IS NOT DISTINCT FROM before.batch"""
+    return int(run_query(folder, sql, against=against).column("pairs")[0].as_py())

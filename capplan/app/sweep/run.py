@@ -100,21 +100,23 @@ def _refuse_other_folder(request: SweepRequest) -> None:
 def _is_same_sweep(request: SweepRequest, manifest: Mapping[str, Any]) -> bool:
     """Return True if the folder's sweep is this one, perhaps with other entries.
 
-    It is if the definition is equal, or if it comes from the same file and asks for some of the same models.
+    It is if the definition is equal, if it comes from the same file and asks for some of the same models, or if it asks
+    for all that the folder's sweep asked for, so that its file may be renamed and grow.
     """
     definition = definition_to_json(request.definition)
-    if manifest.get("definition") == definition:
+    before = manifest.get("definition", {})
+    if before == definition:
         return True
-    if request.file is None or manifest.get("sweep_file") != str(request.file.resolve()):
+    if request.file is None:
         return False
-    known = [str(each) for each in manifest.get("definition", {}).get("models", [])]
-    return any(str(each) in known for each in _models_of(definition))
+    if manifest.get("sweep_file") == str(request.file.resolve()):
+        return bool(_entries(before, "models") & _entries(definition, "models"))
+    parts = ("models", "gpus", "workloads")
+    return bool(before) and all(_entries(before, part) <= _entries(definition, part) for part in parts)
 
 
-def _models_of(definition: Mapping[str, object]) -> list[object]:
-    models = definition["models"]
-    assert isinstance(models, list)
-    return models
+def _entries(definition: Mapping[str, Any], part: str) -> set[str]:
+    return {str(entry) for entry in definition.get(part, [])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

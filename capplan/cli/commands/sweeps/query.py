@@ -69,6 +69,7 @@ def query(
     """Ask the results of a sweep.
 
     The columns are listed in docs/sweeps.md; latency_s, total_bytes, usd_per_million_samples and fits are among them.
+    `regressions` exits with 1 where something got worse, and with 2 where nothing can be compared.
 
     Examples:
 
@@ -78,13 +79,24 @@ def query(
 
       capplan query results/ regressions --against last-month/ --threshold 5%
     """
-    from capplan.app.sweep.query import run_query
+    from capplan.app.sweep.query import count_pairs, run_query
 
     chosen = _format(format_, as_json=as_json, output=output)
     sql = _sql(question, where=where or [], against=against, threshold=threshold)
     if limit is not None:
         sql = f"SELECT * FROM ({sql.rstrip().rstrip(';')}) LIMIT {limit}"
-    _write(run_query(folder, sql, against=against), chosen, output)
+    answer = run_query(folder, sql, against=against)
+    if question == REGRESSIONS and against is not None and not count_pairs(folder, where=where or [], against=against):
+        raise UsageError(
+            f"nothing can be compared: {folder} and {against} have no model, workload, GPU and batch in common"
+            f"{' under --where' if where else ''}."
+        )
+    _write(answer, chosen, output)
+    if question == REGRESSIONS and answer.num_rows:
+        raise typer.Exit(1)
+
+
+REGRESSIONS = "regressions"
 
 
 def _sql(question: str, *, where: list[str], against: Path | None, threshold: str) -> str:

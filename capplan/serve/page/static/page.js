@@ -55,12 +55,13 @@
   async function refresh({push = false} = {}) {
     const pairs = read();
     const address = form.getAttribute("action") + (pairs.size ? `?${pairs}` : "");
-    history[push ? "pushState" : "replaceState"](null, "", address);
+    const isNew = address !== location.pathname + location.search;
+    history[push && isNew ? "pushState" : "replaceState"](null, "", address);
     addSpareModel();
     running?.abort();
     running = null;
     answer.setAttribute("aria-busy", "false");
-    if (!pairs.size && !answer.querySelector(".model")) return;
+    if (!pairs.size && !answer.querySelector(".model") && !("pending" in answer.dataset) && !push) return;
     const asked = running = new AbortController();
     const started = performance.now();
     answer.setAttribute("aria-busy", "true");
@@ -73,6 +74,7 @@
       answer.dataset.ms = String(Math.round(performance.now() - started));
       status.textContent = got.ok ? `Answered in ${answer.dataset.ms} ms.` : "";
       delete answer.dataset.pending;
+      if (got.headers.has("Capplan-Partial")) completeLater(asked, pairs, 2000);
     } catch {
       if (asked !== running) return;
       showError((said) => answer.replaceChildren(said), "The service cannot be reached; it may have ended.");
@@ -83,6 +85,20 @@
     if (form.elements.explain) delete form.elements.explain.dataset.fresh;
   }
 
+  // What "Faster?" lists is traced after the answer: ask again until it is there, unless the form has changed.
+  function completeLater(asked, pairs, pause) {
+    setTimeout(async () => {
+      if (asked !== running || pause > 60000) return;
+      try {
+        const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: asked.signal, headers: {Accept: "text/html"}});
+        const text = await got.text();
+        if (asked !== running || !got.ok) return;
+        if (got.headers.has("Capplan-Partial")) { completeLater(asked, pairs, pause * 1.5); return; }
+        if (!answer.contains(document.activeElement)) answer.innerHTML = text;
+      } catch { /* the answer stands without it */ }
+    }, pause);
+  }
+
   form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); refresh({push: true}); });
   form.addEventListener("input", (event) => {
     if (event.target.closest(".own")) return;
@@ -90,10 +106,17 @@
     clearTimeout(timer);
     const isChoice = event.target.matches("select, [type=checkbox]");
     if (event.target.name === "model") { suggest(event.target.value); timer = setTimeout(refresh, 700); }
-    else timer = setTimeout(refresh, isChoice ? 0 : 180);
+    else timer = setTimeout(() => refresh({push: isChoice}), isChoice ? 0 : 180);
   });
+  // While one types, the answer follows and the address is replaced; a field that is left is a step that Back undoes.
+  let settled = location.href;
+  form.addEventListener("focusin", () => { settled = location.href; });
   form.addEventListener("change", (event) => {
-    if (event.target.name === "model") { clearTimeout(timer); refresh({push: true}); }
+    if (!event.target.name || event.target.closest(".own") || event.target.matches("select, [type=checkbox]")) return;
+    clearTimeout(timer);
+    history.replaceState(null, "", settled);
+    refresh({push: true});
+    settled = location.href;
   });
   answer.addEventListener("click", (event) => {
     const why = event.target.closest("a.why");
@@ -111,7 +134,12 @@
     if (form.elements.explain) form.elements.explain.dataset.fresh = "1";
     refresh({push: true});
   });
-  addEventListener("popstate", () => { write(new URLSearchParams(location.search)); refresh(); });
+  addEventListener("popstate", () => {
+    write(new URLSearchParams(location.search));
+    settled = location.href;
+    if (location.search) refresh();
+    else { running?.abort(); running = null; location.reload(); }
+  });
   addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.target.closest("input, textarea, select")) {
       event.preventDefault();
