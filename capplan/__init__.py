@@ -26,6 +26,7 @@ __all__ = [
     "calibrate",
     "compare",
     "estimate",
+    "llm",
     "load_gpus",
     "load_trace",
     "make_report",
@@ -41,6 +42,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return the function that asks a verb; it is made when it is first asked for, so that importing loads nothing."""
+    if name == "llm":
+        from importlib import import_module
+
+        return import_module("capplan.llm")
     if name not in PYTHON_NAMES:
         raise AttributeError(f"module 'capplan' has no attribute {name!r}")
     from capplan.api.asking import python_function

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from capplan import llm as llm
 from capplan.api.client import Client as Client
 from capplan.api.verbs import calibrate as calibrate, load_gpus as load_gpus, load_trace as load_trace, measure as measure, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
 from capplan.app.analyze import AnalyzeAnswer
@@ -238,6 +239,7 @@ def make_report(
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
+    as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
@@ -293,6 +295,7 @@ def make_report(
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.

@@ -55,6 +55,9 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
     for option in options:
         if option not in known and not (option == "training" and "train" in known):
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+    for option, field in known.items():
+        if field.is_required and option not in options:
+            raise TypeError(f"{name}() missing 1 required keyword-only argument: {option!r}")
     words, context = _apart(options)
     context.typed = f"capplan.{name}"
     question = read_question(verb.question, words, door=Door.PYTHON)
@@ -114,7 +117,7 @@ def _signature(fields: tuple[Field, ...]) -> inspect.Signature:
     parameters = []
     for field in fields:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.option.is_argument else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.option.is_argument else field.default
+        default = inspect.Parameter.empty if field.option.is_argument or field.is_required else field.default
         parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
     return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 

@@ -1,19 +1,35 @@
-"""Write the stub that editors and type checkers read: the signature of every verb, from its statement.
+"""Write the stubs that editors and type checkers read: the signature of every verb, from its statement.
 
-`python -m capplan.api.stub` writes `capplan/__init__.pyi` anew; a test compares it.
+`python -m capplan.api.stub` writes `capplan/__init__.pyi` and `capplan/llm/__init__.pyi` anew; a test compares them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from capplan.api import verbs
 from capplan.api.asking import docstring
 from capplan.verbs.contract import Verb
-from capplan.verbs.options import Door, Field
-from capplan.verbs.registry import PYTHON_NAMES, find_verb
-from capplan.verbs.words import BATCHES, TIME, TORCH_VERSION, Words
+from capplan.verbs.llm.fields import CLIENTS, STATISTIC
+from capplan.verbs.llm.simulate import DAY, RATES
+from capplan.verbs.options import Door, Field, plain_types
+from capplan.verbs.registry import PYTHON_NAMES, find_verb, llm_names
+from capplan.verbs.words import (
+    BATCHES,
+    CHANGE,
+    NAMES,
+    PIXELS,
+    RATE,
+    SIZE,
+    TIME,
+    TIME_LIMIT,
+    TOKEN_PRICES,
+    TORCH_VERSION,
+    Words,
+)
 
 PATH = Path(__file__).parents[1] / "__init__.pyi"
+LLM_PATH = PATH.parent / "llm" / "__init__.pyi"
 
 _HEAD = '''"""capplan: which GPU fits this model, how fast it runs there and what it costs, before anyone buys one.
 
@@ -27,6 +43,15 @@ from typing import Any
 from torch import nn
 
 '''
+_LLM_HEAD = '''"""capplan.llm: the verbs about serving large language models.
+
+Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+'''
 _OBJECTS = {
     "model": "str | nn.Module | Trace",
     "models": "str | nn.Module | Trace | Sequence[str | nn.Module | Trace]",
@@ -37,6 +62,17 @@ _OBJECTS = {
 _WORDS: dict[int, str] = {
     id(BATCHES): "Sequence[int] | str",
     id(TIME): "float | str | None",
+    id(TIME_LIMIT): "float | str | None",
+    id(SIZE): "float | str | None",
+    id(RATE): "float | str | None",
+    id(CHANGE): "float | str",
+    id(PIXELS): "tuple[int, int] | str",
+    id(TOKEN_PRICES): "tuple[float, float] | str | None",
+    id(NAMES): "Sequence[str] | str",
+    id(STATISTIC): "Statistic | str",
+    id(CLIENTS): "Sequence[int] | str | None",
+    id(RATES): "Sequence[float] | str | None",
+    id(DAY): "Sequence[float] | str | None",
     id(TORCH_VERSION): "tuple[int, int] | str",
 }
 
@@ -44,20 +80,36 @@ _WORDS: dict[int, str] = {
 def stub() -> str:
     """Return the content of the stub."""
     asked = {name: find_verb(path) for name, path in PYTHON_NAMES.items()}
-    imports = {"capplan.api.client": {"Client as Client"}, "capplan.version": {"__version__ as __version__"}}
+    imports = {
+        "capplan": {"llm as llm"},
+        "capplan.api.client": {"Client as Client"},
+        "capplan.version": {"__version__ as __version__"},
+    }
     imports |= {"capplan.core.trace.types": {"Trace"}, "capplan.specs.gpus.load": {"Gpus"}}
     imports |= {"capplan.core.gpus.spec": {"GpuSpec"}, "capplan.core.workload": {"Training"}}
     imports["capplan.api.verbs"] = {f"{name} as {name}" for name in _written_by_hand()}
+    return _HEAD + _signatures(asked, imports, _OBJECTS)
+
+
+def llm_stub() -> str:
+    """Return the content of the stub of `capplan.llm`."""
+    asked = {name: find_verb(path) for name, path in llm_names().items()}
+    objects = {"gpus": "str | Gpus | Sequence[str] | None"}
+    return _LLM_HEAD + _signatures(asked, {"capplan.specs.gpus.load": {"Gpus"}}, objects)
+
+
+def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]], objects: Mapping[str, str]) -> str:
+    """Return imports of types, those named and those of the verbs, and the functions that ask the verbs."""
     functions = []
     for name, verb in asked.items():
         for field in verb.fields_at(Door.PYTHON):
             if field.enumeration is not None:
                 imports.setdefault(field.enumeration.__module__, set()).add(field.enumeration.__name__)
         module, _, kind = verb.returns.partition(":")
-        imports.setdefault(module, set()).add(kind)
-        functions.append(_function(name, verb, kind))
+        imports.setdefault(module, set()).add(kind.removesuffix("[]"))
+        functions.append(_function(name, verb, f"tuple[{kind[:-2]}, ...]" if kind.endswith("[]") else kind, objects))
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
-    return _HEAD + "\n".join(lines) + "\n\n" + "\n".join(functions)
+    return "\n".join(lines) + "\n\n" + "\n".join(functions)
 
 
 def _written_by_hand() -> list[str]:
@@ -65,15 +117,21 @@ def _written_by_hand() -> list[str]:
     return sorted(functions)
 
 
-def _function(name: str, verb: Verb[Any, Any], returns: str) -> str:
+def _function(name: str, verb: Verb[Any, Any], returns: str, objects: Mapping[str, str]) -> str:
     fields = verb.fields_at(Door.PYTHON)
     positional = [
-        f"    *{field.name}: {_type(field)}," if field.is_list else f"    {field.name}: {_type(field)},"
+        f"    *{field.name}: {_type(field, objects)},"
+        if field.is_list
+        else f"    {field.name}: {_type(field, objects)},"
         for field in fields
         if field.option.is_argument
     ]
     star = [] if any(line.lstrip().startswith("*") for line in positional) else ["    *,"]
-    named = [f"    {field.name}: {_type(field)} = ...," for field in fields if not field.option.is_argument]
+    named = [
+        f"    {field.name}: {_type(field, objects)}{'' if field.is_required else ' = ...'},"
+        for field in fields
+        if not field.option.is_argument
+    ]
     if any(field.name == "train" for field in fields):
         named.append("    training: Training | bool | None = ...,")
     text = "\n".join(f"    {line}".rstrip() for line in docstring(verb).splitlines())
@@ -81,9 +139,9 @@ def _function(name: str, verb: Verb[Any, Any], returns: str) -> str:
     return "\n".join(lines)
 
 
-def _type(field: Field) -> str:
-    if field.name in _OBJECTS:
-        return _OBJECTS[field.name]
+def _type(field: Field, objects: Mapping[str, str]) -> str:
+    if field.name in objects:
+        return objects[field.name]
     words: Words | None = field.option.words
     if words is not None and id(words) in _WORDS:
         return _WORDS[id(words)]
@@ -94,11 +152,13 @@ def _type(field: Field) -> str:
         one = f"{field.enumeration.__name__} | str"
         return f"Sequence[{one}] | str{empty}" if field.is_list else f"{one}{empty}"
     if field.is_list:
-        item = "str | Path" if any(Path in get_args(kind) for kind in field.kinds) else "str"
-        return f"Sequence[{item}] | str{empty}"
+        (kind,) = plain_types(field.item)
+        item = "str | Path" if kind is Path else kind.__name__
+        return f"Sequence[{item}] | {item if kind is int else 'str'}{empty}"
     (kind,) = field.kinds
     return ("str | Path" if kind is Path else kind.__name__) + empty
 
 
 if __name__ == "__main__":
     PATH.write_text(stub(), encoding="utf-8")
+    LLM_PATH.write_text(llm_stub(), encoding="utf-8")

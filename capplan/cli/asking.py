@@ -25,7 +25,7 @@ from capplan.cli.output import (
 from capplan.cli.progress import TERMINAL
 from capplan.verbs.contract import Look, Outcome, Verb
 from capplan.verbs.local import LocalContext
-from capplan.verbs.options import Door, Field, Topic
+from capplan.verbs.options import Door, Field, Topic, plain_types
 from capplan.verbs.read import read_question, with_model
 
 _COMPLETIONS: Mapping[str, Callable[..., Any]] = {"gpus": complete_gpus, "models": complete_models}
@@ -174,13 +174,14 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
             metavar=option.metavar, help=option.help, show_default=False, autocompletion=completion
         )
         is_optional = field.is_list and (option.metavar or "").startswith("[")
-        wanted: Any = list[str] if several else str
+        one: Any = Path if Path in (field.item, *field.kinds) else str
+        wanted: Any = list[one] if several else one
         annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
         return keyword(parameter_name(verb, field), annotation, None if is_optional else inspect.Parameter.empty)
     bounds: dict[str, Any] = {}
-    if option.words is None and field.meta is not None and not field.is_list:
-        most = field.meta.le if field.meta.le is not None and field.meta.le <= _LARGEST_SHOWN else None
-        bounds = {"min": field.meta.ge, "max": most}
+    if option.words is None and field.bounds is not None:
+        least, most = field.bounds.ge, field.bounds.le
+        bounds = {"min": least, "max": most if most is not None and most <= _LARGEST_SHOWN else None}
     info = typer.Option(
         field.flag,
         *option.flags[1:],
@@ -194,10 +195,13 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
 
 
 def _type_and_default(field: Field) -> tuple[Any, Any]:
-    """Return the type of a parameter's value before it is read, and its default."""
+    """Return the type of a parameter's value before it is read, and its default; an empty one where it must stand."""
     words, default = field.option.words, field.default
+    if field.is_required:
+        return (field.kinds[0] if words is None else str), inspect.Parameter.empty
     if field.is_list or field.is_mapping:
-        item = Path if any(Path in getattr(kind, "__args__", ()) for kind in field.kinds) else str
+        (kind,) = plain_types(field.item) if field.is_list else (str,)
+        item = kind if kind in (Path, int, float) else str
         return list[item] | None, None  # type: ignore[valid-type]  # typer reads it
     if words is not None:
         return (str | None, None) if default is None else (str, words.write(default))

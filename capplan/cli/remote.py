@@ -17,12 +17,13 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
+from capplan.verbs.registry import VERBS
 
 TOKEN_VARIABLE = "CAPPLAN_TOKEN"
 ASKED = ("plan", "memory", "estimate", "report", "trace", "gpus", "prices", "llm")
 """The commands that a service answers, some of them groups."""
-OF_GROUPS = ("gpus show", "llm memory", "llm estimate", "llm plan")
-"""The subcommands that a service answers."""
+OF_GROUPS = ("gpus show", *(path for path in VERBS if " " in path))
+"""The subcommands that a service answers, if they need no files of this machine."""
 
 _FIELDS: Mapping[str, str] = {
     "arg": "arguments",
@@ -54,10 +55,6 @@ _SAME = (
     "where", "min_memory", "priced",
     "samples", "epochs", "sort", "strict", "expandable_segments", "advice", "compare_frameworks", "top", "title",
     "marketplaces", "terms", "old", "history", "max_rack_units",
-)  # fmt: skip
-_OF_LLM = (
-    "weights", "kv", "tp", "engine_version", "max_len", "max_num_batched_tokens", "max_num_seqs", "concurrency",
-    "input_len", "output_len", "rate", "max_ttft", "max_tpot", "max_e2e", "percentile", "redundancy", "pp", "ep", "dp",
 )  # fmt: skip
 _OF_TRAINING = ("optimizer", "checkpointing", "accumulate")
 _OF_WRITING = (
@@ -104,6 +101,7 @@ def answered_remotely(command: Any, name: str, server: str) -> Any:
 def _asking_verb(verb: Any, server: str) -> Callable[..., None]:
     """Return what a verb's command does with the values of its options: ask the service, and write what it answers."""
     from capplan.cli.asking import Writing, read_asked
+    from capplan.verbs.fields import ModelFields
     from capplan.verbs.read import to_wire
 
     def asked(**values: Any) -> None:
@@ -113,11 +111,12 @@ def _asking_verb(verb: Any, server: str) -> Callable[..., None]:
         question, models = read_asked(verb, values)
         fields = to_wire(verb.for_service(question))
         client = Client(server, token=os.environ.get(TOKEN_VARIABLE))
+        takes_files = issubclass(verb.question, ModelFields)
         named = models if verb.takes_several else [fields.pop("model", None)]
         answers = [
             client.ask(
                 verb.path.replace(" ", "/"),
-                {**fields, **_model_fields(words, client)},
+                {**fields, **(_model_fields(words, client) if takes_files else {"model": words} if words else {})},
                 spelling=chosen.value,
                 width=answer_width(),
             )
@@ -179,9 +178,11 @@ def _ask_subcommands(group: Any, name: str, server: str) -> None:
         command = found(ctx, cmd_name)
         path = f"{name} {cmd_name}"
         if command is not None:
-            answers = _show_gpu if path == "gpus show" else _answer_llm
-            if path in OF_GROUPS:
-                command.callback = _asking(command, path, server, answers)
+            verb = getattr(command, "verb", None)
+            if verb is not None and verb.is_served:
+                command.callback = _asking_verb(verb, server)
+            elif path == "gpus show":
+                command.callback = _asking(command, path, server, _show_gpu)
             else:
                 command.parse_args = lambda *_: _refuse(path)
         return command
@@ -265,40 +266,6 @@ def _show_gpu(name: str, given: dict[str, Any], client: Client) -> None:
     chosen = _chosen(given)
     found = client.get(f"/api/v1/gpus/{quote(given['gpu'], safe='')}?format={chosen.value}")
     emit(found.content.decode(), output=given.get("output"))
-
-
-def _answer_llm(path: str, given: dict[str, Any], client: Client) -> None:
-    """Ask about a served language model, and write the answer."""
-    chosen = _chosen(given)
-    found = client.ask(path.replace(" ", "/"), llm_question(path, given), spelling=chosen.value, width=answer_width())
-    emit(found.content.decode(), output=given.get("output"))
-    _conclude([found])
-
-
-def llm_question(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a question about serving that options of a command stand for.
-
-    Args:
-        path: the command, such as "llm plan".
-        given: the values of the options that were given, by their parameters.
-
-    Raises:
-        UsageError: an option needs what only this machine has.
-    """
-    renamed = {"utilization": "utilization_fraction"}
-    if path == "llm plan":
-        renamed |= {"gpu": "gpus", "engine": "engines"}
-    question: dict[str, Any] = {}
-    for key, value in given.items():
-        if key in (*_OF_LLM, *renamed, "model", "gpu", "engine"):
-            question[renamed.get(key, key)] = _plain(value)
-        elif key not in _OF_WRITING:
-            _refuse_option(key)
-    if question.get("engines") == ["all"]:
-        from capplan.cli.commands.llm.groups import ENGINES
-
-        question["engines"] = list(ENGINES)
-    return question
 
 
 def _refuse_option(key: str) -> None:

@@ -1,1 +1,21 @@
-"""Serving of language models: the arithmetic (`core`), what is read from files (`read`), and the answers (`answer`)."""
+"""Serving of language models: the arithmetic (`core`), what is read from files (`read`), and the answers (`answer`).
+
+The verbs of `capplan llm`, for Python callers: `capplan.llm.plan(...)`. Importing this package loads nothing else.
+"""
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function that asks a verb about language models; it is made when it is first asked for.
+
+    The doors and the verbs stand above this package, so that they are imported by name, and only here.
+    """
+    registry = import_module("capplan.verbs.registry")
+    path = registry.llm_names().get(name)
+    if path is None:
+        raise AttributeError(f"module 'capplan.llm' has no attribute {name!r}")
+    function = import_module("capplan.api.asking").python_function(registry.find_verb(path), name)
+    globals()[name] = function
+    return function

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from capplan.app.gpus.choice import GpuRequest
     from capplan.app.models import ModelSource
     from capplan.report.sections import Line, Section
+    from capplan.specs import Gpus
+    from capplan.specs.prices import Prices
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -55,6 +57,30 @@ class Context(ABC):
     @abstractmethod
     def gpus(self, question: GpuFields) -> "GpuRequest":
         """Return the request for the GPUs that a question names."""
+
+    @abstractmethod
+    def gpu_database(self, specs: "Sequence[Path]" = ()) -> "Gpus":
+        """Return the GPUs that are known here.
+
+        Args:
+            specs: own specs that a question lays over them.
+        """
+
+    @abstractmethod
+    def price_list(self, specs: "Sequence[Path]" = ()) -> "Prices":
+        """Return the prices that are known here.
+
+        Args:
+            specs: own specs that a question lays over the database, with their prices.
+        """
+
+    @abstractmethod
+    def language_model(self, words: str) -> str:
+        """Return the words that name a language model, where they may be looked up here.
+
+        Raises:
+            UsageError: they name what this door does not read.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +131,8 @@ class Verb(Generic[Question, Answer]):
         for_service: puts the contents of files in the place of their names, for a service that cannot read them.
         schema: the JSON Schema of the answer's document.
         in_python: what a Python caller receives in the place of the answer.
-        returns: the type of that, as "module:Name", for the stub that editors read.
+        returns: the type of that, as "module:Name", for the stub that editors read; "module:Name[]" for a tuple of
+            such.
     """
 
     path: str
@@ -134,6 +161,11 @@ class Verb(Generic[Question, Answer]):
     def fields_at(self, door: Door) -> tuple[Field, ...]:
         """Return the fields that may be written at a door."""
         return tuple(each for each in self.fields if each.option.doors & door)
+
+    @property
+    def is_served(self) -> bool:
+        """Return True if a service may answer: no field that must be given names what only one machine has."""
+        return all(field.option.doors & Door.HTTP for field in self.fields if field.is_required)
 
     @property
     def formats(self) -> tuple[str, ...]:

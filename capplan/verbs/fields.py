@@ -288,6 +288,15 @@ class WorkloadFields(RecordingFields, TrainingFields):
         )
 
 
+OwnSpecs = Annotated[
+    tuple[Path, ...],
+    Option(
+        help="Own GPU specs, laid over the built-in ones.", metavar="DIR|FILE", topic=Topic.GPUS,
+        doors=HERE | Door.CONFIG,
+    ),
+]  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class GpuFields:
     """Which GPUs a question is about."""
@@ -326,13 +335,7 @@ class GpuFields:
             metavar="CONDITION", topic=Topic.GPUS, doors=EVERYWHERE,
         ),
     ] = ()  # fmt: skip
-    specs: Annotated[
-        tuple[Path, ...],
-        Option(
-            help="Own GPU specs, laid over the built-in ones.", metavar="DIR|FILE", topic=Topic.GPUS,
-            doors=HERE | Door.CONFIG,
-        ),
-    ] = ()  # fmt: skip
+    specs: OwnSpecs = ()
     with_cpus: Annotated[
         bool,
         Option(help="Answer for the x86 CPUs of the database, too: is a GPU needed at all?"),

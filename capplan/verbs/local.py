@@ -1,7 +1,9 @@
 """Answer questions on this machine: models are files, packages and objects of this process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.feedback import SILENCE, Feedback
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from capplan.probe.inputs.grammar import InputRequest
     from capplan.probe.target.types import Target
     from capplan.specs import Gpus
+    from capplan.specs.prices import Prices
 
 
 @dataclass(kw_only=True)
@@ -69,6 +72,37 @@ class LocalContext(Context):
             filters=question.gpu_filters(),
         )
 
+    def gpu_database(self, specs: Sequence[Path] = ()) -> "Gpus":
+        """Return the GPUs that were handed over, else those of this installation with own specs laid over them.
+
+        Raises:
+            UsageError: single GPUs were handed over in the place of names.
+        """
+        from capplan.specs import load_gpus
+        from capplan.specs.folders import own_overlays
+
+        if self.gpu_specs:
+            raise UsageError("name GPUs here, such as 'l4'; or hand over a whole database of `load_gpus`.")
+        if self.database is not None:
+            return self.database
+        return load_gpus(overlays=specs) if specs or own_overlays() else _built_in_gpus()
+
+    def price_list(self, specs: Sequence[Path] = ()) -> "Prices":
+        """Return the prices of this installation, those of own specs laid over them."""
+        from capplan.specs.prices import load_prices
+
+        return load_prices(self.gpu_database(specs), overlays=[folder for folder in specs if folder.is_dir()])
+
+    def language_model(self, words: str) -> str:
+        """Return the words of a language model: a name, a file of this machine, or a repository of the hub.
+
+        Raises:
+            UsageError: an object was handed over in their place.
+        """
+        if words in self.objects:
+            raise UsageError("name a language model by words, such as 'llama-3.1-8b-instruct' or 'hf:FOLDER'.")
+        return words
+
     def _live_source(self, question: ModelFields) -> "ModelSource":
         """Return a model that this process holds: a trace, or a module with its inputs; or one built of its objects.
 
@@ -94,6 +128,13 @@ class LocalContext(Context):
         else:
             source = _target(model, replace(request.parse(), arguments=tuple(values.items())), make)
         return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
+
+
+@cache
+def _built_in_gpus() -> "Gpus":
+    from capplan.specs import load_gpus
+
+    return load_gpus()
 
 
 def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | None) -> "Target":

@@ -105,6 +105,11 @@ class Field:
         return self.option.wire or self.name
 
     @property
+    def is_required(self) -> bool:
+        """Return True if the field has no default."""
+        return self.default is MISSING
+
+    @property
     def kinds(self) -> tuple[Any, ...]:
         """Return the plain types that the field admits, None left out."""
         return plain_types(self.type)
@@ -118,8 +123,22 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Return True if the field holds several values of one kind."""
-        return any(get_origin(kind) is tuple and Ellipsis in get_args(kind) for kind in self.kinds)
+        """Return True if the field holds several values of one kind, each of which people write on its own."""
+        return self.item is not None
+
+    @property
+    def bounds(self) -> msgspec.Meta | None:
+        """Return the bounds of the value, or of each of several values."""
+        notes = getattr(self.item, "__metadata__", ()) if self.is_list else (self.meta,)
+        return next((note for note in notes if isinstance(note, msgspec.Meta)), None)
+
+    @property
+    def item(self) -> Any:
+        """Return the type of one of several values, with its bounds; None where the field holds one."""
+        if self.option.words is not None:
+            return None
+        several = (get_args(kind) for kind in self.kinds if get_origin(kind) is tuple)
+        return next((arguments[0] for arguments in several if Ellipsis in arguments), None)
 
     @property
     def is_number(self) -> bool:

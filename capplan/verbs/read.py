@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -47,6 +47,9 @@ def read_question(
         if field.name in values:
             raise UsageError(f"the field {field.name!r} is given twice.")
         values[field.name] = read_field(field, value, what=name_of(field), door=door, is_text=is_text)
+    for field in known.values():
+        if field.is_required and field.name not in values:
+            raise UsageError(f"the field {name_of(field)!r} is missing: {_lowered(field.option.help)}")
     return kind(**values)
 
 
@@ -250,7 +253,7 @@ def _option_words(field: Field, value: Any) -> list[str]:
 
 def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
     """Return a struct with the fields of a question as JSON holds them, for schemas."""
-    fields = []
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for field in verb.fields_at(Door.HTTP):
         meta = msgspec.Meta(description=field.option.help) if field.option.help else None
         plain: Any = bounded_type(field) if field.option.words is None else field.option.words.wire
@@ -258,7 +261,7 @@ def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
             plain = plain | None
         annotated: Any = plain if meta is None else Annotated[plain, meta]
         default = field.default if field.option.words is None else _wire_default(field)
-        fields.append((field.wire, annotated, default))
+        fields.append((field.wire, annotated) if field.is_required else (field.wire, annotated, default))
     made = msgspec.defstruct(verb.question.__name__, fields, kw_only=True, forbid_unknown_fields=True)
     made.__doc__ = verb.summary
     return made
@@ -266,7 +269,7 @@ def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
 
 def _wire_default(field: Field) -> Any:
     assert field.option.words is not None
-    value = None if field.default is None else field.option.words.to_wire(field.default)
+    value = None if field.default in (None, MISSING) else field.option.words.to_wire(field.default)
     return msgspec.field(default_factory=dict) if value == {} else value
 
 

@@ -14,6 +14,13 @@ VERBS: Mapping[str, str] = {
     "memory": "capplan.verbs.memory:MEMORY",
     "estimate": "capplan.verbs.estimate:ESTIMATE",
     "report": "capplan.verbs.report:REPORT",
+    "llm memory": "capplan.verbs.llm.memory:LLM_MEMORY",
+    "llm estimate": "capplan.verbs.llm.estimate:LLM_ESTIMATE",
+    "llm plan": "capplan.verbs.llm.plan:LLM_PLAN",
+    "llm simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
+    "llm models": "capplan.verbs.llm.models:LLM_MODELS",
+    "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
+    "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
 }
 """Where each verb lies, by its path: the words of its command."""
 
@@ -31,6 +38,11 @@ PYTHON_NAMES: Mapping[str, str] = {
 """The verbs that `import capplan` offers, by what Python calls them."""
 
 
+def llm_names() -> dict[str, str]:
+    """Return the verbs that `import capplan.llm` offers, by what Python calls them."""
+    return {path.removeprefix("llm "): path for path in VERBS if path.startswith("llm ")}
+
+
 def find_verb(path: str) -> "Verb[Any, Any]":
     """Return a verb.
 
@@ -40,6 +52,11 @@ def find_verb(path: str) -> "Verb[Any, Any]":
     module, _, name = VERBS[path].partition(":")
     verb: Verb[Any, Any] = getattr(import_module(module), name)
     return verb
+
+
+def served_verbs() -> tuple[str, ...]:
+    """Return the paths of the verbs that a service may answer."""
+    return tuple(path for path in VERBS if find_verb(path).is_served)
 
 
 def verb_of(question: Any) -> "Verb[Any, Any] | None":

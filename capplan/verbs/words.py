@@ -5,14 +5,14 @@ A `Words` reads a value in any form in which a door receives it (text, a number,
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches, parse_batches
 from capplan.errors import UsageError
-from capplan.units import BYTES, SECONDS, parse_quantity
+from capplan.units import BYTES, BYTES_PER_S, SECONDS, parse_quantity
 
 _Text = Annotated[str, Meta(max_length=200)]
 
@@ -213,3 +213,91 @@ ASSIGNMENTS = Words(
     read=_read_assignments, wire=dict[Annotated[str, Meta(min_length=1, max_length=200)], Any], to_wire=dict
 )
 """Arguments by name: a mapping, or texts NAME=VALUE whose values are Python literals, or else texts."""
+
+
+def _above_zero(read: Callable[[Any, str], Any], example: str) -> Callable[[Any, str], Any]:
+    """Return a reader that refuses 0 and what is below."""
+
+    def read_above(given: Any, what: str) -> Any:
+        value = read(given, what)
+        if isinstance(value, int | float) and not value > 0:
+            raise UsageError(f"{what} {given}: write {example}.")
+        return value
+
+    return read_above
+
+
+TIME_LIMIT = replace(TIME, read=_above_zero(TIME.read, "a time above 0, such as 500ms"))
+"""A time above 0 in seconds, or with its unit: 500ms."""
+
+_read_rate = _above_zero(_quantity(BYTES_PER_S), "a rate above 0, such as '900 GB/s'")
+RATE = Words(read=_read_rate, write=lambda value: f"{value:.15g}B/s", wire=float | _Text, is_number=True)
+"""A bandwidth in bytes per second, or with its unit: 900 GB/s."""
+
+
+def _read_pixels(given: Any, what: str) -> tuple[int, int]:
+    pieces = given.lower().split("x") if isinstance(given, str) else given
+    sizes = [str(piece) for piece in pieces] if isinstance(pieces, Sequence) else []
+    if len(sizes) != 2 or not all(
+        size.isascii() and size.isdigit() and 1 <= int(size) <= _MOST_PIXELS for size in sizes
+    ):
+        raise UsageError(f"{what} {given}: write width and height in pixels, such as 1024x768.")
+    return int(sizes[0]), int(sizes[1])
+
+
+def _write_pixels(size: tuple[int, int]) -> str:
+    return "{}x{}".format(*size)
+
+
+_MOST_PIXELS = 32768
+PIXELS = Words(read=_read_pixels, write=_write_pixels, wire=_Text, to_wire=_write_pixels)
+"""The width and height of an image in pixels: 1024x768."""
+
+
+def _read_change(given: Any, what: str) -> float:
+    text = str(given).strip()
+    try:
+        value = float(text.removesuffix("%").strip()) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = float("nan")
+    if isinstance(given, bool) or not -1e6 < value < 1e6:
+        raise UsageError(f"{what} {given}: write a share such as 50% or 0.5.")
+    return value
+
+
+CHANGE = Words(read=_read_change, write=lambda value: f"{value:g}", wire=float | _Text)
+"""A share by which something grows: 50%, 0.5, -10%."""
+
+
+def _read_token_prices(given: Any, what: str) -> tuple[float, float]:
+    pieces = given.split(",") if isinstance(given, str) else given
+    try:
+        amounts = [float(piece) for piece in pieces]
+    except (ValueError, TypeError):
+        amounts = []
+    if len(amounts) != 2 or not all(0 <= amount < 1e6 for amount in amounts) or not sum(amounts) > 0:
+        raise UsageError(f"{what} {given}: write USD per million input and output tokens, such as 0.6,2.4.")
+    return amounts[0], amounts[1]
+
+
+def _write_token_prices(amounts: tuple[float, float]) -> str:
+    return "{:g},{:g}".format(*amounts)
+
+
+TOKEN_PRICES = Words(
+    read=_read_token_prices,
+    write=_write_token_prices,
+    wire=Annotated[list[float], Meta(min_length=2, max_length=2)] | _Text,
+    to_wire=list,
+)
+"""What an API asks per million input and per million output tokens in US dollars: 0.6,2.4."""
+
+
+def _read_names(given: Any, what: str) -> tuple[str, ...]:
+    del what
+    texts = [given] if isinstance(given, str) else given
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+NAMES = Words(read=_read_names, write=",".join, wire=list[_Text] | _Text, to_wire=list)
+"""Names in one text, parted by commas."""

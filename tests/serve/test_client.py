@@ -148,7 +148,7 @@ def test_what_only_this_machine_has_is_refused_with_a_service(address, net_file,
     assert "--specs works on this machine only" in sentence("--server", address, "plan", net_file, "--specs", tmp_path)
     assert "run `capplan measure` without it" in sentence("--server", address, "measure", net_file)
     assert "run `capplan prices import` without it" in sentence("--server", address, "prices", "import", tmp_path)
-    assert "run `capplan llm models` without it" in sentence("--server", address, "llm", "models")
+    assert "run `capplan llm fit` without it" in sentence("--server", address, "llm", "fit", tmp_path)
     words = ["llm", "plan", "llama-3.1-8b-instruct", "--rate", 1, "--kubernetes", tmp_path / "fleet.yaml"]
     assert "--kubernetes works on this machine only" in sentence("--server", address, *words)
     assert "no trace" in sentence("--server", address, "plan", "trace:0123456789abcdef")

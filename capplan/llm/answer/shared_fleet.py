@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.fleet_money import known_prices
 from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.shared_fleet import SharedFleet, shared_fleets
-from capplan.llm.read.load_file import read_fleet_file
-from capplan.llm.read.time_calibration import load_time_calibration
-from capplan.specs import load_gpus
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.read.load_file import ServingLoadFile
+from capplan.specs import Gpus
+from capplan.specs.prices import Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,25 +24,28 @@ class FleetAnswer:
 
 
 def plan_shared_fleet(
-    file: Path, *, specs: Sequence[Path] = (), calibration: Path | None = None, shares_gpus: bool = False
+    asked: Sequence[tuple[str, ServingLoadFile]],
+    *,
+    gpus: Gpus,
+    prices: Prices,
+    calibration: LlmCalibration,
+    shares_gpus: bool = False,
 ) -> FleetAnswer:
-    """Plan every model of a file, and put the plans together.
+    """Plan every model of a fleet, and put the plans together.
 
     Args:
-        file: The models and their loads.
-        specs: Further spec folders.
-        calibration: Constants of the time model; the shipped ones if None.
+        asked: The models with their loads.
+        gpus: The database.
+        prices: All known prices.
+        calibration: Constants of the time model.
         shares_gpus: True to put several models on the same GPUs where that is cheaper.
 
     Raises:
-        CapplanError: The file is refused, or a model or GPU is not known.
+        CapplanError: A model or GPU is not known.
     """
-    asked = read_fleet_file(file)
-    gpus = load_gpus(overlays=specs)
-    rents = on_demand_offers(known_prices(gpus, specs))
-    deployments, constants = Deployments(gpus=gpus), load_time_calibration(calibration)
+    rents, deployments = on_demand_offers(prices), Deployments(gpus=gpus)
     plans = tuple(
-        plan_serving(question_of(model, each, gpus=gpus, rents=rents), deployments=deployments, calibration=constants)
-        for model, each in asked
+        plan_serving(question_of(model, load, gpus=gpus, rents=rents), deployments=deployments, calibration=calibration)
+        for model, load in asked
     )
     return FleetAnswer(plans=plans, fleets=shared_fleets(plans, shares_gpus=shares_gpus))

@@ -9,8 +9,8 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.search.run_case import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
+from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
-from capplan.llm.core.serving.clients import MOST_CLIENTS
 from capplan.llm.core.serving.evidence import Adjustment, interval
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.timing.calibration import LlmCalibration

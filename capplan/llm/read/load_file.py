@@ -10,8 +10,9 @@ from pathlib import Path
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.service import Speculation
-from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
 

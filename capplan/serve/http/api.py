@@ -16,20 +16,17 @@ from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
-from capplan.serve.questions import llm, results, types
+from capplan.serve.questions import results, types
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
-from capplan.verbs.registry import VERBS, find_verb
+from capplan.verbs.registry import find_verb, served_verbs
 
 QUESTIONS: dict[str, type[Any]] = {
-    **{path.replace(" ", "/"): find_verb(path).question for path in VERBS},
+    **{path.replace(" ", "/"): find_verb(path).question for path in served_verbs()},
     "gpus": types.GpusQuestion,
     "prices": types.PricesQuestion,
     "results": results.ResultsQuestion,
-    "llm/memory": llm.LlmMemoryQuestion,
-    "llm/estimate": llm.LlmEstimateQuestion,
-    "llm/plan": llm.LlmPlanQuestion,
 }
 """What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
 

@@ -9,20 +9,17 @@ import msgspec
 from capplan.report.schemas import schema_text
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES
-from capplan.serve.questions import llm, results, types
+from capplan.serve.questions import results, types
 from capplan.verbs.read import wire_type
-from capplan.verbs.registry import VERBS, find_verb
+from capplan.verbs.registry import find_verb, served_verbs
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ASKED = {
-    **{path.replace(" ", "/"): (wire_type(find_verb(path)), find_verb(path).schema) for path in VERBS},
+    **{path.replace(" ", "/"): (wire_type(find_verb(path)), find_verb(path).schema) for path in served_verbs()},
     "gpus": (types.GpusQuestion, "gpus"),
     "prices": (types.PricesQuestion, "prices"),
     "results": (results.ResultsQuestion, None),
-    "llm/memory": (llm.LlmMemoryQuestion, "llm-memory"),
-    "llm/estimate": (llm.LlmEstimateQuestion, "llm-estimate"),
-    "llm/plan": (llm.LlmPlanQuestion, "llm-plan"),
 }
 """By path: the type of the question, and the schema of the document that answers it."""
 

@@ -1,10 +1,12 @@
 """Answer one question from the data at hand, as the command line answers it."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import singledispatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.api.requests import choose
@@ -22,6 +24,8 @@ from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.serve.questions import types
+from capplan.specs import Gpus
+from capplan.specs.prices import Prices
 from capplan.verbs.contract import Context, Look, Verb
 from capplan.verbs.fields import GpuFields, ModelFields
 from capplan.verbs.plan import PlanQuestion
@@ -31,6 +35,9 @@ from capplan.verbs.registry import verb_of
 if TYPE_CHECKING:
     from capplan.core.latency.calibration import Calibration
     from capplan.core.plan.planner import Prepared
+
+
+_LANGUAGE_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
 class Case(Context):
@@ -71,6 +78,29 @@ class Case(Context):
         found = self._full_width(part)
         scheme = find_scheme(part.weights, part.activations)
         return found if scheme is None else QuantisedSource(source=found, scheme=scheme)
+
+    def gpu_database(self, specs: Sequence[Path] = ()) -> Gpus:
+        """Return the GPUs of the service; a question brings no specs of its own."""
+        del specs
+        return self.data.gpus
+
+    def price_list(self, specs: Sequence[Path] = ()) -> Prices:
+        """Return the prices of the service."""
+        del specs
+        return self.data.prices
+
+    def language_model(self, words: str) -> str:
+        """Return a name of the catalogue, or of none; never one of a file or of the hub.
+
+        Raises:
+            UsageError: it could name a file or a repository.
+        """
+        if not _LANGUAGE_MODEL.fullmatch(words):
+            raise UsageError(
+                f"{words!r} is not taken here: name a model of `capplan llm models`; the service reads no files and "
+                "downloads nothing."
+            )
+        return words
 
     def _full_width(self, part: types.ModelPart | ModelFields) -> Model:
         words = (part.model or "").strip()

@@ -148,7 +148,7 @@ def test_more_prefix_hits_never_need_more_replicas(run: Run) -> None:
         ((*PLAN, "--rate", "1", "--draft-tokens", "3"), "needs both --draft-tokens and --acceptance"),
         ((*PLAN, "--rate", "1", "--input-len", "99999999"), "handles at most"),
         (SIMULATE, "state the load by --rate"),
-        ((*SIMULATE, "--rate", "1", "--prefill", "never"), "write mixed or separate"),
+        ((*SIMULATE, "--rate", "1", "--prefill", "never"), "Known: mixed, separate"),
         ((*SIMULATE, "--rate", "1", "--daily", "1,x"), "2 to 96 numbers"),
         ((*SIMULATE, "--rate", "1", "--plot", "load.txt"), "plots are written as"),
     ],
@@ -249,7 +249,7 @@ def test_images_become_tokens_and_time(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--task", "sing"), "write one of generate, embed, rerank"),
+        (("--task", "sing"), "Known: generate, embed, rerank"),
         (("--documents", "3"), "add --task rerank"),
         (("--images", "1"), "has no image encoder"),
         (("--images", "1", "--image-size", "big"), "write width and height in pixels"),

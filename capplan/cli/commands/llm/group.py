@@ -5,13 +5,13 @@ import typer
 from capplan.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "models": "capplan.cli.commands.llm.models:models",
-    "memory": "capplan.cli.commands.llm.memory:memory",
-    "estimate": "capplan.cli.commands.llm.estimate:estimate",
-    "plan": "capplan.cli.commands.llm.plan:plan",
-    "fleet": "capplan.cli.commands.llm.fleet:fleet",
-    "simulate": "capplan.cli.commands.llm.simulate:simulate",
-    "validate": "capplan.cli.commands.llm.validate:validate",
+    "models": "capplan.verbs.llm.models:LLM_MODELS",
+    "memory": "capplan.verbs.llm.memory:LLM_MEMORY",
+    "estimate": "capplan.verbs.llm.estimate:LLM_ESTIMATE",
+    "plan": "capplan.verbs.llm.plan:LLM_PLAN",
+    "fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
+    "simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
+    "validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "fit": "capplan.cli.commands.llm.fit:fit",
     "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",
 }

@@ -11,8 +11,8 @@ from math import ceil, exp, sqrt
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.load_curve import LoadPoint, point_at_rate
-from capplan.llm.core.simulation.load_answer import Statistic
 
 _ROUNDS = 60
 _MARGIN = 3.0

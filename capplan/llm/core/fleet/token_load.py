@@ -1,18 +1,10 @@
 """Types of the load of all replicas of a language model."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from capplan.llm.core.serving.asked import Task
 from capplan.llm.core.serving.service import Demand, Speculation
 from capplan.llm.core.simulation.arrivals import Lengths
-
-
-class Task(StrEnum):
-    """What a model is served for: answers token by token, one vector a text, or one score a document."""
-
-    GENERATE = "generate"
-    EMBED = "embed"
-    RERANK = "rerank"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

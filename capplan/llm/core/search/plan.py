@@ -21,7 +21,7 @@ from capplan.llm.core.half import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search
-from capplan.llm.core.simulation.load_answer import Statistic
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.units import counted
 

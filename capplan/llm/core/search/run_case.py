@@ -1,8 +1,8 @@
 """Turn a measured serving run into the case that predicts it."""
 
 from capplan.llm.core.deployment import ServingDeployment
+from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import Case
-from capplan.llm.core.serving.clients import MOST_CLIENTS
 from capplan.llm.core.serving.runs import MeasuredRun
 
 

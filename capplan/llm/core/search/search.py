@@ -27,11 +27,12 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
-from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Statistic
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
 

@@ -1,11 +1,11 @@
 """What the requests of a simulated load saw: percentiles, goodput, and whether the replica keeps up."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from capplan.core.numbers import FloatArray
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.continuous_batching import RequestTimes
 
@@ -16,16 +16,6 @@ _PILE_UP = 1.5
 
 
 _PERCENTS = [50, 90, 95, 99]
-
-
-class Statistic(StrEnum):
-    """What of the times of many requests a limit holds."""
-
-    MEAN = "mean"
-    P50 = "p50"
-    P90 = "p90"
-    P95 = "p95"
-    P99 = "p99"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

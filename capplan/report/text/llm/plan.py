@@ -11,7 +11,8 @@ from capplan.llm.core.fleet.deployment_plan import (
     load_front,
 )
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.fleet.token_load import Task, TokenLoad
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.asked import Task
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
 from capplan.report.sections import (

@@ -6,7 +6,8 @@ from typing import TypeVar
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.serving_report import ServingReport, Variation
-from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
+from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.documents.llm.plan import manifest_of
 from capplan.report.sections import (
     Bar,

@@ -1,7 +1,5 @@
 """The search for deployments of a language model that carry a load, laid out for the page."""
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -20,9 +18,11 @@ from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.explain import explain_fit
 from capplan.serve.planning.answer import Case
-from capplan.serve.planning.llm import answer_llm_plan
-from capplan.serve.questions.llm import LlmPageQuestion, LlmPlanQuestion
+from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_rate, format_seconds
+from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
+from capplan.verbs.options import Door
+from capplan.verbs.read import command_of, read_question, to_wire
 
 SHOWN = 12
 FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
@@ -75,7 +75,7 @@ def render_deployments(question: LlmPageQuestion, case: Case) -> str:
         launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
         notes=list(dict.fromkeys((*plan.assumptions, *plan.notes))),
         downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
-        command=_command(asked),
+        command=command_of(LLM_PLAN, asked),
     )
 
 
@@ -84,23 +84,28 @@ def plan_question(question: LlmPageQuestion) -> LlmPlanQuestion:
 
     Args:
         question: the form.
+
+    Raises:
+        UsageError: a field of the form cannot be read.
     """
-    return LlmPlanQuestion(
-        model=question.model,
-        rate=question.rate,
-        concurrency=None if question.rate else question.clients,
-        input_len=question.input_len,
-        output_len=question.output_len,
-        max_ttft=question.max_ttft or None,
-        max_tpot=question.max_tpot or None,
-        percentile=question.percentile,
-        gpus=question.gpus,
-        engines=[question.engine] if question.engine != "any" else [],
-        weights=[each.strip() for each in question.weights.split(",") if each.strip()],
-        kv=question.kv or None,
-        tp=[question.tp] if question.tp > 1 else [],
-        redundancy=question.redundancy,
-    )
+    asked = {
+        "model": question.model,
+        "rate": question.rate,
+        "concurrency": None if question.rate else question.clients,
+        "input_len": question.input_len,
+        "output_len": question.output_len,
+        "max_ttft": question.max_ttft,
+        "max_tpot": question.max_tpot,
+        "percentile": question.percentile,
+        "gpus": question.gpus,
+        "engines": [] if question.engine == "any" else [question.engine],
+        "weights": question.weights,
+        "kv": question.kv,
+        "tp": [question.tp] if question.tp > 1 else [],
+        "redundancy": question.redundancy,
+    }
+    given = {name: value for name, value in asked.items() if value not in (None, "", [])}
+    return read_question(LlmPlanQuestion, given, door=Door.HTTP)
 
 
 def plan_address(question: LlmPageQuestion, spelling: str) -> str:
@@ -110,20 +115,11 @@ def plan_address(question: LlmPageQuestion, spelling: str) -> str:
         question: the form.
         spelling: the format.
     """
-    asked = plan_question(question)
     pairs = {
-        "model": asked.model, "rate": _number(asked.rate), "concurrency": _number(asked.concurrency),
-        "input_len": asked.input_len, "output_len": asked.output_len, "max_ttft": asked.max_ttft,
-        "max_tpot": asked.max_tpot, "percentile": asked.percentile, "gpus": ",".join(asked.gpus),
-        "engines": ",".join(asked.engines), "weights": ",".join(asked.weights), "kv": asked.kv,
-        "tp": ",".join(map(str, asked.tp)), "redundancy": asked.redundancy or "",
-    }  # fmt: skip
-    given = {name: value for name, value in pairs.items() if value}
-    return f"/api/v1/llm/plan?{urlencode({**given, 'format': spelling, 'download': '1'})}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+        name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for name, value in to_wire(plan_question(question)).items()
+    }
+    return f"/api/v1/llm/plan?{urlencode({**pairs, 'format': spelling, 'download': '1'})}"
 
 
 def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> Deployment:
@@ -148,20 +144,3 @@ def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuest
         ),
         lines=tuple(explain_fit(fit, plan.load)),
     )  # fmt: skip
-
-
-def _command(asked: LlmPlanQuestion) -> str:
-    """Return the command that makes the same search."""
-    options = {
-        "--rate": _number(asked.rate), "--concurrency": _number(asked.concurrency), "--input-len": asked.input_len,
-        "--output-len": asked.output_len, "--max-ttft": asked.max_ttft, "--max-tpot": asked.max_tpot,
-        "--percentile": "" if asked.percentile == "mean" else asked.percentile, "--kv": asked.kv,
-        "--redundancy": asked.redundancy or "",
-    }  # fmt: skip
-    repeated: dict[str, Sequence[object]] = {
-        "--gpu": asked.gpus, "--engine": asked.engines, "--weights": asked.weights, "--tp": asked.tp,
-    }  # fmt: skip
-    words = ["capplan", "llm", "plan", asked.model]
-    words += [str(word) for option, value in options.items() if value for word in (option, value)]
-    words += [str(word) for option, values in repeated.items() for value in values for word in (option, value)]
-    return shlex.join(words)

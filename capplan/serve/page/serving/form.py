@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.memory_answer import MemoryAnswer
-from capplan.llm.core.serving.clients import MOST_CLIENTS
+from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
 from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
@@ -19,10 +19,11 @@ from capplan.serve.page.serving.deployments import render_deployments
 from capplan.serve.page.serving.explain import explain_times
 from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
 from capplan.serve.planning.answer import Case, work_out
-from capplan.serve.planning.llm import answer_llm_estimate, answer_llm_memory
 from capplan.serve.planning.replies import Reply
-from capplan.serve.questions.llm import LlmEstimateQuestion, LlmMemoryQuestion, LlmPageQuestion
+from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_bytes, format_count, format_rate, format_seconds
+from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
+from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
 MOST_GPUS = 4
@@ -98,7 +99,7 @@ def _asked_memory(question: LlmPageQuestion, gpu: str) -> LlmMemoryQuestion:
 
 
 def _asked_estimate(
-    question: LlmPageQuestion, gpu: str, concurrency: list[int] | str = "1..256"
+    question: LlmPageQuestion, gpu: str, concurrency: tuple[int, ...] = LlmEstimateQuestion.concurrency
 ) -> LlmEstimateQuestion:
     shared = _shared(question, gpu)
     return LlmEstimateQuestion(
@@ -141,7 +142,7 @@ def _explained(question: LlmPageQuestion, case: Case) -> Explained | None:
         return None
     if not (clients.isascii() and clients.isdecimal() and 0 < int(clients) <= MOST_CLIENTS):
         raise UsageError(f"explain {question.explain[:60]!r}: write GPU/CLIENTS/FIGURE, such as l40s/32/tpot.")
-    estimate = answer_llm_estimate(_asked_estimate(question, gpu, [int(clients)]), case)
+    estimate = answer_llm_estimate(_asked_estimate(question, gpu, (int(clients),)), case)
     return explain_times(kind, estimate, answer_llm_memory(_asked_memory(question, gpu), case))
 
 

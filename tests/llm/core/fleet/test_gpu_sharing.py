@@ -9,7 +9,8 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, share_gpus, sharing_groups
 from capplan.llm.core.fleet.shared_fleet import shared_fleets
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.simulation.load_answer import LatencyLimits, Statistic
+from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from tests.llm.core.fleet.fits import MEMORY, fit
 
 SMALL = replace(MEMORY, weights_bytes=20 << 30)

@@ -3,7 +3,7 @@
 import pytest
 
 from capplan.errors import UsageError
-from capplan.llm.core.serving.clients import MOST_CLIENTS, read_clients
+from capplan.llm.core.serving.asked import MOST_CLIENTS, read_clients
 
 
 @pytest.mark.parametrize(

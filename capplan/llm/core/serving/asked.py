@@ -1,6 +1,7 @@
-"""The numbers of clients that a question about serving asks for."""
+"""What a question about serving states in words: its clients, its task, and of which requests its limits hold."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from capplan.core.batches import parse_batches
 from capplan.errors import UsageError
@@ -9,11 +10,30 @@ MOST_CLIENTS = 65_536
 """Clients, and requests at once, that are answered for at most; they are stepped through."""
 
 
-def read_clients(asked: str | Sequence[int]) -> tuple[int, ...]:
+class Task(StrEnum):
+    """What a model is served for: answers token by token, one vector a text, or one score a document."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    RERANK = "rerank"
+
+
+class Statistic(StrEnum):
+    """What of the times of many requests a limit holds."""
+
+    MEAN = "mean"
+    P50 = "p50"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+
+
+def read_clients(asked: str | Sequence[int], *, what: str = "--concurrency") -> tuple[int, ...]:
     """Read numbers of clients, as `parse_batches` reads batches, in rising order.
 
     Args:
         asked: "8", "1,8,32", or "1..256" for powers of two; or numbers.
+        what: What errors call them.
 
     Raises:
         UsageError: they are none of these, below 1 or above `MOST_CLIENTS`.
@@ -23,5 +43,5 @@ def read_clients(asked: str | Sequence[int]) -> tuple[int, ...]:
     except UsageError:
         clients = ()
     if not clients or not all(1 <= each <= MOST_CLIENTS for each in clients):
-        raise UsageError(f"--concurrency {asked}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
+        raise UsageError(f"{what} {asked}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
     return tuple(sorted(set(clients)))

@@ -1,0 +1,326 @@
+"""capplan.llm: the verbs about serving large language models.
+
+Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from capplan.llm.answer.shared_fleet import FleetAnswer
+from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.serving.accuracy import ServingValidation
+from capplan.llm.core.serving.asked import Statistic, Task
+from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.llm.core.simulation.simulation import Simulation
+from capplan.specs.gpus.load import Gpus
+from capplan.verbs.llm.simulate import Prefill
+
+def memory(
+    model: str,
+    *,
+    gpu: str,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str = ...,
+    engine_version: str | None = ...,
+    max_len: int | None = ...,
+    utilization_fraction: float | None = ...,
+    max_num_batched_tokens: int | None = ...,
+    max_num_seqs: int | None = ...,
+    kv_pool_bytes: float | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> MemoryAnswer:
+    """Divide a GPU's memory among weights, activations and the KV cache of a served language model.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        max_len: Longest sequence served; the model's own limit by default.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        max_num_batched_tokens: Tokens of one step; the engine's default if left out.
+        max_num_seqs: Sequences that run at once; the engine's default if left out.
+        kv_pool_bytes: Take this cache per GPU, such as an engine's log states.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Memory rules of engines other than the shipped ones.
+    """
+
+def estimate(
+    model: str,
+    *,
+    gpu: str,
+    concurrency: Sequence[int] | str | None = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str = ...,
+    engine_version: str | None = ...,
+    measured: Sequence[str | Path] | str | None = ...,
+    link_bytes_per_s: float | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> ServingEstimate:
+    """Estimate how fast a served language model answers, with intervals and the evidence behind them.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        link_bytes_per_s: Both directions of the link between GPUs, such as '900 GB/s'.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """
+
+def plan(
+    model: str,
+    *,
+    rate_per_s: float | None = ...,
+    concurrency: float | None = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    spread: float = ...,
+    input_cv: float = ...,
+    output_cv: float = ...,
+    burstiness: float = ...,
+    prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    acceptance: float | None = ...,
+    task: Task | str = ...,
+    documents: int = ...,
+    images: int = ...,
+    image_size: tuple[int, int] | str = ...,
+    image_tokens: int | None = ...,
+    max_ttft_s: float | str | None = ...,
+    max_tpot_s: float | str | None = ...,
+    max_e2e_s: float | str | None = ...,
+    percentile: Statistic | str = ...,
+    gpus: str | Gpus | Sequence[str] | None = ...,
+    engines: Sequence[str] | str | None = ...,
+    weights: Sequence[str] | str | None = ...,
+    kv: str | None = ...,
+    tp: Sequence[int] | int | None = ...,
+    pp: Sequence[int] | int | None = ...,
+    ep: Sequence[int] | int | None = ...,
+    dp: Sequence[int] | int | None = ...,
+    max_seqs: Sequence[int] | int | None = ...,
+    redundancy: int = ...,
+    link_bytes_per_s: float | str | None = ...,
+    growth_fraction: float | str = ...,
+    years: int = ...,
+    api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> PlannedFleet:
+    """Find the deployments of a language model that carry a load within limits, the cheapest first.
+
+    Exit 1 if none does.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        rate_per_s: Requests per second to all replicas together.
+        concurrency: Clients that wait for answers, instead of a rate.
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        spread: Lengths vary evenly by ± this share.
+        input_cv: Log-normal prompts with this deviation ÷ mean.
+        output_cv: Log-normal answers with this deviation ÷ mean.
+        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
+        acceptance: Chance that a drafted token is accepted.
+        task: generate, embed (a vector a text) or rerank (a score a document).
+        documents: Documents of a request that is reranked.
+        images: Images of a request, on top of --input-len tokens.
+        image_size: Pixels of an image.
+        image_tokens: Tokens of an image; by the model's encoder and size by default.
+        max_ttft_s: Limit of the time to first token: 1s.
+        max_tpot_s: Limit of the time between tokens: 40ms.
+        max_e2e_s: Limit of a whole answer: 10s.
+        percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        gpus: Only this GPU; repeatable. All rented data-centre GPUs by default.
+        engines: vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.
+        weights: bf16, fp8, ...; repeatable; the checkpoint's by default.
+        kv: Number format of the KV cache.
+        tp: Tensor parallelism; repeatable.
+        pp: Pipeline stages; repeatable.
+        ep: Expert parallelism; repeatable.
+        dp: Ranks of attention data parallelism; repeatable.
+        max_seqs: Most sequences at a time in a replica; repeatable.
+        redundancy: Replicas beyond need (N+k).
+        link_bytes_per_s: Network of one GPU that moves prefilled caches, such as '50 GB/s'.
+        growth_fraction: Growth of the load per year, such as 50% or 0.5.
+        years: Years that rent and purchase are compared over.
+        api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """
+
+def simulate(
+    model: str,
+    *,
+    gpu: str,
+    rates_per_s: Sequence[float] | str | None = ...,
+    concurrency: Sequence[int] | str | None = ...,
+    lengths: str | Path | None = ...,
+    daily: Sequence[float] | str | None = ...,
+    requests: int = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    spread: float = ...,
+    input_cv: float = ...,
+    output_cv: float = ...,
+    burstiness: float = ...,
+    prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    acceptance: float | None = ...,
+    weights: str | None = ...,
+    kv: str | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    ep: int = ...,
+    dp: int = ...,
+    engine: str = ...,
+    engine_version: str | None = ...,
+    task: Task | str = ...,
+    documents: int = ...,
+    images: int = ...,
+    image_size: tuple[int, int] | str = ...,
+    image_tokens: int | None = ...,
+    prefill: Prefill | str | None = ...,
+    token_budget: int | None = ...,
+    max_seqs: int | None = ...,
+    max_ttft_s: float | str | None = ...,
+    max_tpot_s: float | str | None = ...,
+    max_e2e_s: float | str | None = ...,
+    percentile: Statistic | str = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Simulation:
+    """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
+        concurrency: Clients that wait for answers, instead of a rate.
+        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len.
+        daily: Shape of a day: requests in each part of it, in any unit.
+        requests: Requests to simulate at each load.
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        spread: Lengths vary evenly by ± this share.
+        input_cv: Log-normal prompts with this deviation ÷ mean.
+        output_cv: Log-normal answers with this deviation ÷ mean.
+        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
+        acceptance: Chance that a drafted token is accepted.
+        weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
+        kv: Number format of the KV cache: bf16, fp8, q8_0, ...
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        ep: GPUs among which whole experts are distributed.
+        dp: Ranks of attention data parallelism.
+        engine: vllm, sglang, trtllm or llama.cpp.
+        engine_version: Version of the engine, such as 0.19; the newest by default.
+        task: generate, embed (a vector a text) or rerank (a score a document).
+        documents: Documents of a request that is reranked.
+        images: Images of a request, on top of --input-len tokens.
+        image_size: Pixels of an image.
+        image_tokens: Tokens of an image; by the model's encoder and size by default.
+        prefill: Prompts in decode steps, or alone; the engine's way by default.
+        token_budget: Most tokens of a step; the engine's default.
+        max_seqs: Most sequences at a time; the engine's default.
+        max_ttft_s: Limit of the time to first token: 1s.
+        max_tpot_s: Limit of the time between tokens: 40ms.
+        max_e2e_s: Limit of a whole answer: 10s.
+        percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """
+
+def models(
+    *names: Sequence[str] | str | None,
+    where: Sequence[str] | str | None = ...,
+    download: bool = ...,
+) -> tuple[LanguageModel, ...]:
+    """List the language models that capplan knows, with filters.
+
+    Args:
+        names: Show these only: catalogue names or hf: files.
+        where: 'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+    """
+
+def fleet(
+    file: str | Path,
+    *,
+    share_gpus: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> FleetAnswer:
+    """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first.
+
+    Exit 1 if none does.
+
+    Args:
+        file: models: a list of loads, each with its model.
+        share_gpus: Also put several models on the same GPUs where that is cheaper (estimate).
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """
+
+def validate(
+    *measured: Sequence[str | Path] | str | None,
+    quality: str = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> ServingValidation:
+    """Compare predicted with measured TTFT, TPOT and output tokens per second.
+
+    Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so.
+
+    Args:
+        measured: Measured runs: CSV, plain or .gz.
+        quality: Qualities that are judged; rows without one count as B.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """

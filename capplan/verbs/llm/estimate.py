@@ -1,0 +1,154 @@
+"""`llm estimate`: time to first token, time between tokens and tokens per second over concurrency."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.verbs.contract import Context, Look, Verb
+from capplan.verbs.llm.fields import (
+    CLIENTS,
+    DeploymentFields,
+    FilesHereFields,
+    LanguageModelFields,
+    MeanLengthFields,
+    ReplicaGpuFields,
+)
+from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.words import RATE
+
+if TYPE_CHECKING:
+    from capplan.llm.core.serving.estimate import ServingEstimate
+    from capplan.report.sections import Section
+
+_UP_TO_256 = tuple(2**power for power in range(9))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ConcurrencyFields:
+    concurrency: Annotated[
+        tuple[int, ...],
+        Option(
+            help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS,
+            shows_default=True,
+        ),
+    ] = _UP_TO_256  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ShownFields:
+    measured: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; "
+            "repeatable.",
+            metavar="FILE", doors=HERE,
+        ),
+    ] = ()  # fmt: skip
+    link_bytes_per_s: Annotated[
+        float | None,
+        Meta(le=1e18),
+        Option(
+            help="Both directions of the link between GPUs, such as '900 GB/s'.", flags=("--link",), metavar="RATE",
+            words=RATE,
+        ),
+    ] = None  # fmt: skip
+    explain: Annotated[
+        bool,
+        Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
+    ] = False
+    plot: Annotated[
+        Path | None, Option(help="Plot the curve.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmEstimateQuestion(
+    LanguageModelFields, ReplicaGpuFields, _ConcurrencyFields, MeanLengthFields, DeploymentFields, _ShownFields,
+    FilesHereFields,
+):  # fmt: skip
+    """Time to first token, time per output token and tokens per second over concurrency."""
+
+
+def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "ServingEstimate":
+    """Return how fast a deployment answers over concurrency.
+
+    Args:
+        question: the model, the GPU, how the model is shared, and the requests.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        CapplanError: a name is not known, or the model does not fit.
+    """
+    from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+    from capplan.llm.core.deployment import DeploymentWords
+    from capplan.llm.read.runs.measured_run import read_measured_run
+    from capplan.llm.read.time_calibration import load_time_calibration
+
+    words = DeploymentWords(
+        model=context.language_model(question.model),
+        gpu=question.gpu,
+        engine=question.engine,
+        version=question.engine_version or "",
+        sharding=question.sharding(),
+        weights=question.weights or "",
+        kv=question.kv or "",
+        link_bytes_per_s=question.link_bytes_per_s,
+    )
+    return estimate_serving(
+        ServingQuestion(
+            words=words,
+            concurrencies=question.concurrency,
+            input_len=question.input_len,
+            output_len=question.output_len,
+            measured=tuple(run for path in question.measured for run in read_measured_run(path)),
+        ),
+        deployments=question.deployments(context),
+        calibration=load_time_calibration(question.calibration),
+    )
+
+
+def _settle(question: LlmEstimateQuestion, look: Look) -> LlmEstimateQuestion:
+    check_pictures(question.plot)
+    return replace(question, explain=question.explain and look.format == "table")
+
+
+def _sections(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.serving import llm_estimate_sections
+
+    return llm_estimate_sections(answers[0], explain=question.explain)
+
+
+def _document(answers: "Sequence[ServingEstimate]", _question: LlmEstimateQuestion) -> Any:
+    from capplan.report.documents.llm.serving import llm_estimate_document
+
+    return llm_estimate_document(answers[0])
+
+
+def _files(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> Mapping[Path, bytes]:
+    if question.plot is None:
+        return {}
+    from capplan.report.text.llm.serving import estimate_chart
+
+    return pictures({question.plot: estimate_chart(answers)})
+
+
+LLM_ESTIMATE = Verb(
+    path="llm estimate",
+    question=LlmEstimateQuestion,
+    summary="Estimate how fast a served language model answers, with intervals and the evidence behind them.",
+    examples=(
+        "capplan llm estimate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --concurrency 1..256",
+        "capplan llm estimate llama-3.1-8b-instruct --gpu l40s --weights fp8 -c 32 --explain",
+    ),
+    answer=answer_llm_estimate,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    schema="llm-estimate",
+    returns="capplan.llm.core.serving.estimate:ServingEstimate",
+)

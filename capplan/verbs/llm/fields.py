@@ -1,0 +1,402 @@
+"""The parts of questions that several verbs about language models share, and how their words are read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.serving_engines import Engine
+from capplan.errors import UsageError
+from capplan.llm.core.serving.asked import MOST_CLIENTS, Statistic, Task, read_clients
+from capplan.verbs.contract import Context
+from capplan.verbs.fields import Name, OwnSpecs
+from capplan.verbs.options import HERE, Option, Topic
+from capplan.verbs.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
+
+if TYPE_CHECKING:
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.fleet_money import MoneyQuestion
+    from capplan.llm.core.fleet.candidates import ShardingChoice
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.model import LanguageModel
+    from capplan.llm.core.serving.service import Speculation
+    from capplan.llm.core.sharding import Sharding
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
+
+ENGINES = tuple(engine.value for engine in Engine)
+Word = Annotated[str, Meta(max_length=200)]
+_Degree = Annotated[int, Meta(ge=1, le=10**7)]
+_LONGEST_TOKENS = 10**8
+
+
+def _write_clients(clients: tuple[int, ...]) -> str:
+    return write_batches(Batches(choice=BatchChoice.LISTED, sizes=clients))
+
+
+CLIENTS = Words(
+    read=lambda given, what: read_clients([given] if isinstance(given, int) else given, what=what),
+    write=_write_clients,
+    wire=Annotated[list[Annotated[int, Meta(ge=1, le=MOST_CLIENTS)]], Meta(min_length=1, max_length=64)] | Word,
+    to_wire=_write_clients,
+)
+"""Numbers of clients: 8, 1,8,32 or 1..256 for powers of two."""
+
+
+def _read_statistic(given: Any, what: str) -> Statistic:
+    named = {each.value.lstrip("p"): each for each in Statistic}
+    word = str(given).lstrip("p")
+    if word not in named:
+        raise UsageError(f"{what} {given}: write one of mean, 50, 90, 95 and 99.")
+    return named[word]
+
+
+def _write_statistic(statistic: Statistic) -> str:
+    return statistic.value.lstrip("p")
+
+
+STATISTIC = Words(read=_read_statistic, write=_write_statistic, wire=int | Word, to_wire=_write_statistic)
+"""The mean, or a percentile: 99, p99."""
+
+DOWNLOAD = Option(help="Fetch the configuration and headers of hf:org/name over the network.", doors=HERE)
+TIME_CALIBRATION = Option(
+    help="Constants from `capplan llm fit`; the shipped ones by default.", metavar="FILE", doors=HERE
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelFields:
+    """The language model that a question is about."""
+
+    model: Annotated[
+        str,
+        Meta(max_length=1000),
+        Option(
+            help="A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, "
+            "FILE.gguf.",
+            metavar="MODEL", topic=Topic.MODEL, is_argument=True,
+        ),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaGpuFields:
+    """The GPU of a replica."""
+
+    gpu: Annotated[
+        Name,
+        Option(help="Exact id or alias of a GPU.", metavar="ID", topic=Topic.GPUS, completes="gpus"),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentFields:
+    """Number formats, GPUs and engine of one replica."""
+
+    weights: Annotated[
+        Word | None,
+        Option(
+            help="bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.", metavar="FORMAT",
+            topic=Topic.MODEL,
+        ),
+    ] = None  # fmt: skip
+    kv: Annotated[Word | None, Option(help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT")] = (
+        None
+    )
+    tp: Annotated[int, Meta(ge=1, le=10**7), Option(help="GPUs that share every matrix.", shows_default=True)] = 1
+    pp: Annotated[int, Meta(ge=1, le=10**7), Option(help="Pipeline stages.", shows_default=True)] = 1
+    ep: Annotated[
+        int,
+        Meta(ge=1, le=10**7),
+        Option(help="GPUs among which whole experts are distributed.", shows_default=True),
+    ] = 1
+    dp: Annotated[
+        int, Meta(ge=1, le=10**7), Option(help="Ranks of attention data parallelism.", shows_default=True)
+    ] = 1
+    engine: Annotated[Word, Option(help="vllm, sglang, trtllm or llama.cpp.", shows_default=True)] = "vllm"
+    engine_version: Annotated[
+        Word | None,
+        Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION"),
+    ] = None
+
+    def sharding(self) -> "Sharding":
+        """Return how the GPUs of a replica share the model."""
+        from capplan.llm.core.sharding import Sharding
+
+        return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanLengthFields:
+    """The mean tokens of prompts and answers."""
+
+    input_len: Annotated[
+        int, Meta(ge=1, le=_LONGEST_TOKENS), Option(help="Mean tokens of a prompt.", shows_default=True)
+    ] = 1024
+    output_len: Annotated[
+        int, Meta(ge=1, le=_LONGEST_TOKENS), Option(help="Mean tokens of an answer.", shows_default=True)
+    ] = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthFields(MeanLengthFields):
+    """The tokens of prompts and answers, how they vary, and what need not be computed."""
+
+    spread: Annotated[
+        float, Meta(ge=0, le=1), Option(help="Lengths vary evenly by ± this share.", shows_default=True)
+    ] = 0.0
+    input_cv: Annotated[
+        float, Meta(ge=0, le=10), Option(help="Log-normal prompts with this deviation ÷ mean.", shows_default=True)
+    ] = 0.0
+    output_cv: Annotated[
+        float, Meta(ge=0, le=10), Option(help="Log-normal answers with this deviation ÷ mean.", shows_default=True)
+    ] = 0.0
+    burstiness: Annotated[
+        float,
+        Meta(ge=0.01, le=1000),
+        Option(help="Squared variation of gaps: 1 is Poisson, more is burstier.", shows_default=True),
+    ] = 1.0
+    prefix_fraction: Annotated[
+        float,
+        Meta(ge=0, le=0.999),
+        Option(help="Share of a prompt that the prefix cache holds.", flags=("--prefix-hits",), shows_default=True),
+    ] = 0.0
+    draft_tokens: Annotated[
+        int,
+        Meta(ge=0, le=32),
+        Option(help="Speculation: tokens drafted in each step; needs --acceptance.", shows_default=True),
+    ] = 0
+    acceptance: Annotated[float | None, Meta(ge=0, le=1), Option(help="Chance that a drafted token is accepted.")] = (
+        None
+    )
+
+    def load(self, *, rate_per_s: float | None, concurrency: float | None) -> "TokenLoad":
+        """Return a load of these lengths.
+
+        Args:
+            rate_per_s: requests per second; None for a closed loop.
+            concurrency: clients; None for an open load.
+
+        Raises:
+            UsageError: lengths vary in two ways, or speculation is stated in part.
+        """
+        from capplan.llm.core.fleet.token_load import TokenLoad
+
+        if self.spread and (self.input_cv or self.output_cv):
+            raise UsageError("--spread contradicts --input-cv and --output-cv: lengths vary evenly or log-normally.")
+        return TokenLoad(
+            rate_per_s=rate_per_s,
+            concurrency=concurrency,
+            input_len=self.input_len,
+            output_len=self.output_len,
+            spread=self.spread,
+            input_cv=self.input_cv,
+            output_cv=self.output_cv,
+            gap_scv=self.burstiness,
+            prefix_fraction=self.prefix_fraction,
+            speculation=self._speculation(),
+        )
+
+    def _speculation(self) -> "Speculation | None":
+        from capplan.llm.core.serving.service import Speculation
+
+        if bool(self.draft_tokens) != (self.acceptance is not None):
+            raise UsageError("speculation needs both --draft-tokens and --acceptance, such as 3 and 0.7.")
+        if not self.draft_tokens or self.acceptance is None:
+            return None
+        return Speculation(drafts=self.draft_tokens, acceptance=self.acceptance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFields:
+    """What a model is served for, where that is not text that is generated from text."""
+
+    task: Annotated[
+        Task,
+        Option(
+            help="generate, embed (a vector a text) or rerank (a score a document).", metavar="TASK",
+            shows_default=True,
+        ),
+    ] = Task.GENERATE  # fmt: skip
+    documents: Annotated[
+        int, Meta(ge=1, le=10**7), Option(help="Documents of a request that is reranked.", shows_default=True)
+    ] = 1
+    images: Annotated[
+        int,
+        Meta(ge=0, le=10**7),
+        Option(help="Images of a request, on top of --input-len tokens.", shows_default=True),
+    ] = 0
+    image_size: Annotated[
+        tuple[int, int], Option(help="Pixels of an image.", metavar="WxH", words=PIXELS, shows_default=True)
+    ] = (1024, 1024)
+    image_tokens: Annotated[
+        int | None,
+        Meta(ge=1, le=_LONGEST_TOKENS),
+        Option(help="Tokens of an image; by the model's encoder and size by default."),
+    ] = None
+
+    def with_task(self, load: "TokenLoad", model: "LanguageModel") -> "TokenLoad":
+        """Return a load with what the task changes.
+
+        Args:
+            load: the load in text.
+            model: the model that is served.
+
+        Raises:
+            UsageError: the task has no such requests, or the model has no image encoder.
+        """
+        from capplan.llm.core.search.images import images_of
+
+        if self.documents > 1 and self.task != Task.RERANK:
+            raise UsageError(f"--documents {self.documents} are reranked; add --task rerank.")
+        images = images_of(model, count=self.images, size=self.image_size, tokens=self.image_tokens)
+        tokens = load.input_len + (images.count * images.tokens if images else 0.0)
+        changed = replace(load, input_len=tokens, images=images, task=self.task, documents=self.documents)
+        return changed if self.task == Task.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
+
+
+def _limit(flag: str, words: str) -> Option:
+    return Option(help=words, flags=(flag,), metavar="TIME", words=TIME_LIMIT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyLimitFields:
+    """Limits on what requests see, and of which requests."""
+
+    max_ttft_s: Annotated[
+        float | None, Meta(le=1e15), _limit("--max-ttft", "Limit of the time to first token: 1s.")
+    ] = None
+    max_tpot_s: Annotated[
+        float | None, Meta(le=1e15), _limit("--max-tpot", "Limit of the time between tokens: 40ms.")
+    ] = None
+    max_e2e_s: Annotated[float | None, Meta(le=1e15), _limit("--max-e2e", "Limit of a whole answer: 10s.")] = None
+    percentile: Annotated[
+        Statistic,
+        Option(
+            help="Requests that keep the limits: mean, 50, 90, 95, 99.", metavar="P", words=STATISTIC,
+            shows_default=True,
+        ),
+    ] = Statistic.MEAN  # fmt: skip
+
+    def limits(self) -> "LatencyLimits":
+        """Return the limits."""
+        from capplan.llm.core.simulation.load_answer import LatencyLimits
+
+        return LatencyLimits(
+            ttft_s=self.max_ttft_s, tpot_s=self.max_tpot_s, e2e_s=self.max_e2e_s, statistic=self.percentile
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchFields:
+    """Which deployments a search tries: GPUs, engines, formats, and how a replica shares the model."""
+
+    gpus: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=400),
+        Option(
+            help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",),
+            metavar="ID", topic=Topic.GPUS, completes="gpus",
+        ),
+    ] = ()  # fmt: skip
+    engines: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=16),
+        Option(help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.", flags=("--engine",)),
+    ] = ()
+    weights: Annotated[
+        tuple[Word, ...],
+        Meta(max_length=16),
+        Option(
+            help="bf16, fp8, ...; repeatable; the checkpoint's by default.", metavar="FORMAT", topic=Topic.MODEL
+        ),
+    ] = ()  # fmt: skip
+    kv: Annotated[Word | None, Option(help="Number format of the KV cache.", metavar="FORMAT")] = None
+    tp: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Tensor parallelism; repeatable.")] = ()
+    pp: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Pipeline stages; repeatable.")] = ()
+    ep: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Expert parallelism; repeatable.")] = ()
+    dp: Annotated[
+        tuple[_Degree, ...], Meta(max_length=16), Option(help="Ranks of attention data parallelism; repeatable.")
+    ] = ()
+    max_seqs: Annotated[
+        tuple[_Degree, ...],
+        Meta(max_length=16),
+        Option(help="Most sequences at a time in a replica; repeatable."),
+    ] = ()
+    redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
+    link_bytes_per_s: Annotated[
+        float | None,
+        Meta(le=1e18),
+        Option(
+            help="Network of one GPU that moves prefilled caches, such as '50 GB/s'.", flags=("--link",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+
+    def searched_engines(self) -> tuple[str, ...]:
+        """Return the engines to try."""
+        from capplan.llm.core.search.search import DEFAULT_ENGINES
+
+        return ENGINES if self.engines == ("all",) else self.engines or DEFAULT_ENGINES
+
+    def choice(self) -> "ShardingChoice":
+        """Return the degrees of parallelism to try; every usual one where none is stated."""
+        from capplan.llm.core.fleet.candidates import ShardingChoice
+
+        return ShardingChoice(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoneyFields:
+    """How the money of a plan is counted."""
+
+    growth_fraction: Annotated[
+        float,
+        Option(
+            help="Growth of the load per year, such as 50% or 0.5.", flags=("--growth",), metavar="SHARE",
+            words=CHANGE, shows_default=True,
+        ),
+    ] = 0.0  # fmt: skip
+    years: Annotated[int, Option(help="Years that rent and purchase are compared over.", shows_default=True)] = 3
+    api_usd_per_million_tokens: Annotated[
+        tuple[float, float] | None,
+        Option(
+            help="USD that an API asks per million input and output tokens: 0.6,2.4.", flags=("--api-price",),
+            metavar="IN,OUT", words=TOKEN_PRICES,
+        ),
+    ] = None  # fmt: skip
+
+    def money(self) -> "MoneyQuestion":
+        """Return how the money is counted.
+
+        Raises:
+            UsageError: growth or years lie beyond what is counted.
+        """
+        from capplan.llm.answer.fleet_money import MoneyQuestion
+        from capplan.llm.core.fleet.money import ApiPrice
+
+        asked = self.api_usd_per_million_tokens
+        api = None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
+        return MoneyQuestion(growth_fraction=self.growth_fraction, years=self.years, api=api)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesHereFields:
+    """What this machine brings: the network, own specs, and own constants of times."""
+
+    download: Annotated[bool, DOWNLOAD] = False
+    specs: OwnSpecs = ()
+    calibration: Annotated[Path | None, TIME_CALIBRATION] = None
+
+    def deployments(self, context: Context) -> "Deployments":
+        """Return what finds deployments among the GPUs that a door knows."""
+        from capplan.llm.answer.deployments import Deployments
+
+        return Deployments(gpus=context.gpu_database(self.specs), download=self.download)
+
+
+def names_of(several: Sequence[str]) -> tuple[str, ...]:
+    """Return names that may be parted by commas, as other verbs take GPUs."""
+    return tuple(name.strip() for text in several for name in text.split(",") if name.strip())

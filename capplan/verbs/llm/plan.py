@@ -1,0 +1,155 @@
+"""`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.llm.fields import (
+    FilesHereFields,
+    LanguageModelFields,
+    LatencyLimitFields,
+    LengthFields,
+    MoneyFields,
+    SearchFields,
+    TaskFields,
+    names_of,
+)
+from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LoadFields:
+    rate_per_s: Annotated[
+        float | None,
+        Meta(le=1e15),
+        Option(help="Requests per second to all replicas together.", flags=("--rate",), metavar="PER_S"),
+    ] = None
+    concurrency: Annotated[
+        float | None,
+        Meta(le=1e15),
+        Option(
+            help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N"
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ShownFields:
+    launch: Annotated[
+        bool,
+        Option(help="Show the command that launches a replica, each option explained.", doors=ANYWHERE & ~Door.PYTHON),
+    ] = False
+    kubernetes: Annotated[
+        Path | None,
+        Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND),
+    ] = None
+    everything: Annotated[
+        bool,
+        Option(
+            help="Show every deployment and every rejection.", flags=("--all",), topic=Topic.ANSWER,
+            doors=ANYWHERE & ~Door.PYTHON,
+        ),
+    ] = False  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmPlanQuestion(
+    LanguageModelFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields, SearchFields, MoneyFields,
+    _ShownFields, FilesHereFields,
+):  # fmt: skip
+    """Which deployments of a language model carry a load within limits, the cheapest first."""
+
+
+def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
+    """Return the deployments that carry a load within limits, the cheapest first.
+
+    Args:
+        question: the model, the load, the limits, and what to search.
+        context: how the door finds models, GPUs and prices.
+
+    Raises:
+        CapplanError: a name is not known, or the load is empty or too long for the model.
+    """
+    from capplan.llm.answer.plan_serving import plan_fleet
+    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
+    from capplan.llm.core.search.search import PlanQuestion
+    from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.units import counted
+
+    prices = context.price_list(question.specs)
+    deployments = question.deployments(context)
+    gpus, rents = deployments.gpus, on_demand_offers(prices)
+    model = context.language_model(question.model)
+    load = question.load(rate_per_s=question.rate_per_s, concurrency=question.concurrency)
+    asked = PlanQuestion(
+        model=model,
+        load=question.with_task(load, deployments.model(model)),
+        limits=question.limits(),
+        gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
+        engines=question.searched_engines(),
+        weights=question.weights or ("",),
+        kv=question.kv or "",
+        choice=question.choice(),
+        batch_limits=question.max_seqs or (0,),
+        redundancy=question.redundancy,
+        rents=rents,
+        link_bytes_per_s=question.link_bytes_per_s,
+    )
+    with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
+        return plan_fleet(
+            asked,
+            deployments=deployments,
+            calibration=load_time_calibration(question.calibration),
+            prices=prices,
+            money=question.money(),
+        )
+
+
+def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.plan import llm_plan_sections
+
+    return llm_plan_sections(answers[0], everything=question.everything, launch=question.launch)
+
+
+def _document(answers: "Sequence[PlannedFleet]", _question: LlmPlanQuestion) -> Any:
+    from capplan.report.documents.llm.plan import llm_plan_document
+
+    return llm_plan_document(answers[0])
+
+
+def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapping[Path, bytes]:
+    """Return the Kubernetes manifest of the recommended fleet, if one is asked for and there is one."""
+    if question.kubernetes is None:
+        return {}
+    from capplan.printable import printable
+    from capplan.report.documents.llm.plan import manifest_of
+
+    manifest = manifest_of(answers[0])
+    return {} if manifest is None else {question.kubernetes: printable(manifest).encode()}
+
+
+LLM_PLAN = Verb(
+    path="llm plan",
+    question=LlmPlanQuestion,
+    summary="Find the deployments of a language model that carry a load within limits, the cheapest first.\n\n"
+    "Exit 1 if none does.",
+    examples=(
+        "capplan llm plan llama-3.1-70b-instruct --weights fp8 --rate 20 --max-ttft 1s --max-tpot 40ms",
+        "capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99",
+    ),
+    answer=answer_llm_plan,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
+    schema="llm-plan",
+    returns="capplan.llm.core.fleet.planned:PlannedFleet",
+)

@@ -1,0 +1,252 @@
+"""`llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.verbs.contract import Context, Look, Verb
+from capplan.verbs.llm.fields import (
+    CLIENTS,
+    DeploymentFields,
+    FilesHereFields,
+    LanguageModelFields,
+    LatencyLimitFields,
+    LengthFields,
+    ReplicaGpuFields,
+    TaskFields,
+    Word,
+)
+from capplan.verbs.options import HERE, Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.words import Words
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.token_load import TokenLoad
+    from capplan.llm.core.simulation.arrivals import Arrivals
+    from capplan.llm.core.simulation.simulation import Simulation
+    from capplan.report.sections import Section
+
+MOST_RATE_PER_S = 100_000.0
+
+
+class Prefill(StrEnum):
+    """Whether prompts are computed in the steps of decoding, or alone."""
+
+    MIXED = "mixed"
+    SEPARATE = "separate"
+
+
+def _numbers(given: Any) -> list[float]:
+    """Return numbers of a text parted by commas, or of a list; none where they are not numbers."""
+    pieces = given.split(",") if isinstance(given, str) else [given] if isinstance(given, int | float) else given
+    try:
+        return [float(piece) for piece in pieces]
+    except (ValueError, TypeError):
+        return []
+
+
+def _doublings(text: str) -> list[float]:
+    ends = [value for part in text.split("..") for value in _numbers(part)]
+    if len(ends) != 2:
+        return []
+    low, high = ends
+    rates: list[float] = []
+    while 0 < low <= high and len(rates) < 64:
+        rates.append(low)
+        low *= 2
+    return [*rates, high] if rates else []
+
+
+def _read_rates(given: Any, what: str) -> tuple[float, ...]:
+    rates = _doublings(given) if isinstance(given, str) and ".." in given else _numbers(given)
+    if not rates or not all(0 < rate <= MOST_RATE_PER_S for rate in rates):
+        raise UsageError(
+            f"{what} {given}: write 2, 0.5,1,2 or 1..16, each above 0 and at most {MOST_RATE_PER_S:g} per s."
+        )
+    return tuple(sorted(set(rates)))
+
+
+def _read_day(given: Any, what: str) -> tuple[float, ...]:
+    parts = _numbers(given)
+    if not 2 <= len(parts) <= 96 or not all(0 <= part < 1e12 for part in parts) or not sum(parts) > 0:
+        raise UsageError(f"{what} {given}: write 2 to 96 numbers of at least 0, one for each part of the day: 1,3,5,2.")
+    return tuple(parts)
+
+
+def _write_numbers(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
+
+
+_NUMBERS = Annotated[list[float], Meta(max_length=96)] | Word
+RATES = Words(read=_read_rates, write=_write_numbers, wire=float | _NUMBERS, to_wire=list)
+"""Rates of requests: 2, 0.5,1,2 or 1..16 for doublings. [1/s]"""
+DAY = Words(read=_read_day, write=_write_numbers, wire=_NUMBERS, to_wire=list)
+"""The shape of a day: numbers in any unit, one for each part of 24 hours, such as 24 hourly counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ArrivalFields:
+    rates_per_s: Annotated[
+        tuple[float, ...] | None,
+        Option(
+            help="Requests per second to one replica: 2, 1,2,4 or 1..16.", flags=("--rate",), metavar="PER_S",
+            words=RATES,
+        ),
+    ] = None  # fmt: skip
+    concurrency: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N",
+            words=CLIENTS,
+        ),
+    ] = None  # fmt: skip
+    lengths: Annotated[
+        Path | None,
+        Option(
+            help="Requests with input_len, output_len and, if known, arrival_s and cached_len.", metavar="FILE.csv",
+            doors=HERE,
+        ),
+    ] = None  # fmt: skip
+    daily: Annotated[
+        tuple[float, ...] | None,
+        Option(help="Shape of a day: requests in each part of it, in any unit.", metavar="N,N,...", words=DAY),
+    ] = None
+    requests: Annotated[
+        int, Meta(ge=100, le=200_000), Option(help="Requests to simulate at each load.", shows_default=True)
+    ] = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SchedulingFields:
+    prefill: Annotated[
+        Prefill | None,
+        Option(help="Prompts in decode steps, or alone; the engine's way by default.", metavar="mixed|separate"),
+    ] = None
+    token_budget: Annotated[
+        int | None, Meta(ge=16, le=10**8), Option(help="Most tokens of a step; the engine's default.")
+    ] = None
+    max_seqs: Annotated[
+        int | None, Meta(ge=1, le=10**8), Option(help="Most sequences at a time; the engine's default.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlotFields:
+    plot: Annotated[
+        Path | None, Option(help="Plot times over the load.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmSimulateQuestion(
+    LanguageModelFields, ReplicaGpuFields, _ArrivalFields, LengthFields, DeploymentFields, TaskFields,
+    _SchedulingFields, LatencyLimitFields, _PlotFields, FilesHereFields,
+):  # fmt: skip
+    """Percentiles of what requests see when one replica serves a load, and its goodput."""
+
+
+def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Simulation":
+    """Return what requests see at each load, by simulating a replica.
+
+    Args:
+        question: the deployment, the loads and the limits.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, or no load is stated.
+    """
+    from capplan.llm.answer.simulate_serving import SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.core.deployment import DeploymentWords
+    from capplan.llm.core.search.replica import Scheduling
+    from capplan.llm.read.time_calibration import load_time_calibration
+
+    trace = None if question.lengths is None else read_requests(question.lengths)
+    deployments, model = question.deployments(context), context.language_model(question.model)
+    served = deployments.model(model)
+    asked = SimulationQuestion(
+        words=DeploymentWords(
+            model=model,
+            gpu=question.gpu,
+            engine=question.engine,
+            sharding=question.sharding(),
+            weights=question.weights or "",
+            kv=question.kv or "",
+            version=question.engine_version or "",
+            max_sequences=question.max_seqs,
+        ),
+        loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
+        limits=question.limits(),
+        requests=question.requests,
+        trace=trace,
+        day=question.daily or (),
+        scheduling=Scheduling(
+            mixes=None if question.prefill is None else question.prefill is Prefill.MIXED,
+            token_budget=question.token_budget,
+        ),
+    )
+    with context.feedback.progress("simulating"):
+        return simulate_serving(asked, deployments=deployments, calibration=load_time_calibration(question.calibration))
+
+
+def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
+    """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
+    rates, clients = question.rates_per_s or (), question.concurrency or ()
+    if rates and clients:
+        raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
+    if trace is not None and trace.has_times and not clients:
+        rates = (trace.rate_per_s,)
+    if not rates and not clients:
+        raise UsageError("state the load by --rate (requests per second), --concurrency (clients), or arrival_s.")
+    loads = [question.load(rate_per_s=rate, concurrency=None) for rate in rates]
+    loads += [question.load(rate_per_s=None, concurrency=count) for count in clients]
+    if trace is None:
+        return tuple(loads)
+    means = float(trace.prompts.mean()), float(trace.answers.mean())
+    cached = question.prefix_fraction if trace.cached is None else float(trace.cached.sum() / trace.prompts.sum())
+    return tuple(replace(load, input_len=means[0], output_len=means[1], prefix_fraction=cached) for load in loads)
+
+
+def _settle(question: LlmSimulateQuestion, _look: Look) -> LlmSimulateQuestion:
+    check_pictures(question.plot)
+    return question
+
+
+def _sections(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.simulation import simulation_sections
+
+    return simulation_sections(answers[0])
+
+
+def _document(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> Any:
+    from capplan.report.documents.llm.simulation import simulation_document
+
+    return simulation_document(answers[0])
+
+
+def _files(answers: "Sequence[Simulation]", question: LlmSimulateQuestion) -> Mapping[Path, bytes]:
+    if question.plot is None:
+        return {}
+    from capplan.report.text.llm.simulation import simulation_chart
+
+    return pictures({question.plot: simulation_chart(answers[0])})
+
+
+LLM_SIMULATE = Verb(
+    path="llm simulate",
+    question=LlmSimulateQuestion,
+    summary="Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and "
+    "goodput.",
+    examples=("capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms",),
+    answer=answer_llm_simulate,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    schema="llm-simulate",
+    returns="capplan.llm.core.simulation.simulation:Simulation",
+)
