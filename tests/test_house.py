@@ -115,6 +115,8 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(done.stderr.rpartition("LOADED ")[2].split())
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("plan", "--help"), ("gpus",)])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("plan", "--help"), ("llm", "--help"), ("llm", "plan", "--help"), ("gpus",)]
+)
 def test_light_commands_load_neither_torch_nor_pandas_nor_numpy_nor_http(arguments: tuple[str, ...]) -> None:
     assert not {"torch", "pandas", "numpy", "http.client"} & loaded_by(*arguments)

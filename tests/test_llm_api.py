@@ -1,0 +1,117 @@
+"""The verbs about language models from Python, beside what the command line prints."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import capplan
+from capplan.api import stub
+from capplan.cli.main import app
+from capplan.errors import UsageError
+from capplan.report.documents.codec import to_plain
+from capplan.report.documents.llm.memory import llm_memory_document
+from capplan.report.documents.llm.plan import llm_plan_document
+from capplan.report.documents.llm.serving import llm_estimate_document
+from capplan.report.documents.llm.simulation import simulation_document
+
+LLAMA = "llama-3.1-8b-instruct"
+
+
+def printed(*words: object) -> Any:
+    """Return the document that the command line writes."""
+    result = CliRunner().invoke(app, ["llm", *map(str, words), "--json"])
+    assert result.stdout, result.stderr
+    return json.loads(result.stdout)
+
+
+def plain(document: Any) -> Any:
+    return json.loads(json.dumps(to_plain(document)))
+
+
+def test_memory_is_what_the_command_line_prints() -> None:
+    words = printed("memory", LLAMA, "--gpu", "l40s", "--tp", 2, "--kv-pool", "20GiB", "--max-len", 4096)
+    found = capplan.llm.memory(LLAMA, gpu="l40s", tp=2, kv_pool_bytes=20 * 2**30, max_len=4096)
+    assert plain(llm_memory_document(found)) == words
+
+
+def test_estimate_takes_numbers_of_clients_as_a_list_or_in_words() -> None:
+    words = printed("estimate", LLAMA, "--gpu", "l40s", "-c", "1,16", "--input-len", 512, "--link", "64 GB/s")
+    listed = capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=[1, 16], input_len=512, link_bytes_per_s=64e9)
+    assert plain(llm_estimate_document(listed)) == words
+    spelt = capplan.llm.estimate(LLAMA, gpu="l40s", concurrency="1,16", input_len=512, link_bytes_per_s="64 GB/s")
+    assert spelt == listed
+
+
+def test_plan_takes_limits_in_seconds_or_in_words() -> None:
+    options = ("--gpu", "l40s", "--rate", 2, "--max-tpot", "60ms", "--engine", "vllm", "--percentile", 99)
+    money = ("--growth", "50%", "--api-price", "0.6,2.4")
+    words = printed("plan", LLAMA, *options, *money)
+    asked: dict[str, Any] = {"gpus": ["l40s"], "engines": ["vllm"], "rate_per_s": 2, "percentile": 99}
+    found = capplan.llm.plan(
+        LLAMA, **asked, max_tpot_s=0.06, growth_fraction=0.5, api_usd_per_million_tokens=(0.6, 2.4)
+    )
+    assert plain(llm_plan_document(found)) == words
+    spelt = capplan.llm.plan(
+        LLAMA, **asked, max_tpot_s="60ms", growth_fraction="50%", api_usd_per_million_tokens="0.6,2.4"
+    )
+    assert spelt == found
+
+
+def test_simulate_is_what_the_command_line_prints() -> None:
+    words = printed("simulate", LLAMA, "--gpu", "l40s", "--rate", "1,2", "--requests", 200, "--prefill", "mixed")
+    found = capplan.llm.simulate(LLAMA, gpu="l40s", rates_per_s=[1, 2], requests=200, prefill="mixed")
+    assert plain(simulation_document(found)) == words
+
+
+def test_models_are_filtered_by_name_and_condition() -> None:
+    every = capplan.llm.models()
+    small = capplan.llm.models(where=["params < 10B"])
+    assert {model.architecture.name for model in small} < {model.architecture.name for model in every}
+    (named,) = capplan.llm.models("deepseek-v3")
+    assert named.architecture.name == "deepseek-v3"
+
+
+def test_a_database_that_was_loaded_stands_for_the_built_in_one() -> None:
+    found = capplan.llm.plan(LLAMA, rate_per_s=1, gpus=capplan.load_gpus(), engines="vllm", tp=1)
+    assert found == capplan.llm.plan(LLAMA, rate_per_s=1, engines=["vllm"], tp=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("memory", {"gpu": "l41"}, "unknown GPU 'l41'"),
+        ("memory", {"gpu": "l4", "kv_pool_bytes": "20Gx"}, "kv_pool_bytes: '20Gx' is not a quantity"),
+        ("estimate", {"gpu": "l4", "concurrency": "8..x"}, "concurrency 8..x: write 8, 1,8,32 or 1..256"),
+        ("plan", {"rate_per_s": 1, "max_ttft_s": 0}, "max_ttft_s 0: write a time above 0"),
+        ("plan", {"rate_per_s": 1, "image_size": "12"}, "image_size 12: write width and height in pixels"),
+        ("plan", {"rate_per_s": 1, "task": "sing"}, "unknown task 'sing'"),
+        ("simulate", {"gpu": "l4", "daily": [1]}, "write 2 to 96 numbers"),
+    ],
+)
+def test_bad_values_get_one_sentence_that_names_the_field(name: str, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        getattr(capplan.llm, name)(LLAMA, **options)
+    assert sentence in str(caught.value)
+
+
+def test_what_must_be_given_is_named() -> None:
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'gpu'"):
+        capplan.llm.memory(LLAMA)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gpus'"):
+        capplan.llm.memory(LLAMA, gpu="l4", gpus="l4")  # type: ignore[call-arg]
+
+
+def test_the_stubs_are_those_of_the_verbs() -> None:
+    """Run `python -m capplan.api.stub` where this fails."""
+    assert stub.PATH.read_text(encoding="utf-8") == stub.stub()
+    assert stub.LLM_PATH.read_text(encoding="utf-8") == stub.llm_stub()
+
+
+def test_importing_the_package_loads_neither_the_doors_nor_numpy() -> None:
+    code = "import sys, capplan.llm; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "torch", "msgspec", "typer", "capplan.verbs.contract"} & set(done.stdout.split())
