@@ -205,7 +205,9 @@ def markdown_pieces(section: Section, *, level: int, escapes: bool = False) -> l
 def _markdown_lines(block: Lines, *, escapes: bool) -> list[str]:
     if block.only not in (None, Format.MD) or not block.texts:
         return []
-    texts = [escape_markdown(text_of(text)) if escapes else text_of(text) for text in block.texts]
+    # an answer's lines stay as they are but for tags, because a model may be called <script>
+    written = [text_of(text) for text in block.texts]
+    texts = [escape_markdown(text) if escapes else text.replace("<", "&lt;") for text in written]
     if block.role is LineRole.TITLE:
         return [f"**{text}**" for text in texts]
     if block.role is LineRole.PLAIN and escapes:

@@ -7,7 +7,9 @@ import pytest
 
 pytest.importorskip("onnx")
 from onnx import TensorProto, helper
+from typer.testing import CliRunner
 
+from capplan.cli.main import app
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.onnx.parse import read_model
@@ -118,3 +120,13 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 def test_an_operator_of_any_domain_is_uncounted_and_defines_nothing_else(domain: str, tmp_path: Path) -> None:
     path = save(tmp_path / "odd.onnx", graph_of([helper.make_node("Fancy", ["x"], ["y"], domain=domain)]))
     assert trace(path).parameter_count == 0
+
+
+@pytest.mark.parametrize("command", ["plan", "analyze"])
+def test_a_name_is_no_markup_in_an_answer_in_markdown(command: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "<script>alert(1).onnx", graph_of([helper.make_node("Relu", ["x"], ["y"])]))
+    more = ["--gpu", "l4", "--batch", "2"] if command == "plan" else []
+    done = CliRunner().invoke(app, [command, str(path), *more, "--format", "md"])
+    assert done.exit_code == 0
+    assert "<script" not in done.output
+    assert "&lt;script" in done.output
