@@ -312,7 +312,7 @@ def sweep(
     from capplan.app.sweep.request import DEFAULT_TIME_LIMIT_S, Limits, SweepRequest
     from capplan.app.sweep.results import read_sweep as read
     from capplan.app.sweep.run import sweep as run
-    from capplan.specs.sweep import read_sweep_file, read_sweep_tree
+    from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
 
     left: dict[str, Any] = dict(options)
     named = not isinstance(definition, Mapping)

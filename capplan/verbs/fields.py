@@ -408,7 +408,7 @@ class LimitFields(UtilizationFields):
         Meta(ge=0.0, le=1e15),
         Option(
             help="Latency limit per batch, such as 50ms.", flags=("--max-latency",), metavar="TIME", words=TIME,
-            topic=Topic.LIMITS, doors=ON_PAGE | Door.SWEEP, label="Latency limit", placeholder="50ms",
+            topic=Topic.LIMITS, doors=ON_PAGE, label="Latency limit", placeholder="50ms",
         ),
     ] = None  # fmt: skip
     min_throughput_per_s: Annotated[
@@ -416,7 +416,7 @@ class LimitFields(UtilizationFields):
         Meta(ge=0.0, le=1e15),
         Option(
             help="Samples per second wanted.", flags=("--min-throughput",), metavar="SAMPLES/S", topic=Topic.LIMITS,
-            doors=EVERYWHERE | Door.SWEEP,
+            doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip
 

@@ -31,7 +31,7 @@ from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 from capplan.serve.uploads import Uploads
-from capplan.specs.sweep import read_sweep_file
+from capplan.verbs.sweep_file import read_sweep_file
 from tests.app.sweep.conftest import make_request
 from tests.fuzz.conftest import Check, Watch
 from tests.fuzz.mutations import as_json, bent, damaged, few, many

@@ -37,10 +37,10 @@ from capplan.app.sweep.store import (
     read_manifest,
 )
 from capplan.app.sweep.tables import MeasuredRow
+from capplan.core.sweep.definition import definition_to_json
 from capplan.core.sweep.overview import SweepOverview, group_failures
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
-from capplan.specs.sweep import definition_to_json
 from capplan.version import __version__
 
 

@@ -67,3 +67,24 @@ def _serving_label(conditions: ServingConditions) -> str:
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
     words += [f"kv_{conditions.kv}"] * bool(conditions.kv)
     return "-".join(words)
+
+
+def definition_to_json(definition: Definition) -> dict[str, object]:
+    """Return a sweep's definition as plain values, as the manifest keeps it.
+
+    Args:
+        definition: the sweep.
+    """
+    return {
+        "models": [_without_empty(entry) for entry in definition.models],
+        "gpus": [_without_empty(entry) for entry in definition.gpus],
+        "workloads": [
+            {"workload": workload_label(each), "batch": list(each.sizes), **each.asked()}
+            for each in definition.workloads
+        ],
+    }
+
+
+def _without_empty(entry: ModelEntry | GpuEntry) -> dict[str, object]:
+    values = {name: getattr(entry, name) for name in type(entry).__dataclass_fields__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value}

@@ -6,7 +6,7 @@ import pytest
 
 import capplan
 from capplan.app.sweep.request import Limits, SweepRequest
-from capplan.specs.sweep import read_sweep_tree
+from capplan.verbs.sweep_file import read_sweep_tree
 
 NETS = """
 import torch

@@ -9,7 +9,7 @@ from capplan.app.sweep.expand import expand_models, expand_sweep
 from capplan.app.sweep.request import SweepRequest
 from capplan.core.sweep.definition import ModelEntry
 from capplan.errors import UnknownNameError, UsageError
-from capplan.specs.sweep import read_sweep_file
+from capplan.verbs.sweep_file import read_sweep_file
 
 
 def labels(*words: str, beside: Path | None = None) -> list[str]:

@@ -53,7 +53,7 @@ def sweep(
     from capplan.app.sweep.run import sweep as run
     from capplan.report.documents.sweep import sweep_document
     from capplan.report.text.sweep import render_overview
-    from capplan.specs.sweep import read_sweep_file
+    from capplan.verbs.sweep_file import read_sweep_file
 
     request = SweepRequest(
         definition=read_sweep_file(file),

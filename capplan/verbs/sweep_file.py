@@ -1,10 +1,10 @@
 """Read SWEEP.yaml: which models, on which GPUs, under which workloads."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
@@ -12,21 +12,35 @@ from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.serving_engines import find_engine
 from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
 from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
-from capplan.core.workload import DEFAULT_UTILIZATION, Framework, Layout, Mode, Optimizer, Precision, Training, Workload
+from capplan.core.workload import Mode
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.verbs.fields import ModelFields, TrainingFields
+from capplan.verbs.options import Door, Field, fields_of
+from capplan.verbs.plan import PlanQuestion
+from capplan.verbs.read import read_field
 
 _KEYS = ("models", "gpus", "workloads")
-_MODEL_KEYS = ("model", "arg", "input", "input_size", "seq_len", "inputs_from", "prepare")
 _GPU_KEYS = ("names", "where", "segment", "vendor", "arch", "min_memory")
-_WORKLOAD_KEYS = (
-    "batch", "precision", "framework", "layout", "mode", "optimizer", "checkpointing", "accumulate", "torch",
-    "utilization", "weights", "activations",
-)  # fmt: skip
 _SERVING_KEYS = ("mode", "concurrency", "input_len", "output_len", "engine", "tp", "weights", "kv")
-_TRAINING_KEYS = ("optimizer", "checkpointing", "accumulate")
+_TRAINING_KEYS = tuple(field.key for field in fields_of(TrainingFields) if field.option.doors & Door.SWEEP)
 _Member = TypeVar("_Member", bound=StrEnum)
+
+
+def _by_key(fields: Iterable[Field]) -> dict[str, Field]:
+    return {field.key.replace("-", "_"): field for field in fields if field.option.doors & Door.SWEEP}
+
+
+_IN_WORKLOADS = ("weights", "activations")
+"""Fields of a model's layers that stand in a workload, because they multiply with number formats."""
+_OF_MODELS = _by_key(fields_of(ModelFields))
+_MODEL_KEYS = tuple(name for name in _OF_MODELS if name not in _IN_WORKLOADS)
+_WORKLOAD_FIELDS = {
+    **{name: field for name, field in _by_key(fields_of(PlanQuestion)).items() if name not in _OF_MODELS},
+    **{name: _OF_MODELS[name] for name in _IN_WORKLOADS},
+}
+"""The keys of a workload beside `mode`, with the fields of a plan's question that they set."""
 
 
 def read_sweep_file(path: Path) -> Definition:
@@ -155,73 +169,71 @@ class _SweepReader(Checker):
         return tuple(merged.values())
 
     def _workload(self, key: str, given: Tree) -> Iterator[Conditions]:
-        self.unknown_keys(given, _WORKLOAD_KEYS, f"{key}.")
+        self.unknown_keys(given, ("mode", *_WORKLOAD_FIELDS), f"{key}.")
         batches = self._batches(f"{key}.batch", given.get("batch", [1]))
-        choices: list[Sequence[StrEnum]] = [
-            self._members(f"{key}.{name}", given.get(name, [default]), kind)
-            for name, kind, default in _CHOICES
-        ]  # fmt: skip
-        torch_version = self._torch(f"{key}.torch", given.get("torch", "2.11"))
-        utilization = self._fraction(f"{key}.utilization", given.get("utilization", DEFAULT_UTILIZATION))
-        trainings = self._trainings(key, given)
-        modes = choices.pop()
-        if trainings and Mode.TRAINING not in modes:
+        modes = self._members(f"{key}.mode", given.get("mode", [Mode.INFERENCE.value]), Mode)
+        if Mode.TRAINING not in modes and any(name in given for name in _TRAINING_KEYS):
             self.refuse(key, f"{', '.join(_TRAINING_KEYS)} describe a training step; add mode: training")
-        formats = self._formats(key, given, trains=Mode.TRAINING in modes)
-        for precision, framework, layout, mode in itertools.product(*choices, modes):
-            steps: Sequence[Training | None] = (trainings or [Training()]) if mode is Mode.TRAINING else [None]
-            for training, (weights, activations) in itertools.product(steps, formats):
+        choices = {
+            field.name: self._values(f"{key}.{name}", field, given[name]) if name in given else [field.default]
+            for name, field in _WORKLOAD_FIELDS.items()
+            if name != "batch"
+        }
+        if not self._has_kernels(key, choices, trains=Mode.TRAINING in modes):
+            return
+        for mode in modes:
+            trains = mode is Mode.TRAINING
+            asked = {name: values for name, values in choices.items() if trains or name not in _TRAINING_KEYS}
+            for values in itertools.product(*asked.values()):
+                question = PlanQuestion(train=trains, **dict(zip(asked, values, strict=True)))
+                try:
+                    workload = question.workload()
+                except UsageError as error:
+                    self.refuse(key, str(error))
+                    return
                 yield Conditions(
-                    workload=Workload(
-                        precision=Precision(precision), framework=Framework(framework), layout=Layout(layout),
-                        training=training, torch_version=torch_version,
-                    ),
+                    workload=workload,
                     batches=batches,
-                    utilization_fraction=utilization,
-                    weights=weights,
-                    activations=activations,
-                )  # fmt: skip
+                    utilization_fraction=question.utilization_fraction,
+                    weights=question.weights,
+                    activations=question.activations,
+                )
 
-    def _formats(self, key: str, given: Tree, *, trains: bool) -> list[tuple[str | None, str | None]]:
-        """Return the number formats that linear layers are quantised to, as products of both lists."""
-        names = ("weights", "activations")
-        weights, activations = (self._formats_of(f"{key}.{name}", given.get(name)) for name in names)
-        found = list(itertools.product(weights, activations))
-        quantised = [each for each in found if each != (None, None)]
-        if quantised and (trains or any(str(each).startswith("amp-") for each in _as_list(given.get("precision")))):
+    def _values(self, key: str, field: Field, given: object) -> list[Any]:
+        """Read one value or a list of values of a field; "none" leaves an optional one unset."""
+        values: list[Any] = []
+        for value in _as_list(given):
+            if value is None or (value == "none" and field.default is None):
+                values.append(None)
+                continue
+            if field.enumeration is not None:
+                member = self.member(key, value, field.enumeration)
+                values += [] if member is None else [member]
+                continue
+            try:
+                values.append(read_field(field, value, what="", door=Door.SWEEP))
+            except UsageError as error:
+                self.refuse(key, str(error).removeprefix(":").strip().removesuffix("."))
+        return list(dict.fromkeys(values)) or [field.default]
+
+    def _has_kernels(self, key: str, choices: Mapping[str, list[Any]], *, trains: bool) -> bool:
+        """Refuse number formats of linear layers that PyTorch has no kernels for; True if there are none such."""
+        pairs = list(itertools.product(choices["weights"], choices["activations"]))
+        quantised = [pair for pair in pairs if pair != (None, None)]
+        is_autocast = any(str(precision or "").startswith("amp-") for precision in choices["precision"])
+        if quantised and (trains or is_autocast):
             self.refuse(
                 f"{key}.weights", "quantised layers run in fp16, bf16 or fp32, neither under autocast nor in training; "
                 "write a workload of its own",
             )  # fmt: skip
-            return [(None, None)]
+            return False
         for pair in quantised:
             try:
                 find_scheme(*pair)
             except CapplanError as error:
-                self.refuse(f"{key}.{names[pair[0] is None]}", str(error))
-                return [(None, None)]
-        return found
-
-    def _formats_of(self, key: str, given: object) -> list[str | None]:
-        return [None if each in (None, "none") else "".join(self._texts(key, each)) for each in _as_list(given)]
-
-    def _trainings(self, key: str, given: Tree) -> list[Training]:
-        """Return the training steps that the keys of training describe; none where no such key stands."""
-        if not any(name in given for name in _TRAINING_KEYS):
-            return []
-        optimizers = self._members(f"{key}.optimizer", given.get("optimizer", [Optimizer.ADAMW.value]), Optimizer)
-        checkpointing = _as_list(given.get("checkpointing", False))
-        accumulate = _as_list(given.get("accumulate", 1))
-        if not all(isinstance(each, bool) for each in checkpointing):
-            self.refuse(f"{key}.checkpointing", f"must be true or false, not {given['checkpointing']!r}")
-        if not all(type(each) is int and 1 <= each <= _MOST_MICRO_BATCHES for each in accumulate):
-            most = f"whole numbers from 1 to {_MOST_MICRO_BATCHES}"
-            self.refuse(f"{key}.accumulate", f"must be {most}, not {given['accumulate']!r}")
-        return [
-            Training(optimizer=optimizer, checkpointing=bool(recomputes), accumulate=int(micro_batches))
-            for optimizer, recomputes, micro_batches in itertools.product(optimizers, checkpointing, accumulate)
-            if type(micro_batches) is int
-        ]
+                self.refuse(f"{key}.{'weights' if pair[0] is not None else 'activations'}", str(error))
+                return False
+        return True
 
     def _batches(self, key: str, given: object) -> Batches:
         found: list[Batches] = []
@@ -299,50 +311,9 @@ class _SweepReader(Checker):
             return ()
         return tuple(item.strip() for item in items if isinstance(item, str))
 
-    def _torch(self, key: str, given: object) -> tuple[int, int]:
-        parts = str(given).split("+", maxsplit=1)[0].split(".")
-        if len(parts) < 2 or not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts[:2]):
-            self.refuse(key, f'{given!r} is not a PyTorch version; write MAJOR.MINOR in quotes, such as "2.11"')
-            return (2, 11)
-        return int(parts[0]), int(parts[1])
 
-    def _fraction(self, key: str, given: object) -> float:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0.01 <= given <= 1:
-            self.refuse(key, f"must be a share of usable memory from 0.01 to 1, not {given!r}")
-            return DEFAULT_UTILIZATION
-        return float(given)
-
-
-_MOST_MICRO_BATCHES = 2**20
 _MOST_TOKENS = 2**24
-_CHOICES: Sequence[tuple[str, type[StrEnum], str]] = (
-    ("precision", Precision, Precision.FP32.value),
-    ("framework", Framework, Framework.EAGER.value),
-    ("layout", Layout, Layout.NCHW.value),
-    ("mode", Mode, Mode.INFERENCE.value),
-)
 
 
 def _as_list(given: object) -> list[object]:
     return given if isinstance(given, list) else [given]
-
-
-def definition_to_json(definition: Definition) -> Mapping[str, object]:
-    """Return a sweep's definition as plain values, as the manifest keeps it.
-
-    Args:
-        definition: the sweep.
-    """
-    return {
-        "models": [_without_empty(entry) for entry in definition.models],
-        "gpus": [_without_empty(entry) for entry in definition.gpus],
-        "workloads": [
-            {"workload": workload_label(each), "batch": list(each.sizes), **each.asked()}
-            for each in definition.workloads
-        ],
-    }
-
-
-def _without_empty(entry: ModelEntry | GpuEntry) -> dict[str, object]:
-    values = {name: getattr(entry, name) for name in type(entry).__dataclass_fields__}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value}

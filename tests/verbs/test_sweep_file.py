@@ -8,7 +8,7 @@ from capplan.core.batches import BatchChoice
 from capplan.core.sweep.definition import workload_label
 from capplan.core.workload import Optimizer
 from capplan.errors import SpecError
-from capplan.specs.sweep import read_sweep_file, read_sweep_tree
+from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
 
 OF_THE_DOCS = """
 models: [torchvision:resnet18, "timm:vit_tiny*"]
@@ -51,7 +51,7 @@ def read(**changes: object) -> object:
         ({"workloads": [{"batch": 0}]}, r"workloads\[0\]\.batch: '0': a batch lies between 1 and"),
         ({"workloads": [{"batch": [1, "auto"]}]}, r"auto and max stand alone"),
         ({"workloads": [{"optimizer": "sgd"}]}, r"describe a training step; add mode: training"),
-        ({"workloads": [{"utilization": 2}]}, r"must be a share of usable memory"),
+        ({"workloads": [{"utilization": 2}]}, r"utilization: expected `float` <= 1"),
         (
             {"workloads": [{"precision": "fp16", "weights": "int3"}]},
             r"workloads\[0\]\.weights: unknown format of weights",
@@ -64,7 +64,7 @@ def read(**changes: object) -> object:
             {"workloads": [{"precision": ["fp16", "amp-fp16"], "weights": "int8"}]},
             r"neither under autocast nor in training",
         ),
-        ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: must be text"),
+        ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: expected `str"),
         ({"workloads": "fp32"}, r"workloads\[0\]: must be keys with values"),
     ],
 )
