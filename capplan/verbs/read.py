@@ -113,9 +113,9 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
     try:
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
     except msgspec.ValidationError as error:
-        words = _lowered(str(error))
-        given = "" if " got " in words else f", not {_short(value)}"
-        raise UsageError(f"{what}: {words}{given}.") from error
+        reason = _lowered(str(error))
+        given = "" if " got " in reason else f", not {_short(value)}"
+        raise UsageError(f"{what}: {reason}{given}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error
 
