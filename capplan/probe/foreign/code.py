@@ -7,7 +7,9 @@ is put back, and whatever the code raises becomes one sentence. Inside `no_weigh
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -82,9 +84,18 @@ def _missing(raised: BaseException) -> str:
 
 def first_line(raised: BaseException) -> str:
     """Return an exception's kind and message on one line of at most 300 characters."""
-    words = " ".join(str(raised).split())
+    words = " ".join(str(raised).split()) or _asserted(raised)
     text = f"{type(raised).__name__}: {words}" if words else type(raised).__name__
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _asserted(raised: BaseException) -> str:
+    """Return the condition of an assertion without a message, and its file and line; empty for other errors."""
+    frames = traceback.extract_tb(raised.__traceback__) if isinstance(raised, AssertionError) else None
+    if not frames or not frames[-1].line:
+        return ""
+    place = Path(frames[-1].filename)
+    return f"{frames[-1].line} in {place.parent.name}/{place.name}:{frames[-1].lineno}"
 
 
 @contextlib.contextmanager

@@ -172,7 +172,7 @@ class Stage:
         except TraceError as error:
             if error.__cause__ is None:
                 raise
-            message = self.paths.locate(str(error)).rstrip(".") + self._given() + _ADVICE
+            message = self.paths.locate(str(error)).rstrip(".") + self._given() + _advice(error.__cause__)
             raise TraceError(message) from error.__cause__
 
     def _given(self) -> str:
@@ -273,6 +273,15 @@ _DRAWS_NOTE = (
 )
 _GRADIENT_NOTE = "gradients are on in inference: the model's forward differentiates, and keeps what that takes"
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
+
+
+def _advice(cause: BaseException) -> str:
+    """Return what to do about a failure; nothing where other inputs would not help."""
+    words = str(cause)
+    if "type" in words and ("Half" in words or "BFloat16" in words):
+        half = "bfloat16" if "BFloat16" in words else "float16"
+        return f"; for weights of 16 bits give inputs of their dtype, such as --input {half}:3x224x224."
+    return "." if isinstance(cause, ImportError | AttributeError | NameError) else _ADVICE
 
 
 @contextlib.contextmanager

@@ -194,7 +194,7 @@ def _asked_for_values(error: TraceError) -> bool:
 
 NO_ANSWERS: Mapping[int, Answers] = MappingProxyType({})
 
-_ANSWERING = Limits(calls=200_000, seconds=30.0, live_bytes=8 * 10**9)
+_ANSWERING = Limits(calls=100_000, seconds=30.0, live_bytes=8 * 10**9)
 """Limits of a run on the CPU that only answers what the model asks of its data."""
 
 _MOST_MACS = 2 * 10**11

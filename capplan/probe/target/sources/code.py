@@ -80,11 +80,21 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
 
     def build() -> torch.nn.Module:
         made = thing(**arguments)
+        if isinstance(made, torch.export.ExportedProgram):
+            made = made.module()
         if not isinstance(made, torch.nn.Module):
-            raise UsageError(f"{words} made a {type(made).__name__}, no nn.Module.")
+            raise UsageError(f"{words} made a {type(made).__name__}, no nn.Module{_held(made)}.")
         return made
 
     return build
+
+
+def _held(thing: Any) -> str:
+    """Name the modules that an object holds, such as those of a pipeline or of a wrapper with fit and predict."""
+    names = [name for name, value in getattr(thing, "__dict__", {}).items() if isinstance(value, torch.nn.Module)]
+    if not names:
+        return ""
+    return f"; it holds {', '.join(names)}: name a function that returns one of them"
 
 
 def _check_arguments(thing: Callable[..., Any], words: str, arguments: dict[str, Any]) -> None:
