@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from capplan.core.trace.format import is_trace_content
+from capplan.errors import UsageError
 from capplan.serve.metrics import Metrics, resident_bytes
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import Folders, prepared
@@ -33,6 +34,8 @@ MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
 _MOST_KEPT_BYTES = 16 * 2**20
 """Size of the replies that are kept to be given again, which a service grows by as it is asked different questions."""
+_ZIP_MAGIC, _ONNX_START = b"PK\x03\x04", b"\x08"
+"""First bytes of a zip archive, and of an ONNX file: the tag of its field `ir_version`."""
 _MOST_BACKGROUND = 32
 """Questions of pages that are worked out although their request has been answered without them."""
 
@@ -138,6 +141,12 @@ class Service:
         """
         if content[:2] == GZIP_MAGIC or is_trace_content(content):
             return self.uploads.keep(content)
+        if content.startswith(_ZIP_MAGIC) or content[:1] == _ONNX_START:
+            kind = "an archive of PyTorch (.pt2 or TorchScript)" if content.startswith(_ZIP_MAGIC) else "an ONNX file"
+            raise UsageError(
+                f"what was handed over looks like {kind}, which the service does not read: run `capplan trace FILE -o "
+                "model.trace.json` on your machine and hand over the trace; it holds no weights."
+            )
         return self.configs.keep(content)
 
     async def answer(self, task: Task) -> Reply | Refusal:

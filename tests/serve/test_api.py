@@ -342,3 +342,20 @@ def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
         assert "our-colo" in {each.get("provider") for each in running.get("/api/v1/prices?gpu=l4").json["prices"]}
     (tmp_path / "bad.yaml").write_text("hourly: 7")
     assert "bad.yaml" in sentence("serve", "--port", 0, "--prices", tmp_path / "bad.yaml")
+
+
+def test_files_that_the_service_does_not_read_say_what_to_hand_over(served, tmp_path):
+    import onnx
+    import torch
+
+    module = torch.nn.Linear(4, 4)
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 4),)), tmp_path / "net.pt2")
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4])
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [value], [out])), tmp_path / "net.onnx")
+    for name, kind in (("net.pt2", ".pt2"), ("net.onnx", "ONNX")):
+        refused = served.post("/own", (tmp_path / name).read_bytes())
+        assert refused.status == 400
+        assert kind in refused.detail
+        assert "capplan trace FILE -o model.trace.json" in refused.detail

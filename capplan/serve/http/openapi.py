@@ -151,9 +151,18 @@ def _simple(operation: str, summary: str, *, path: str | None = None) -> dict[st
 
 def _problems() -> dict[str, Any]:
     content = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
-    return {
-        "400": {"description": "The question cannot be read, or names what is not known.", "content": content},
-        "401": {"description": "A token is needed.", "content": content},
-        "422": {"description": "The model could not be traced.", "content": content},
-        "429": {"description": "Too many models wait to be traced; see Retry-After.", "content": content},
+    meanings = {
+        "400": "The question cannot be read, or names what is not known.",
+        "401": "A token is needed.",
+        "403": "The Host or Origin is not the service's own.",
+        "404": "There is nothing of this name.",
+        "405": "The method is not answered here.",
+        "408": "The body did not arrive in time.",
+        "413": "The body is too long.",
+        "415": "The body is of another type.",
+        "422": "The model could not be traced.",
+        "429": "Too many questions wait, or too many models to be traced; see Retry-After.",
+        "500": "A bug in capplan.",
+        "503": "The processes that worked on the question were lost, or none became free in time; see Retry-After.",
     }
+    return {status: {"description": meaning, "content": content} for status, meaning in meanings.items()}
