@@ -1,0 +1,111 @@
+"""Every door offers the fields that a verb's question states for it, and no others."""
+
+import inspect
+
+import pytest
+
+import capplan
+from capplan.api.stub import PATH, stub
+from capplan.cli.lazy import _build
+from capplan.cli.main import COMMANDS
+from capplan.cli.settings import settable
+from capplan.core.batches import parse_batches
+from capplan.errors import UnknownNameError, UsageError
+from capplan.serve.http.api import QUESTIONS
+from capplan.serve.http.openapi import openapi_document
+from capplan.serve.page.question import form_fields
+from capplan.verbs.options import Door
+from capplan.verbs.plan import PlanQuestion
+from capplan.verbs.read import command_of, read_question, to_wire
+from capplan.verbs.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
+
+OF_COMMANDS = {"color", "format_", "json_", "output", "force"}
+"""Parameters about writing, which the command line adds to every verb."""
+
+
+@pytest.mark.parametrize("path", [path for path in VERBS if " " not in path])
+def test_a_command_has_the_fields_of_its_question(path: str) -> None:
+    command = _build(path, COMMANDS[path])
+    found = {parameter.name for parameter in command.params} - OF_COMMANDS
+    verb = find_verb(path)
+    stated = {field.name for field in verb.fields_at(Door.COMMAND)}
+    assert found == ({"models", *stated} - {"model"} if verb.takes_several else stated)
+
+
+@pytest.mark.parametrize("name", PYTHON_NAMES)
+def test_a_python_function_has_the_fields_of_its_question(name: str) -> None:
+    stated = {field.name for field in find_verb(PYTHON_NAMES[name]).fields_at(Door.PYTHON)}
+    assert set(inspect.signature(getattr(capplan, name)).parameters) == stated
+
+
+@pytest.mark.parametrize("path", [path for path in VERBS if path.replace(" ", "/") in QUESTIONS])
+def test_the_description_of_the_api_has_the_fields_of_a_question(path: str) -> None:
+    verb = find_verb(path)
+    stated = {field.wire for field in verb.fields_at(Door.HTTP)}
+    asked = openapi_document()["components"]["schemas"][verb.question.__name__]
+    assert set(asked["properties"]) == stated
+    assert all("description" in asked["properties"][field.wire] for field in verb.fields_at(Door.HTTP))
+
+
+@pytest.mark.parametrize("command", CONFIGURABLE)
+def test_configuration_files_may_set_what_a_question_says(command: str) -> None:
+    stated = {field.key for field in find_verb(command).fields_at(Door.CONFIG)}
+    assert set(settable(command)) == stated | {"color"}
+
+
+def test_the_form_shows_what_a_plan_says() -> None:
+    stated = {field.option.label for field in find_verb("plan").fields_at(Door.PAGE)} - {"Model"}
+    assert {field.option.label for field in form_fields().values()} == stated
+    assert "" not in stated
+
+
+def test_the_stub_that_editors_read_is_the_one_that_is_made() -> None:
+    assert PATH.read_text(encoding="utf-8") == stub()  # renew: python -m capplan.api.stub
+
+
+@pytest.mark.parametrize(
+    ("door", "given"),
+    [
+        (Door.COMMAND, {"max_latency_s": "50ms", "batches": "1..4", "torch_version": "2.9", "gpus": ["l4"]}),
+        (Door.PYTHON, {"max_latency_s": 0.05, "batches": [1, 2, 4], "torch_version": (2, 9), "gpus": "l4"}),
+        (Door.HTTP, {"max-latency": "50ms", "batch": [1, 2, 4], "torch": "2.9", "gpu": "l4"}),
+        (Door.HTTP, {"max_latency_s": 0.05, "batches": "1..4", "torch_version": "2.9", "gpus": ["l4"]}),
+    ],
+)
+def test_one_question_is_read_alike_at_every_door(door: Door, given: dict[str, object]) -> None:
+    question = read_question(PlanQuestion, given, door=door)
+    # 50 ms are 0.05 s; powers of two from 1 to 4
+    assert (question.max_latency_s, question.batches.sizes) == (0.05, (1, 2, 4))
+    assert (question.torch_version, question.gpus) == ((2, 9), ("l4",))
+
+
+def test_a_question_survives_the_wire_and_the_command_line() -> None:
+    question = PlanQuestion(
+        model="resnet50", batches=parse_batches("1..64"), max_latency_s=0.05, gpus=("l4", "t4"), train=True,
+        arguments={"depth": 50, "act": "gelu"}, where=("memory >= 24 GiB",),
+    )  # fmt: skip
+    assert read_question(PlanQuestion, to_wire(question), door=Door.HTTP) == question
+    assert command_of(find_verb("plan"), question) == (
+        "capplan plan resnet50 --arg depth=50 --arg act=gelu --batch 1..64 --gpu l4,t4 --where 'memory >= 24 GiB' "
+        "--train --max-latency 0.05s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"batchs": [1]}, UnknownNameError, "did you mean batches"),
+        ({"batch": [1], "batches": [2]}, UsageError, "given twice"),
+        ({"precision": "fp17"}, UnknownNameError, "unknown precision 'fp17'"),
+        ({"sort": "price"}, UnknownNameError, "unknown sort key"),
+        ({"seq_len": 0}, UsageError, "seq_len: expected `int` >= 1, not 0"),
+        ({"max_latency_s": "5 parsecs"}, UsageError, "max_latency_s: '5 parsecs' is not a quantity"),
+        ({"arguments": 3}, UsageError, "arguments holds arguments by name"),
+        ({"specs": ["here"]}, UnknownNameError, "unknown field 'specs'"),
+    ],
+)
+def test_what_a_field_cannot_hold_is_refused_by_its_name(
+    given: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        read_question(PlanQuestion, given, door=Door.HTTP)
