@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from capplan.api import stub
 from capplan.cli.main import app
 from capplan.errors import UsageError
 from capplan.report.documents.codec import to_plain
+from capplan.report.documents.llm.fleet import fleet_document
 from capplan.report.documents.llm.memory import llm_memory_document
 from capplan.report.documents.llm.plan import llm_plan_document
 from capplan.report.documents.llm.serving import llm_estimate_document
@@ -78,6 +80,33 @@ def test_models_are_filtered_by_name_and_condition() -> None:
 def test_a_database_that_was_loaded_stands_for_the_built_in_one() -> None:
     found = capplan.llm.plan(LLAMA, rate_per_s=1, gpus=capplan.load_gpus(), engines="vllm", tp=1)
     assert found == capplan.llm.plan(LLAMA, rate_per_s=1, engines=["vllm"], tp=[1])
+
+
+def test_a_fleet_is_planned_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("gpus: [l40s]\nmodels: [{model: llama-3.1-8b-instruct, rate: 2/s}, {model: qwen3-8b, rate: 1/s}]\n")
+    found = capplan.llm.fleet(path)
+    assert plain(fleet_document(found.plans, found.fleets)) == printed("fleet", path)
+
+
+def test_measured_runs_are_judged_and_learnt_from(tmp_path: Path) -> None:
+    """Runs whose times are the estimates are predicted without an error but for the spread of their lengths."""
+    head = "model,gpu,tp,engine,input_len,output_len,lengths,concurrency,serving,tpot_ms,quality"
+    clients = range(1, 25)
+    found = capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=clients, input_len=512, output_len=128)
+    rows = [
+        f"{LLAMA},l40s,1,vllm,512,128,fixed,{point.concurrency},online,{point.tpot_s.expected * 1e3},B"
+        for point in found.points
+    ]
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join([head, *rows]) + "\n")
+    judged = capplan.llm.validate(path)
+    assert len(judged.answers) == len(clients)
+    for answer in judged.answers:
+        assert answer.predicted.expected == pytest.approx(answer.measured, rel=0.02)
+    fitted = capplan.llm.fit([path])
+    assert fitted.calibration.origin is not None
+    assert (fitted.calibration.origin.rows, fitted.calibration.origin.sources) == (len(clients), ("runs.csv",))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from capplan.cli.output import (
     OutputOption,
     emit,
     emit_coloured,
+    refuse_output,
     resolve_format,
     table_width,
     warn,
@@ -63,16 +64,16 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     """
 
     def run(**values: Any) -> None:
-        writing = Writing(**{name: values.pop(name) for name in _WRITING})
+        writing = Writing(**{name: values.pop(name) for name in _WRITING if name in values})
         _ask(verb, values, writing)
 
-    parameters = [
-        *command_parameters(verb),
+    formats = [
         keyword("color", ColorOption, ColorChoice.AUTO),
         keyword("format_", FormatOption, None),
         keyword("json_", JsonOption, False),
-        keyword("output", OutputOption, None),
     ]
+    has_formats = verb.text is None
+    parameters = [*command_parameters(verb), *formats * has_formats, keyword("output", OutputOption, None)]
     run.__name__ = verb.path.rpartition(" ")[2]
     run.__doc__ = help_text(verb)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -113,7 +114,11 @@ def read_asked(verb: Verb[Any, Any], values: Mapping[str, Any]) -> tuple[Any, li
 
 def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> None:
     """Ask on this machine, and write the answers."""
-    chosen = writing.format()
+    if verb.text is None:
+        chosen = writing.format()
+    else:
+        refuse_output(writing.output)
+        chosen = Format.TABLE
     question, models = read_asked(verb, values)
     context = LocalContext(feedback=TERMINAL)
     look = Look(format=chosen.value, width=answer_width(), table_width=table_width(writing.output))

@@ -80,7 +80,7 @@ def _build_verb(name: str, verb: Any) -> Any:
     from capplan.cli.asking import command_function, topics_of
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if verb.sections is None:
+    if verb.sections is None and verb.text is None:
         from capplan.cli.reporting import report_function
 
         single.command(name)(report_function(verb))

@@ -17,13 +17,11 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
-from capplan.verbs.registry import VERBS
+from capplan.verbs.registry import served_verbs
 
 TOKEN_VARIABLE = "CAPPLAN_TOKEN"
 ASKED = ("plan", "memory", "estimate", "report", "trace", "gpus", "prices", "llm")
 """The commands that a service answers, some of them groups."""
-OF_GROUPS = ("gpus show", *(path for path in VERBS if " " in path))
-"""The subcommands that a service answers, if they need no files of this machine."""
 
 _FIELDS: Mapping[str, str] = {
     "arg": "arguments",
@@ -196,7 +194,8 @@ def _refuse(path: str) -> None:
     Raises:
         UsageError: always.
     """
-    raise UsageError(f"--server answers {', '.join((*ASKED[:-1], *OF_GROUPS))}; run `capplan {path}` without it.")
+    answered = dict.fromkeys((*ASKED[:-1], "gpus show", *(verb for verb in served_verbs() if " " in verb)))
+    raise UsageError(f"--server answers {', '.join(answered)}; run `capplan {path}` without it.")
 
 
 def _is_given(value: Any, default: Any) -> bool:

@@ -6,6 +6,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 from collections.abc import Sequence
 from pathlib import Path
 
+from capplan.llm.answer.fit_serving import FittedServing
 from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.memory_answer import MemoryAnswer
@@ -291,7 +292,7 @@ def models(
     """
 
 def fleet(
-    file: str | Path,
+    file: str | Path | None,
     *,
     share_gpus: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
@@ -323,4 +324,17 @@ def validate(
         quality: Qualities that are judged; rows without one count as B.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+    """
+
+def fit(
+    *measured: Sequence[str | Path] | str | None,
+    cross: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+) -> FittedServing:
+    """Learn efficiencies of kernels, overheads of engines and links from many measured runs.
+
+    Args:
+        measured: Measured runs: CSV, plain or .gz.
+        cross: Also learn interval widths, leaving out each GPU and each model family (minutes).
+        specs: Own GPU specs, laid over the built-in ones.
     """

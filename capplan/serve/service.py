@@ -26,6 +26,7 @@ from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
 from capplan.serve.workers.pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
+from capplan.verbs.llm.fleet import LlmFleetQuestion
 from capplan.verbs.llm.plan import LlmPlanQuestion
 from capplan.verbs.llm.simulate import LlmSimulateQuestion
 from capplan.verbs.report import ReportQuestion
@@ -233,7 +234,7 @@ def lane_of(task: Task) -> Lane:
     if isinstance(question, types.GpusQuestion | types.GpuQuestion | types.PricesQuestion):
         return Lane.SHORT
     searches = isinstance(question, llm.LlmPageQuestion) and question.find == "deployments"
-    if searches or isinstance(question, ReportQuestion | LlmPlanQuestion | LlmSimulateQuestion):
+    if searches or isinstance(question, ReportQuestion | LlmPlanQuestion | LlmSimulateQuestion | LlmFleetQuestion):
         return Lane.LONG
     return Lane.ORDINARY
 

@@ -123,6 +123,7 @@ class Verb(Generic[Question, Answer]):
         sections: lays answers out, one for each model asked about; they are written as table, Markdown and CSV.
         document: the answers as JSON holds them: structs, or plain values.
         lines: the short answer in colours; None, or where it returns None, the table stands for it.
+        text: the answer as one text of a format of its own, such as a calibration file; it then has no other format.
         files_in: further formats by name (html, pdf, xlsx), each with the function that writes it.
         outcome: the exit code and warnings that answers end with.
         takes_several: the command line takes several models, each of which is asked about alone.
@@ -143,6 +144,7 @@ class Verb(Generic[Question, Answer]):
     sections: "Callable[[Sequence[Answer], Question], Iterable[Section]] | None" = None
     document: Callable[[Sequence[Answer], Question], Any] | None = None
     lines: "Callable[[Sequence[Answer], Question, Look], list[Line] | None] | None" = None
+    text: Callable[[Answer, Question], str] | None = None
     files_in: Mapping[str, Callable[[Sequence[Answer], Question], str | bytes]] = field(default_factory=dict)
     outcome: Callable[[Answer], Outcome] = lambda _: Outcome()
     takes_several: bool = False
@@ -184,6 +186,8 @@ class Verb(Generic[Question, Answer]):
         Raises:
             UsageError: the answers have no such format.
         """
+        if self.text is not None:
+            return self.text(answers[0], question)
         if look.format in self.files_in:
             return self.files_in[look.format](answers, question)
         if look.format == "json" and self.document is not None:

@@ -21,6 +21,7 @@ VERBS: Mapping[str, str] = {
     "llm models": "capplan.verbs.llm.models:LLM_MODELS",
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
+    "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
 }
 """Where each verb lies, by its path: the words of its command."""
 

@@ -87,6 +87,9 @@ def test_one_gpu_comes_from_the_service(address):
     [
         "llm memory llama-3.1-8b-instruct --gpu l40s --tp 2 --max-len 4096",
         "llm memory qwen3-32b --gpu l4",
+        "llm models --where moe=yes",
+        "llm models deepseek-v3 --json",
+        "llm simulate llama-3.1-8b-instruct --gpu l40s --rate 1,2 --requests 200 --max-ttft 1s --json",
         "llm estimate llama-3.1-8b-instruct --gpu l40s -c 1,16 --input-len 512 --json",
         "llm plan llama-3.1-8b-instruct --gpu l40s --rate 2 --max-tpot 60ms --tp 1 --tp 2 --engine vllm --json",
     ],
@@ -95,6 +98,16 @@ def test_questions_about_serving_are_answered_as_on_this_machine(address, words)
     result = CliRunner().invoke(app, ["--server", address, *words.split()])
     here = CliRunner().invoke(app, words.split())
     assert (result.exit_code, result.stdout) == (here.exit_code, here.stdout)
+
+
+def test_a_fleet_file_is_handed_over(address, tmp_path):
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "gpus: [l40s]\nmodels:\n  - {model: llama-3.1-8b-instruct, rate: 2/s}\n  - {model: qwen3-8b, rate: 1/s}\n"
+    )
+    assert asked(address, "llm", "fleet", path, "--json") == command("llm", "fleet", path, "--json")
+    path.write_text("models: [{model: 'hf:folder', rate: 1/s}]\n")
+    assert "'hf:folder' is not taken here" in sentence("--server", address, "llm", "fleet", path)
 
 
 def test_the_client_asks_about_serving(address):

@@ -64,17 +64,17 @@ def read_serving_load(path: Path) -> ServingLoadFile:
     return found
 
 
-def read_fleet_file(path: Path) -> tuple[tuple[str, ServingLoadFile], ...]:
-    """Read a file of several models with their loads: `models` is a list, keys beside it hold for all of them.
+def read_fleet(tree: Tree, *, where: str) -> tuple[tuple[str, ServingLoadFile], ...]:
+    """Read several models with their loads: `models` is a list, keys beside it hold for all of them.
 
     Args:
-        path: The file.
+        tree: What a file holds.
+        where: What errors call it.
 
     Raises:
-        SpecError: The file is refused, with all that is wrong with it.
+        SpecError: It is refused, with all that is wrong with it.
     """
-    tree = read_yaml(path)
-    reader = _Reader(str(path), "")
+    reader = _Reader(where, "")
     entries = tree.get("models")
     if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
         reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")

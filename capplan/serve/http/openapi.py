@@ -130,7 +130,7 @@ def _parameters(kind: Any) -> list[dict[str, Any]]:
     return [
         _query(field.name, {"type": "string"}, "As in the body of a POST; lists are parted by commas.")
         for field in msgspec.structs.fields(kind)
-        if field.name not in ("config", "load", "arguments")
+        if field.name not in ("config", "load", "fleet", "arguments")
     ]
 
 

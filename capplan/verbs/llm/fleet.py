@@ -1,14 +1,15 @@
 """`llm fleet`: several language models on one fleet."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Outcome, Verb
 from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import TIME_CALIBRATION
-from capplan.verbs.options import HERE, Option, Topic
+from capplan.verbs.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.answer.shared_fleet import FleetAnswer
@@ -20,12 +21,15 @@ class LlmFleetQuestion:
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[
-        Path,
+        Path | None,
         Option(
             help="models: a list of loads, each with its model.", metavar="FLEET.yaml", topic=Topic.MODEL,
             is_argument=True, doors=HERE,
         ),
-    ]  # fmt: skip
+    ] = None  # fmt: skip
+    fleet: Annotated[
+        dict[str, Any] | None, Option(help="What a FLEET.yaml holds: models, each with its load.", doors=Door.HTTP)
+    ] = None
     share_gpus: Annotated[
         bool, Option(help="Also put several models on the same GPUs where that is cheaper (estimate).")
     ] = False
@@ -44,17 +48,41 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
         CapplanError: the file is refused, or a model or GPU is not known.
     """
     from capplan.llm.answer.shared_fleet import plan_shared_fleet
-    from capplan.llm.read.load_file import read_fleet_file
+    from capplan.llm.read.load_file import read_fleet
     from capplan.llm.read.time_calibration import load_time_calibration
 
+    where = "fleet" if question.file is None else str(question.file)
+    asked = read_fleet(_content(question), where=where)
+    for model, _ in asked:
+        context.language_model(model)
     with context.feedback.progress("planning every model"):
         return plan_shared_fleet(
-            read_fleet_file(question.file),
+            asked,
             gpus=context.gpu_database(question.specs),
             prices=context.price_list(question.specs),
             calibration=load_time_calibration(question.calibration),
             shares_gpus=question.share_gpus,
         )
+
+
+def _content(question: LlmFleetQuestion) -> dict[str, Any]:
+    """Return what the file holds that a question names, or hands over.
+
+    Raises:
+        UsageError: it does neither.
+    """
+    from capplan.specs.yaml.strict import read_yaml
+
+    if question.fleet is not None:
+        return question.fleet
+    if question.file is None:
+        raise UsageError("name models with loads in `fleet`, such as {models: [{model: qwen3-8b, rate: 5/s}]}.")
+    return read_yaml(question.file)
+
+
+def _for_service(question: LlmFleetQuestion) -> LlmFleetQuestion:
+    """Put the content of the file in the place of its name."""
+    return replace(question, file=None, fleet=_content(question))
 
 
 def _sections(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> "Iterable[Section]":
@@ -79,6 +107,7 @@ LLM_FLEET = Verb(
     sections=_sections,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
+    for_service=_for_service,
     schema="llm-fleet",
     returns="capplan.llm.answer.shared_fleet:FleetAnswer",
 )

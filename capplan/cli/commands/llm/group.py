@@ -12,7 +12,7 @@ COMMANDS = {
     "fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
     "validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
-    "fit": "capplan.cli.commands.llm.fit:fit",
+    "fit": "capplan.verbs.llm.fit:LLM_FIT",
     "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",
 }
 """Every command of the group and where it lies."""

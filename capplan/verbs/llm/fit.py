@@ -1,0 +1,107 @@
+"""`llm fit`: learn the constants of step times from measured serving runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from capplan.errors import UsageError
+from capplan.verbs.contract import Context, Look, Outcome, Verb
+from capplan.verbs.fields import OwnSpecs
+from capplan.verbs.llm.validate import MEASURED
+from capplan.verbs.options import HERE, Door, Option
+
+if TYPE_CHECKING:
+    from capplan.llm.answer.fit_serving import FittedServing
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmFitQuestion:
+    """Efficiencies of kernels, overheads of engines and links, as many measured runs show them."""
+
+    measured: Annotated[tuple[Path, ...], MEASURED]
+    cross: Annotated[
+        bool,
+        Option(help="Also learn interval widths, leaving out each GPU and each model family (minutes).", doors=HERE),
+    ] = False
+    accuracy: Annotated[
+        Path | None,
+        Option(
+            help="With --cross: write the errors of held-out runs here.", metavar="FILE.md", doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+    specs: OwnSpecs = ()
+
+
+def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing":
+    """Return constants that are learnt from measured runs, and how wrong they are on runs that were held out.
+
+    Args:
+        question: the files of measured runs.
+        context: how the door finds GPUs.
+
+    Raises:
+        CapplanError: a file cannot be read, or there are too few runs to learn from.
+    """
+    from datetime import UTC, datetime
+
+    from capplan.llm.answer.deployments import Deployments
+    from capplan.llm.answer.fit_serving import fit_serving
+    from capplan.llm.read.runs.serving_rows import read_serving
+    from capplan.llm.read.time_calibration import load_time_calibration
+
+    files = [read_serving(path) for path in question.measured]
+    names = tuple(path.name for path in question.measured)
+    with context.feedback.progress("fitting"):
+        return fit_serving(
+            [run for file in files for run in file.runs],
+            deployments=Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True),
+            made=datetime.now(tz=UTC).date(),
+            command=" ".join(["capplan llm fit", *names, *(["--cross"] if question.cross else [])]),
+            sources=names,
+            widths_of=None if question.cross else load_time_calibration(),
+        )
+
+
+def _settle(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
+    if question.accuracy is not None and not question.cross:
+        raise UsageError("--accuracy needs --cross, which holds runs out.")
+    return question
+
+
+def _text(found: "FittedServing", _question: LlmFitQuestion) -> str:
+    from capplan.llm.read.time_calibration import dump_time_calibration
+
+    return dump_time_calibration(found.calibration)
+
+
+def _files(answers: "Sequence[FittedServing]", question: LlmFitQuestion) -> Mapping[Path, bytes]:
+    if question.accuracy is None:
+        return {}
+    from capplan.report.text.llm.accuracy import accuracy_markdown
+
+    return {question.accuracy: accuracy_markdown(answers[0].held_out).encode()}
+
+
+def _outcome(found: "FittedServing") -> Outcome:
+    """Warn of rows that were not used."""
+    if not found.skipped:
+        return Outcome()
+    return Outcome(warnings=(f"{len(found.skipped)} rows were not used; the first: {found.skipped[0].reason}",))
+
+
+LLM_FIT = Verb(
+    path="llm fit",
+    question=LlmFitQuestion,
+    summary="Learn efficiencies of kernels, overheads of engines and links from many measured runs.",
+    examples=(
+        "capplan llm fit runs.csv -o mine.yaml",
+        "capplan llm fit serving.csv.gz --cross -o llm-time.yaml",
+    ),
+    answer=answer_llm_fit,
+    settle=_settle,
+    text=_text,
+    files=_files,
+    outcome=_outcome,
+    returns="capplan.llm.answer.fit_serving:FittedServing",
+)
