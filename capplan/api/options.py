@@ -29,28 +29,6 @@ class ModelOptions(TypedDict, total=False):
     selected_share: float
 
 
-class WorkloadOptions(ModelOptions, total=False):
-    """A model's arguments and inputs, and the conditions under which it runs."""
-
-    precision: str
-    framework: str
-    layout: str
-    training: "Training | None"
-    torch_version: tuple[int, int]
-
-
-class GpuOptions(WorkloadOptions, total=False):
-    """A model, its conditions, and the GPUs."""
-
-    gpus: "GpusLike"
-    specs: Sequence[Path]
-    where: Sequence[str]
-    vendors: Sequence[str]
-    architectures: Sequence[str]
-    min_memory: str
-    with_cpus: bool
-
-
 class TraceOptions(ModelOptions, total=False):
     """What is recorded: number formats, memory format, training steps, the only batch, formulas of own operators."""
 

@@ -31,28 +31,14 @@ _FIELDS: Mapping[str, str] = {
     "arch": "architectures",
     "provider": "providers",
     "region": "regions",
-    "segment": "segments",
-    "deny_provider": "deny_providers",
-    "deny_region": "deny_regions",
-    "deny_gpu": "deny_gpus",
-    "deny_segment": "deny_segments",
     "term": "terms",
     "tier": "tiers",
     "max_age": "max_age_days",
-    "max_price_age": "max_price_age_days",
-    "sharding": "shardings",
-    "utilization": "utilization_fraction",
-    "max_latency": "max_latency_s",
-    "min_throughput": "min_throughput_per_s",
-    "max_price": "max_usd_per_hour",
-    "gain": "gain_fraction",
 }
 """Fields of a question by the option's parameter, where the names differ."""
 _SAME = (
-    "input_size", "seq_len", "weights", "activations", "precision", "framework", "layout", "torch_version",
-    "where", "min_memory", "priced",
-    "samples", "epochs", "sort", "strict", "expandable_segments", "advice", "compare_frameworks", "top", "title",
-    "marketplaces", "terms", "old", "history", "max_rack_units",
+    "input_size", "seq_len", "weights", "activations", "precision", "layout", "where", "min_memory", "sort", "old",
+    "history",
 )  # fmt: skip
 _OF_TRAINING = ("optimizer", "checkpointing", "accumulate")
 _OF_WRITING = (
@@ -290,9 +276,7 @@ def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     question: dict[str, Any] = {}
     for key, value in given.items():
         if key == "batch":
-            question[{"memory": "batch", "trace": "exact_batch"}.get(name, "batches")] = value
-        elif key == "gpus":
-            question["rank_count"] = value
+            question["exact_batch"] = value
         elif key == "arg":
             question["arguments"] = dict(_argument(each) for each in value)
         elif key in _FIELDS or key in _SAME:
@@ -302,8 +286,6 @@ def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("train"):
         question["training"] = {each: _plain(given[each]) for each in _OF_TRAINING if each in given}
         question["training"].setdefault("optimizer", "adamw")
-    if "load" in given:
-        question["load"] = _load(Path(given["load"]))
     return question
 
 
@@ -323,12 +305,6 @@ def _argument(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
-
-
-def _load(path: Path) -> Any:
-    from capplan.specs.load import read_load_fields
-
-    return read_load_fields(path)
 
 
 def _model_fields(words: str | None, client: Client) -> dict[str, Any]:

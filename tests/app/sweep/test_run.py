@@ -71,7 +71,7 @@ def test_quantised_layers_have_the_figures_of_a_plan_beside_those_of_the_same_mo
     frame = (
         read_sweep(tmp_path / "out").to_pandas().set_index(read_sweep(tmp_path / "out").to_pandas().weights.fillna(""))
     )
-    [fit] = capplan.plan(path, batches=[32], gpus=["l4"], weights="int8").fits
+    [fit] = capplan.plan(path, batches=[32], gpus=["l4"], precision="fp32", weights="int8").fits
     assert frame.loc["int8"].latency_s == fit.latency.latency_s.expected
     assert frame.loc["int8"].total_bytes == round(fit.memory.total_bytes.expected)
     # 8·4096 + 4096·4 weights and 4100 biases of 4 bytes; int8 weights take one byte, and their scales some more
