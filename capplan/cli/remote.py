@@ -191,7 +191,7 @@ def _is_given(value: Any, default: Any) -> bool:
 def _answer(name: str, given: dict[str, Any], client: Client) -> None:
     """Ask for every model that is named, and write the answers."""
     models = given.get("models") or ([given["model"]] if "model" in given else [None])
-    question, chosen = question_of(name, given), _chosen(given)
+    question, chosen = question_of(given), _chosen(given)
     answers = [
         client.ask(name, {**question, **_model_fields(each, client)}, spelling=chosen.value, width=answer_width())
         for each in models
@@ -234,7 +234,7 @@ def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:
     if output.suffix not in (".json", ".gz"):
         raise UsageError(f"{output}: a trace is written as .json or .json.gz.")
     precisions = [_plain(each) for each in given.pop("precision", None) or ["fp32"]]
-    question = question_of(name, given) | _model_fields(given["model"], client)
+    question = question_of(given) | _model_fields(given["model"], client)
     contents = [client.trace(**question, precision=each) for each in precisions]
     made = [load_trace(each, where=client.url) for each in contents]
     recordings = {each.configuration: each for trace in made for each in trace.recordings}
@@ -247,7 +247,7 @@ def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:
 
 def _show_gpu(name: str, given: dict[str, Any], client: Client) -> None:
     """Show one GPU of the service's database."""
-    question_of(name, {key: value for key, value in given.items() if key != "gpu"})
+    question_of({key: value for key, value in given.items() if key != "gpu"})
     chosen = _chosen(given)
     found = client.get(f"/api/v1/gpus/{quote(given['gpu'], safe='')}?format={chosen.value}")
     emit(found.content.decode(), output=given.get("output"))
@@ -263,11 +263,10 @@ def _refuse_option(key: str) -> None:
     raise UsageError(f"--{option} works on this machine only; leave it out, or leave out --server.")
 
 
-def question_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def question_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a question that options of a command stand for.
 
     Args:
-        name: the command.
         given: the values of the options that were given, by their parameters.
 
     Raises:
