@@ -226,7 +226,7 @@ def _conclude(answers: list[Response]) -> None:
         raise typer.Exit(max(each.exit_code for each in answers))
 
 
-def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:
+def _write_trace(_name: str, given: dict[str, Any], client: Client) -> None:
     """Have the service trace a model once for each precision, and write the recordings into one file."""
     from capplan.core.trace.format import dump_trace, load_trace
 
@@ -245,7 +245,7 @@ def _write_trace(name: str, given: dict[str, Any], client: Client) -> None:
     warn(f"{output}: {whole.name}, {', '.join(map(str, recordings))}")
 
 
-def _show_gpu(name: str, given: dict[str, Any], client: Client) -> None:
+def _show_gpu(_name: str, given: dict[str, Any], client: Client) -> None:
     """Show one GPU of the service's database."""
     question_of({key: value for key, value in given.items() if key != "gpu"})
     chosen = _chosen(given)
