@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Look, Verb
 from capplan.verbs.fields import Name
 from capplan.verbs.llm.fields import DOWNLOAD
@@ -60,6 +61,17 @@ def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[L
     return tuple(select_models(named or list(load_catalogue().values()), question.where))
 
 
+def _settle(question: LlmModelsQuestion, look: Look) -> LlmModelsQuestion:
+    """Refuse a format for names alone.
+
+    Raises:
+        UsageError: one is asked for.
+    """
+    if question.ids and look.format != "table":
+        raise UsageError(f"--ids prints names alone, one per line; leave out it or the format {look.format}.")
+    return question
+
+
 def _sections(answers: "Sequence[tuple[LanguageModel, ...]]", _question: LlmModelsQuestion) -> "Iterable[Section]":
     from capplan.report.text.llm.models import llm_model_sections
 
@@ -89,6 +101,7 @@ LLM_MODELS = Verb(
         "capplan llm models deepseek-v3 hf:path/to/config.json --json",
     ),
     answer=answer_llm_models,
+    settle=_settle,
     sections=_sections,
     lines=_lines,
     document=_document,
