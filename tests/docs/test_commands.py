@@ -21,7 +21,7 @@ PAGES = [
 ]
 """All pages but the changelog, which names what there was."""
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-OTHER_TOOLS = ("python ", "--build-arg")
+OTHER_TOOLS = ("aws ", "python ", "--build-arg")
 """Beginnings of code spans with options of other programs."""
 INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?capplan (?P<words>[a-z-].*)$")
