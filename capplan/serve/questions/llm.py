@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from capplan.serve.questions.types import Name, Positive, Words
+from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
 
-Degree = Annotated[int, Meta(ge=1, le=4096)]
-Tokens = Annotated[int, Meta(ge=1, le=10**8)]
 LlmName = Annotated[
     str, Meta(max_length=100, description="A name of `capplan llm models`.", examples=["llama-3.1-8b-instruct"])
 ]
@@ -21,14 +20,14 @@ class LlmPageQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
     gpus: Annotated[list[Name], Meta(max_length=16)] = []
     weights: Words = ""
     kv: Words = ""
-    tp: Degree = 1
-    engine: Words = "vllm"
-    input_len: Tokens = 1024
-    output_len: Tokens = 256
+    tp: Degree = DeploymentFields.tp
+    engine: Words = DeploymentFields.engine
+    input_len: Tokens = MeanLengthFields.input_len
+    output_len: Tokens = MeanLengthFields.output_len
     rate: Positive | None = None
     clients: Positive | None = None
     max_ttft: Words = ""
     max_tpot: Words = ""
     percentile: Words = "mean"
-    redundancy: Annotated[int, Meta(ge=0, le=1000)] = 0
+    redundancy: Annotated[int, Meta(ge=0, le=1000)] = SearchFields.redundancy
     explain: Words = ""

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 ENGINES = tuple(engine.value for engine in Engine)
 Word = Annotated[str, Meta(max_length=200)]
-_Degree = Annotated[int, Meta(ge=1, le=10**7)]
+Degree = Annotated[int, Meta(ge=1, le=10**7)]
 _LONGEST_TOKENS = 10**8
+Tokens = Annotated[int, Meta(ge=1, le=_LONGEST_TOKENS)]
 
 
 def _write_clients(clients: tuple[int, ...]) -> str:
@@ -314,14 +315,14 @@ class SearchFields:
         ),
     ] = ()  # fmt: skip
     kv: Annotated[Word | None, Option(help="Number format of the KV cache.", metavar="FORMAT")] = None
-    tp: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Tensor parallelism; repeatable.")] = ()
-    pp: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Pipeline stages; repeatable.")] = ()
-    ep: Annotated[tuple[_Degree, ...], Meta(max_length=16), Option(help="Expert parallelism; repeatable.")] = ()
+    tp: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Tensor parallelism; repeatable.")] = ()
+    pp: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Pipeline stages; repeatable.")] = ()
+    ep: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Expert parallelism; repeatable.")] = ()
     dp: Annotated[
-        tuple[_Degree, ...], Meta(max_length=16), Option(help="Ranks of attention data parallelism; repeatable.")
+        tuple[Degree, ...], Meta(max_length=16), Option(help="Ranks of attention data parallelism; repeatable.")
     ] = ()
     max_seqs: Annotated[
-        tuple[_Degree, ...],
+        tuple[Degree, ...],
         Meta(max_length=16),
         Option(help="Most sequences at a time in a replica; repeatable."),
     ] = ()

@@ -23,11 +23,11 @@ from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_bytes, format_count, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
+from capplan.verbs.llm.fields import DeploymentFields
 from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
 MOST_GPUS = 4
-DEFAULT_ENGINE = "vllm"
 _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 
 
@@ -114,7 +114,7 @@ def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
         "weights": question.weights or None,
         "kv": question.kv or None,
         "tp": question.tp,
-        "engine": DEFAULT_ENGINE if question.engine == "any" else question.engine,
+        "engine": DeploymentFields.engine if question.engine == "any" else question.engine,
     }
 
 
