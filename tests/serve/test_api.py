@@ -330,6 +330,7 @@ hourly:
 """
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
     (tmp_path / "own.yaml").write_text(OWN_PRICES)
     with serving(tmp_path / "served", "--traces", "0", "--prices", str(tmp_path / "own.yaml")) as running:
