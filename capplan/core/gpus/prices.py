@@ -1,7 +1,7 @@
 """Prices of GPUs: hourly rents by term, purchase prices, and how far each price can be trusted."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
@@ -254,6 +254,24 @@ def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
         if price.term is Term.ON_DEMAND and (known is None or _preference(price) < _preference(known)):
             cheapest[price.gpu] = price
     return cheapest
+
+
+def in_one_machine(prices: Iterable[Price], *, gpu_count: int) -> tuple[Price, ...]:
+    """Return the offers of machines that hold several GPUs, at what each GPU that is used costs. [USD/h]
+
+    A machine is rented whole: of one with eight GPUs, four that are used cost twice the price per GPU.
+
+    Args:
+        prices: offers.
+        gpu_count: the GPUs that must stand in one machine.
+    """
+    if gpu_count == 1:
+        return tuple(prices)
+    return tuple(
+        replace(price, usd_per_hour=price.usd_per_hour * price.instance_gpus / gpu_count)
+        for price in prices
+        if price.instance_gpus >= gpu_count
+    )
 
 
 def _preference(price: Price) -> tuple[bool, bool, float]:

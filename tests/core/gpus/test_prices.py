@@ -12,6 +12,7 @@ from capplan.core.gpus.prices import (
     Term,
     cheapest_on_demand,
     current_prices,
+    in_one_machine,
 )
 
 TODAY = date(2026, 11, 22)
@@ -85,3 +86,13 @@ def test_only_a_price_of_ones_own_is_called_a_quote() -> None:
     assert copied.known_by == "third-party copy"
     assert replace(copied, kind=PriceKind.QUOTE).known_by == "your quote"
     assert replace(copied, tier=PriceTier.HEARSAY).known_by == "hearsay"
+
+
+def test_gpus_that_train_together_stand_in_one_machine_that_is_paid_whole() -> None:
+    one = price(1.0, date(2026, 8, 1))
+    eight = replace(price(3.0, date(2026, 8, 1), provider="whole"), instance_gpus=8)
+    assert in_one_machine([one, eight], gpu_count=1) == (one, eight)
+    # eight GPUs at 3 USD are 24 USD an hour; four that are used bear 6 each
+    assert [found.usd_per_hour for found in in_one_machine([one, eight], gpu_count=4)] == [6.0]
+    assert [found.usd_per_hour for found in in_one_machine([one, eight], gpu_count=8)] == [3.0]
+    assert in_one_machine([one, eight], gpu_count=16) == ()
