@@ -19,8 +19,8 @@ OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
         "accumulate",
     ),
     "GPUs": ("gpu", "vendor", "arch", "min_memory", "where", "specs"),
-    "Prices": ("provider", "priced", "max_price", "region", "prices"),
-    "Limits": ("max_latency", "min_throughput", "utilization", "samples", "epochs", "load", "strict"),
+    "Prices": ("provider", "region", "prices"),
+    "Limits": ("load", "strict"),
     "Answer": (
         "everything", "top", "sort", "depth", "explain", "compare", "compare_frameworks", "advice", "rule_of_thumb",
         "plot", "roofline", "color", "format_", "json_", "output", "title", "force", "help",
