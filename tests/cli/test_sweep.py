@@ -68,6 +68,40 @@ def test_a_sweep_of_which_every_model_fails_exits_with_3(run: Run, net_trace: Pa
     assert "1 recording:" in failed.stdout
 
 
+@pytest.mark.zoo
+def test_an_unknown_name_costs_its_own_rows_and_no_others(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    """Two GPUs and two batches are four rows of each model, whether or not its name is known."""
+    path, out = tmp_path / "sweep.yaml", tmp_path / "results"
+    rest = "gpus: [l4, t4]\nworkloads: [{batch: [1, 32]}]\n"
+    path.write_text(f"models: [{net_trace}, 'torchvision:resnet81']\n{rest}")
+    made = run("sweep", path, "-o", out, "--workers", 1, "--progress", "none")
+    assert made.exit_code == 0, made.stderr
+    assert "1 model: unknown torchvision model 'resnet81'; did you mean resnet18" in made.stdout
+    sql = "select model, status, failure, reason like '%resnet18%' as near, count(*) as n from sweep group by all"
+    answer = json.loads(run("query", out, sql, "--json").stdout)
+    assert {"model": "torchvision:resnet81", "status": "failed", "failure": "model", "near": True, "n": 4} in answer
+    assert sum(row["n"] for row in answer if row["model"] == str(net_trace)) == 4
+    again = run("sweep", path, "-o", out, "--json", "--progress", "none", "--strict")
+    assert json.loads(again.stdout)["kept"] == 2
+    assert again.exit_code == 3
+
+
+@pytest.mark.zoo
+def test_a_sweep_of_unknown_names_or_gpus_is_refused_before_anything_is_written(
+    run: Run, net_trace: Path, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "sweep.yaml", tmp_path / "results"
+    for models, gpus, message in (
+        ("'torchvision:resnet81', resnett50", "l4", "none of the 2 names is known; the first: unknown"),
+        (f"{net_trace}, resnett50", "l44", "unknown GPU 'l44'"),
+    ):
+        path.write_text(f"models: [{models}]\ngpus: [{gpus}]\nworkloads: [{{batch: 1}}]\n")
+        refused = run("sweep", path, "-o", out)
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+        assert not out.exists()
+
+
 def test_regressions_are_a_gate(run: Run, net_trace: Path, tmp_path: Path) -> None:
     """The same trace under the same name at another batch has nothing to be compared with."""
     out = {}

@@ -12,7 +12,7 @@ from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
-from capplan.errors import UsageError, nearest_names
+from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
 from capplan.llm.read.catalogue import catalogue_ids
 from capplan.llm.read.memory_calibration import load_llm_memory
@@ -37,7 +37,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
         request: the sweep.
 
     Raises:
-        UsageError: a model or GPU is unknown, a glob matches nothing, or a folder holds no traces.
+        UsageError: every model or any GPU is unknown, a glob matches nothing, or a folder holds no traces.
         SpecError: a spec or price file is refused.
     """
     known = load_gpus(overlays=request.overlays)
@@ -95,6 +95,8 @@ def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:
     """Raise a UsageError for a model without a workload."""
     for model in sweep.models:
         if not sweep.workloads_of(model):
+            if model.unknown is not None:
+                raise UsageError(model.unknown)
             what = "{mode: serving, concurrency: [1, 32]}" if model.is_served else "{batch: [1, 32]}"
             raise UsageError(f"models: nothing is asked of {model.label}; add a workload such as {what}.")
 
@@ -112,24 +114,39 @@ def _gpus(entry: GpuEntry, known: Gpus) -> Iterator[tuple[GpuSpec, str]]:
 def expand_models(entries: Iterable[ModelEntry], *, beside: Path | None = None) -> tuple[SweepModel, ...]:
     """Return every model that the entries stand for, each once, in their order.
 
+    An unknown name stands for a model whose rows will be failures, because a list of thousands of names must not fail
+    over one of them. A list of which no name is known is refused.
+
     Args:
         entries: names, globs, trace files, folders of traces, and text files with one of these a line.
         beside: the sweep's file; paths that do not exist from here are looked for in its folder.
 
     Raises:
-        UsageError: a name is unknown, a glob matches nothing, or a folder holds no traces.
+        UsageError: no name is known, a glob matches nothing, or a folder holds no traces.
     """
-    found: dict[str, SweepModel] = {}
+    models: dict[str, SweepModel] = {}
     for entry in entries:
-        for each in _expanded(entry, beside):
-            model = _sweep_model(each)
-            found.setdefault(model.label, model)
-    return tuple(found.values())
+        for named in _expanded(entry, beside):
+            model = _sweep_model(named)
+            models.setdefault(model.label, model)
+    reasons = [model.unknown for model in models.values() if model.unknown is not None]
+    if reasons and len(reasons) == len(models):
+        every = f"none of the {len(reasons):,} names is known; the first: " if len(reasons) > 1 else ""
+        raise UsageError(f"models: {every}{reasons[0]}")
+    return tuple(models.values())
 
 
 def _sweep_model(entry: ModelEntry) -> SweepModel:
+    unknown = None
+    try:
+        if entry.words.startswith(LLM_PREFIX):
+            find_model(entry.words.removeprefix(LLM_PREFIX))
+        else:
+            entry = replace(entry, words=canonical_words(entry.words))
+    except UnknownNameError as error:
+        unknown = str(error)
     request = ModelRequest(**{each.name: getattr(entry, each.name) for each in fields(ModelEntry)})
-    return SweepModel(label=" ".join([request.words, *request.options]), request=request)
+    return SweepModel(label=" ".join([request.words, *request.options]), request=request, unknown=unknown)
 
 
 def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...] = ()) -> Iterator[ModelEntry]:
@@ -145,11 +162,8 @@ def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...
             yield from _expanded(replace(entry, words=line), beside, within=(*within, listed))
     elif any(sign in words for sign in "*?["):
         yield from (replace(entry, words=name) for name in _matches(words, beside))
-    elif words.startswith(LLM_PREFIX):
-        find_model(words.removeprefix(LLM_PREFIX))  # an unknown name is refused before anything runs
-        yield entry
     else:
-        yield replace(entry, words=canonical_words(words))
+        yield replace(entry, words=words)
 
 
 def _found_from(words: str, beside: Path | None) -> str:

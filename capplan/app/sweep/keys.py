@@ -97,7 +97,7 @@ class KeyMaker:
         )
 
     def model_key(self, model: SweepModel, conditions: Iterable[AnyConditions]) -> str | None:
-        """Return the digest of a model; None where it is not known without tracing it.
+        """Return the digest of a model; None where it is not known without tracing it, or is unknown.
 
         Args:
             model: the model.
@@ -105,6 +105,8 @@ class KeyMaker:
                 go stale with the files that it was made from.
         """
         request = model.request
+        if model.unknown is not None:
+            return None
         if model.is_served:
             return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
         if is_file(request.words):

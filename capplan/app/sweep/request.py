@@ -81,10 +81,15 @@ class PlanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepModel:
-    """A model of the sweep: what its rows call it, and how it is opened."""
+    """A model of the sweep: what its rows call it, and how it is opened.
+
+    `unknown` is the reason why its name stands for no model; None where it stands for one. The rows of an unknown
+    model are failures with that reason.
+    """
 
     label: str
     request: ModelRequest
+    unknown: str | None = None
 
     @property
     def is_served(self) -> bool:

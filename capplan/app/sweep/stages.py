@@ -139,6 +139,8 @@ def plan_model(job: Job, context: PlanContext) -> JobAnswer:
     """
     from capplan.app.sweep import tables
 
+    if job.model.unknown is not None:
+        return failed_answer(job, context, Failed(kind=FailureKind.MODEL.value, reason=job.model.unknown))
     made, failed = [], {}
     opened: Model | None = None
     for workload, gpu_ids in job.asked.items():

@@ -1,5 +1,6 @@
 """Which models the entries of a sweep stand for."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from capplan.app.sweep.expand import expand_models, expand_sweep
 from capplan.app.sweep.request import SweepRequest
 from capplan.core.sweep.definition import ModelEntry
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import UsageError
 from capplan.verbs.sweep_file import read_sweep_file
 
 
@@ -40,9 +41,23 @@ def test_a_glob_that_matches_nothing_is_an_error(glob: str) -> None:
 
 
 @pytest.mark.zoo
-def test_an_unknown_name_is_an_error_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="resnet18"):
+def test_a_list_of_which_no_name_is_known_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"resnet81.*did you mean .*resnet18"):
         labels("torchvision:resnet81")
+    with pytest.raises(UsageError, match=r"none of the 3 names is known; the first: .*resnet81"):
+        labels("torchvision:resnet81", "resnett50", "llm:qwen3-8bb")
+
+
+@pytest.mark.zoo
+def test_an_unknown_name_beside_known_ones_is_a_model_with_the_reason(traces: Path) -> None:
+    known = str(traces / "narrow.trace.json")
+    words = ("torchvision:resnet81", known, "ResNet-18", "llm:qwen3-8bb")
+    models = expand_models([ModelEntry(words=name) for name in words])
+    assert [model.label for model in models] == ["torchvision:resnet81", known, "resnet18", "llm:qwen3-8bb"]
+    wrong, right, spelt, served = (model.unknown for model in models)
+    assert (right, spelt) == (None, None)
+    assert str(wrong).startswith("unknown torchvision model 'resnet81'; did you mean resnet18")
+    assert re.search(r"did you mean.* qwen3-8b\b", str(served))
 
 
 def test_a_folder_stands_for_its_traces_also_beside_the_sweeps_file(traces: Path) -> None:
