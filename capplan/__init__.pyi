@@ -33,6 +33,7 @@ def analyze(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -58,6 +59,7 @@ def analyze(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
@@ -88,6 +90,7 @@ def compare(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -129,6 +132,7 @@ def compare(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
@@ -162,6 +166,7 @@ def estimate(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -199,6 +204,7 @@ def estimate(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
@@ -238,6 +244,7 @@ def make_report(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -294,6 +301,7 @@ def make_report(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
@@ -345,6 +353,7 @@ def memory(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -382,6 +391,7 @@ def memory(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
@@ -420,6 +430,7 @@ def plan(
     seq_len: int | None = ...,
     inputs_from: str | None = ...,
     prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
     weights: str | None = ...,
@@ -463,6 +474,7 @@ def plan(
         seq_len: Tokens per sample, for text models.
         inputs_from: Function of the batch size that returns the inputs.
         prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.

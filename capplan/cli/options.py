@@ -60,6 +60,14 @@ Prepare = Annotated[
         show_default=False,
     ),
 ]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Train without the parameters whose names match, such as 'backbone.*'; repeatable.",
+        show_default=False,
+    ),
+]
 Weights = Annotated[
     str | None,
     typer.Option(
@@ -111,6 +119,7 @@ class ModelOptions:
     seq_len: SequenceLength = None
     inputs_from: InputsFrom = None
     prepare: Prepare = None
+    freeze: Freeze = None
     selected_share: SelectedShare = None
     weights: Weights = None
     activations: Activations = None
@@ -146,6 +155,7 @@ class ModelOptions:
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
             prepare=tuple(each for each in self.prepare or () if not each.startswith(_TORCHAO)),
+            freeze=tuple(self.freeze or ()),
             selected_share=self.selected_share,
             weights=self._weights(),
             activations=self.activations,

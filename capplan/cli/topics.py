@@ -12,7 +12,8 @@ from capplan.cli.colour import ColorChoice, is_coloured
 
 OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
     "Model and inputs": (
-        "arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "selected_share", "weights", "activations",
+        "arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "freeze", "selected_share", "weights",
+        "activations",
     ),
     "Batch and number formats": (
         "batch", "precision", "framework", "layout", "torch_version", "train", "optimizer", "checkpointing",

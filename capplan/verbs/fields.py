@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Text = str
 Name = Annotated[str, Meta(min_length=1)]
+Pattern = Annotated[str, Meta(min_length=1, max_length=256)]
 Share = Annotated[float, Meta(ge=0.01, le=1.0)]
 
 EVERYWHERE = ANYWHERE | Door.CONFIG
@@ -87,6 +88,14 @@ class InputFields:
             help="Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; "
             "repeatable.",
             metavar="NAME|FILE.py:FUNCTION", topic=Topic.MODEL, doors=HERE | Door.SWEEP,
+        ),
+    ] = ()  # fmt: skip
+    freeze: Annotated[
+        tuple[Pattern, ...],
+        Meta(max_length=32),
+        Option(
+            help="Train without the parameters whose names match, such as 'backbone.*'; repeatable.",
+            metavar="PATTERN", topic=Topic.MODEL, doors=SWEPT,
         ),
     ] = ()  # fmt: skip
     selected_share: Annotated[
@@ -173,6 +182,7 @@ class ModelFields(InputFields):
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
             prepare=tuple(step for step in self.prepare if not step.startswith(_TORCHAO)),
+            freeze=self.freeze,
             selected_share=self.selected_share,
             as_cpu=self.as_cpu,
             weights=self.quantised_weights(),

@@ -138,10 +138,9 @@ def _built_in_gpus() -> "Gpus":
 
 
 def _target(model: Any, request: "InputRequest", make: Callable[[int], Any] | None) -> "Target":
-    from capplan.probe.target.resolve import load_target
+    from capplan.probe.target.resolve import as_requested, load_target
     from capplan.probe.target.sources.code import module_target
 
     if isinstance(model, str):
         return load_target(model, request=request)
-    target = module_target(model, request=request, make=make)
-    return replace(target, selected_share=request.selected_share, as_cpu=request.as_cpu)
+    return as_requested(module_target(model, request=request, make=make), request)

@@ -119,6 +119,7 @@ class _SweepReader(Checker):
             seq_len=seq_len,
             inputs_from=words.get("inputs_from"),
             prepare=self._texts(f"{key}.prepare", given.get("prepare", [])),
+            freeze=self._texts(f"{key}.freeze", given.get("freeze", [])),
         )
 
     def gpus(self, given: object) -> tuple[GpuEntry, ...]:

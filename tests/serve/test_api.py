@@ -232,6 +232,17 @@ def test_a_zoo_model_is_traced_and_answered_as_the_command_line_does(served):
 
 
 @pytest.mark.zoo
+def test_a_backbone_is_frozen_by_the_service_as_by_the_command_line(served, net):
+    question = {"model": "torchvision:squeezenet1_1", "batches": [8], "train": True, "freeze": ["features.*"]}
+    words = ["torchvision:squeezenet1_1", "--batch", 8, "--train", "--freeze", "features.*", "--gpu", "l4"]
+    answer = whole(served, {**question, "gpus": ["l4"]})
+    assert answer.body.decode() == command("plan", *words, "--format", "json")
+    refused = served.post("/api/v1/plan", {"model": net, "freeze": ["features.*"], "gpus": ["l4"]})
+    assert refused.status == 400
+    assert "is a trace: its arguments and inputs are fixed" in refused.detail
+
+
+@pytest.mark.zoo
 def test_a_pasted_config_is_answered_as_its_file_is(served, tmp_path, monkeypatch):
     config = {
         "model_type": "bert", "_name_or_path": "someone/tiny-bert", "architectures": ["BertForMaskedLM"],

@@ -285,7 +285,7 @@ HOSTILE_VALUES = [
 
 
 @pytest.mark.parametrize(
-    "field", ["batches", "gpus", "precision", "where", "arguments", "inputs", "load", "config", "no"]
+    "field", ["batches", "gpus", "precision", "where", "arguments", "inputs", "load", "config", "freeze", "no"]
 )
 def test_no_value_of_any_field_is_answered_with_a_bug(served, net, field):
     for value in HOSTILE_VALUES:

@@ -31,6 +31,12 @@ def test_the_example_reads(tmp_path: Path) -> None:
     assert found.workloads[0].batches.sizes == (1, 32)
 
 
+def test_a_model_is_prepared_and_frozen() -> None:
+    model = {"model": "resnet18", "prepare": ["fuse"], "freeze": ["layer1.*", "conv1.weight"]}
+    found = read_sweep_tree({"models": [model], "gpus": ["l4"]}, shown="sweep.yaml").models[0]
+    assert (found.prepare, found.freeze) == (("fuse",), ("layer1.*", "conv1.weight"))
+
+
 def read(**changes: object) -> object:
     tree = {"models": ["resnet18"], "gpus": ["l4"], "workloads": [{"batch": [1]}], **changes}
     return read_sweep_tree({key: value for key, value in tree.items() if value is not None}, shown="sweep.yaml")

@@ -83,6 +83,7 @@ def request_of(label: str) -> ModelRequest:
         arg=tuple(values.get("--arg", ())),
         inputs=tuple(values.get("--input", ())),
         prepare=tuple(values.get("--prepare", ())),
+        freeze=tuple(values.get("--freeze", ())),
         input_size=single("--input-size"),
         seq_len=int(seq_len) if seq_len else None,
         inputs_from=single("--inputs-from"),

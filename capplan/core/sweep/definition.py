@@ -17,6 +17,7 @@ class ModelEntry:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -250,6 +250,11 @@ class HasParameters:
         return sum(each.elements for each in self.parameters if not each.is_buffer)
 
     @property
+    def trainable_count(self) -> int:
+        """Elements of the parameters that require a gradient, each counted once."""
+        return sum(each.elements for each in self.parameters if each.trainable and not each.is_buffer)
+
+    @property
     def buffer_count(self) -> int:
         """Elements of all buffers, each counted once."""
         return sum(each.elements for each in self.parameters if each.is_buffer)

@@ -74,9 +74,10 @@ class InputRequest:
     """The user's arguments and inputs of a model; empty where the model's source derives them.
 
     `arguments` go to the constructor or the config, in order. `size` is the shape of one image or clip.
-    `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name). `selected_share` is the share of
-    candidates that stay where the data decides (non-maximum suppression, masks), 0 to 1. `as_cpu` makes `torch.cuda`
-    and tensors answer as on a machine without a CUDA device, where they answer as with one otherwise.
+    `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name). `freeze` are patterns over the
+    names of parameters that are not trained. `selected_share` is the share of candidates that stay where the data
+    decides (non-maximum suppression, masks), 0 to 1. `as_cpu` makes `torch.cuda` and tensors answer as on a machine
+    without a CUDA device, where they answer as with one otherwise.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -85,6 +86,7 @@ class InputRequest:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
     selected_share: float = SELECTED_SHARE
     as_cpu: bool = False
 

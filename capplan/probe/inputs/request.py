@@ -1,6 +1,6 @@
 """Requests for a model in the user's words: plain data that any process can receive without loading torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import InputRequest, parse_request
@@ -11,9 +11,9 @@ class ModelRequest:
     """Name a model as on the command line, with its arguments and inputs as typed.
 
     `words` name the model or a trace file; `arg`, `inputs`, `input_size`, `seq_len`, `inputs_from`, `prepare`,
-    `selected_share` and `as_cpu` are the values of the options of the same names. `weights` and `activations` are the
-    number formats that its linear layers are quantised to once it is traced; they are no part of `options`, and whoever
-    runs the model refuses them.
+    `freeze`, `selected_share` and `as_cpu` are the values of the options of the same names. `weights` and `activations`
+    are the number formats that its linear layers are quantised to once it is traced; they are no part of `options`, and
+    whoever runs the model refuses them.
     """
 
     words: str
@@ -23,6 +23,7 @@ class ModelRequest:
     seq_len: int | None = None
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
     selected_share: float | None = None
     as_cpu: bool = False
     weights: str | None = None
@@ -31,7 +32,9 @@ class ModelRequest:
     @property
     def options(self) -> tuple[str, ...]:
         """Return everything said of arguments and inputs as the words of a command line."""
-        repeated = (("--arg", self.arg), ("--input", self.inputs), ("--prepare", self.prepare))
+        repeated = (
+            ("--arg", self.arg), ("--input", self.inputs), ("--prepare", self.prepare), ("--freeze", self.freeze)
+        )  # fmt: skip
         words = [word for option, values in repeated for value in values for word in (option, value)]
         single = (
             ("--input-size", self.input_size), ("--seq-len", self.seq_len), ("--inputs-from", self.inputs_from),
@@ -51,7 +54,7 @@ class ModelRequest:
                 "--weights and --activations are for what is worked out, not for what is run: quantise the model in a "
                 "step of your own, --prepare FILE.py:FUNCTION."
             )
-        return parse_request(
+        read = parse_request(
             arg=self.arg,
             inputs=self.inputs,
             input_size=self.input_size,
@@ -61,3 +64,4 @@ class ModelRequest:
             selected_share=self.selected_share,
             as_cpu=self.as_cpu,
         )
+        return replace(read, freeze=self.freeze)

@@ -1,9 +1,9 @@
 """Steps applied to a module before it is traced (`--prepare`): what users do before they deploy.
 
 `reparameterize` merges training-time branches (timm), `fuse_conv_bn` folds batch norms into convolutions,
-`fast_norm` lets timm's norms run in the autocast dtype, `lora` puts low-rank adapters beside linear layers and
-`merge_lora` merges them, `drop_layers` removes layers, `FILE.py:function` is the user's own: it takes the module and
-returns one, or changes it in place.
+`fast_norm` lets timm's norms run in the autocast dtype, `lora` puts low-rank adapters beside linear layers and freezes
+the rest, `merge_lora` merges them, `drop_layers` removes layers, `FILE.py:function` is the user's own: it takes the
+module and returns one, or changes it in place.
 """
 
 import warnings
@@ -100,7 +100,11 @@ def _fast_norm(module: torch.nn.Module) -> None:
 
 
 def _lora(*given: Any) -> None:
-    """Add low-rank adapters to every linear layer, not merged; lora=8 sets the rank, 16 by default."""
+    """Add low-rank adapters to every linear layer, not merged, and freeze the rest; the rank is 16, or that of lora=8.
+
+    Every parameter of the model itself is frozen, those of norms, embeddings and the last layer included, as peft does
+    where `modules_to_save` is not set.
+    """
     *rank, module = given
     size = int(rank[0]) if rank else 16
     linear = [
@@ -111,6 +115,7 @@ def _lora(*given: Any) -> None:
     ]
     if not linear:
         raise UsageError("--prepare lora: the model has no linear layer.")
+    module.requires_grad_(False)
     for parent, name, child in linear:
         setattr(parent, name, _Adapted(child, size))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.freezing import freezing_notes, freezing_steps
 from capplan.probe.target.prepare import find_steps, step_notes
 from capplan.probe.target.types import Target
 from capplan.probe.torchscript.archive import is_torchscript
@@ -26,11 +27,22 @@ def load_target(words: str, *, request: InputRequest) -> Target:
         UsageError: no such model or file, arguments or inputs that it does not take.
         TraceError: the code that defines it raised.
     """
-    target = replace(_find_target(words, request), selected_share=request.selected_share, as_cpu=request.as_cpu)
-    if not request.prepare:
-        return target
-    notes = (*target.notes, *step_notes(request.prepare))
-    return replace(target, steps=find_steps(request.prepare), notes=notes)
+    return as_requested(_find_target(words, request), request)
+
+
+def as_requested(target: Target, request: InputRequest) -> Target:
+    """Return a target with the steps that prepare and freeze it, and what a request says of how its code runs.
+
+    Raises:
+        UsageError: no such step or function.
+    """
+    return replace(
+        target,
+        steps=(*find_steps(request.prepare), *freezing_steps(request.freeze)),
+        notes=(*target.notes, *step_notes(request.prepare), *freezing_notes(request.freeze)),
+        selected_share=request.selected_share,
+        as_cpu=request.as_cpu,
+    )
 
 
 def _find_target(words: str, request: InputRequest) -> Target:

@@ -23,6 +23,7 @@ def full_words(words: str, request: InputRequest) -> str:
     if request.inputs_from is not None:
         options += ["--inputs-from", request.inputs_from]
     options += [word for step in request.prepare for word in ("--prepare", step)]
+    options += [word for pattern in request.freeze for word in ("--freeze", pattern)]
     return shlex.join([words, *options])
 
 

@@ -137,18 +137,16 @@ def _requests(run: ModelRun) -> Iterator[InputRequest]:
     """Yield requests for a size: as the input's, and as the constructor's argument; what the words say of it alone."""
     said = _said(run.model)
     given = (*said.arguments, *map(parse_argument, run.arguments))
-    if said.says_inputs or said.size is not None or said.seq_len is not None:
+    if said.says_inputs or said.size is not None or said.seq_len is not None or not run.input_size:
         yield replace(said, arguments=given)
-    elif not run.input_size:
-        yield InputRequest(arguments=given)
     elif run.model.startswith("hf:"):
         length = run.input_size[0]
-        yield InputRequest(seq_len=length, arguments=given)
-        yield InputRequest(seq_len=length, arguments=(*given, ("max_position_embeddings", length)))
+        yield replace(said, seq_len=length, arguments=given)
+        yield replace(said, seq_len=length, arguments=(*given, ("max_position_embeddings", length)))
     else:
         size = run.input_size if len(run.input_size) > 1 else (3, run.input_size[0], run.input_size[0])
-        yield InputRequest(size=size, arguments=given)
-        yield InputRequest(arguments=(*given, ("img_size", size[-1])))
+        yield replace(said, size=size, arguments=given)
+        yield replace(said, arguments=(*given, ("img_size", size[-1])))
 
 
 def _said(words: str) -> InputRequest:
@@ -165,12 +163,12 @@ def _said(words: str) -> InputRequest:
         values[name].append(value)
     if len(options) % 2 or any(len(values[name]) > 1 for name in _OPTIONS[2:5]):
         raise UsageError(
-            f"{words}: each option takes one value, and only --arg, --input and --prepare may be repeated."
+            f"{words}: each option takes one value, and only --arg, --input, --prepare and --freeze may be repeated."
         )
     lengths = values["--seq-len"]
     if lengths and not lengths[0].isdecimal():
         raise UsageError(f"{words}: --seq-len {lengths[0]!r} is not a whole number.")
-    return parse_request(
+    read = parse_request(
         arg=values["--arg"],
         inputs=values["--input"],
         input_size=next(iter(values["--input-size"]), None),
@@ -178,9 +176,10 @@ def _said(words: str) -> InputRequest:
         inputs_from=next(iter(values["--inputs-from"]), None),
         prepare=values["--prepare"],
     )
+    return replace(read, freeze=tuple(values["--freeze"]))
 
 
-_OPTIONS = ("--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare")
+_OPTIONS = ("--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare", "--freeze")
 """What `capplan measure` writes behind a model's name."""
 
 

@@ -118,6 +118,8 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     recording: str
     batch: int
     params: int
+    trainable_params: Annotated[int, Meta(description="elements of parameters that require a gradient")]
+    frozen_params: int
     buffers: int
     params_bytes_by_dtype: dict[str, int]
     params_by_dtype: tuple[DtypeDocument, ...]
@@ -157,6 +159,8 @@ def analysis_document(
         recording=str(analysis.configuration),
         batch=analysis.batch,
         params=trace.parameter_count,
+        trainable_params=trace.trainable_count,
+        frozen_params=trace.parameter_count - trace.trainable_count,
         buffers=trace.buffer_count,
         params_bytes_by_dtype=parameter_bytes_by_dtype(analysis),
         params_by_dtype=tuple(map(_dtype, parameters_by_dtype(trace))),

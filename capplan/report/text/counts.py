@@ -25,6 +25,7 @@ def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 2
     facts = [
         f"{trace.name} ({trace.class_name}), {analysis.configuration}, batch {analysis.batch}",
         f"parameters {trace.parameter_count:,} ({dtypes}), buffers {trace.buffer_count:,}",
+        f"trainable {trace.trainable_count:,}, frozen {trace.parameter_count - trace.trainable_count:,} parameters",
         f"{analysis.macs:,} MACs, {analysis.flops:,} FLOPs (1 MAC = 2 FLOPs), "
         f"{format_bytes(analysis.size_bytes)} read and written",
         coverage_line(analysis),

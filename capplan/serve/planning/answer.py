@@ -111,7 +111,8 @@ class Case(Context):
         if words.startswith(CONFIG_PREFIX):
             return self._config_model(part, self.data.configs.find(words.removeprefix(CONFIG_PREFIX)))
         if words.startswith(TRACE_PREFIX):
-            if part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
+            freezes = isinstance(part, ModelFields) and bool(part.freeze)
+            if freezes or part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
             held = self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
             return UploadedModel(held=held, words=held.target, shelf=self.data.shelf)

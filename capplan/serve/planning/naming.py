@@ -66,6 +66,7 @@ def model_request(part: ModelPart | ModelFields) -> ModelRequest:
         inputs=tuple(part.inputs),
         input_size=_size(part.input_size),
         seq_len=part.seq_len,
+        freeze=part.freeze if isinstance(part, ModelFields) else (),
         selected_share=part.selected_share if isinstance(part, ModelFields) else None,
     )
 

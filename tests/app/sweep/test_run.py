@@ -215,6 +215,9 @@ def test_python_sweeps_from_a_mapping_and_reports_on_the_results(traces: Path, t
 
 
 def test_a_rows_model_is_read_back_as_it_was_asked_for() -> None:
-    asked = ModelRequest(words="net.py:Net", arg=("depth=5", "name=a b"), inputs=("x=3x8x8",), seq_len=7)
+    asked = ModelRequest(
+        words="net.py:Net", arg=("depth=5", "name=a b"), inputs=("x=3x8x8",), seq_len=7, prepare=("lora=16",),
+        freeze=("backbone.*", "norm?.bias"),
+    )  # fmt: skip
     assert request_of(" ".join([asked.words, *asked.options])) == asked
     assert request_of("timm:resnet50.a1_in1k") == ModelRequest(words="timm:resnet50.a1_in1k")

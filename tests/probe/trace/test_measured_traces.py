@@ -1,6 +1,7 @@
 """Traces kept for measured steps: a config or code that changed is traced again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,18 @@ def test_the_inputs_that_a_measurement_names_are_those_that_are_traced(tmp_path:
     assert [tuple(dim.at(2) for dim in each.shape) for each in trace.inputs] == [(2, 3, 10, 12)]
 
 
+def test_steps_and_frozen_parameters_that_a_measurement_names_are_applied(tmp_path: Path) -> None:
+    code, folder = tmp_path / "net.py", TraceFolder(tmp_path / "traces")
+    code.write_text(NET)
+    (tmp_path / "own.py").write_text("def without_bias(net):\n    net[0].bias = None\n")
+    run = replace(
+        run_of(f"{code}:Net --prepare {tmp_path}/own.py:without_bias --freeze 0.weight"), input_size=(3, 8, 8)
+    )
+    # 3 channels and 3 x 3 windows to 4 channels: 108 weights, without the 4 biases
+    trace = folder.obtain(run)
+    assert (trace.parameter_count, trace.trainable_count) == (108, 0)
+
+
 def test_a_function_of_inputs_that_changed_has_a_key_of_its_own(tmp_path: Path) -> None:
     code, made, folder = tmp_path / "net.py", tmp_path / "made.py", TraceFolder(tmp_path)
     code.write_text(NET)
@@ -70,7 +83,7 @@ def test_a_function_of_inputs_that_changed_has_a_key_of_its_own(tmp_path: Path) 
     [
         ("timm:resnet18 --size 8", "'--size' is none of --arg, --input, --input-size"),
         ("timm:resnet18 --seq-len", "each option takes one value"),
-        ("timm:resnet18 --seq-len 8 --seq-len 9", "only --arg, --input and --prepare may be repeated"),
+        ("timm:resnet18 --seq-len 8 --seq-len 9", "only --arg, --input, --prepare and --freeze may be repeated"),
         ("timm:resnet18 --seq-len eight", "'eight' is not a whole number"),
     ],
 )
