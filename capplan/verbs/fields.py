@@ -376,6 +376,13 @@ class PriceFields:
             metavar="NAME", topic=Topic.PRICES, doors=ON_PAGE, label="Providers", placeholder="all; or aws,gcp",
         ),
     ] = ()  # fmt: skip
+    regions: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="Only offers in this region, country (de) or area (eu); repeatable.", flags=("--region",),
+            metavar="NAME", topic=Topic.PRICES, doors=EVERYWHERE,
+        ),
+    ] = ()  # fmt: skip
     priced: Annotated[bool, Option(help="Only GPUs with an on-demand price.", topic=Topic.PRICES, doors=EVERYWHERE)] = (
         False
     )
@@ -392,7 +399,12 @@ class PriceFields:
         """Return the filters of prices."""
         from capplan.app.gpus.priced import PriceFilters
 
-        return PriceFilters(providers=self.providers, only_priced=self.priced, max_usd_per_hour=self.max_usd_per_hour)
+        return PriceFilters(
+            providers=self.providers,
+            regions=self.regions,
+            only_priced=self.priced,
+            max_usd_per_hour=self.max_usd_per_hour,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

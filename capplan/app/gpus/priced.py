@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.app.gpus.choice import GpuChoice, GpuRequest, find_gpus
+from capplan.app.procurement.constraints import check_regions
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
@@ -12,15 +13,19 @@ from capplan.specs.providers import load_providers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceFilters:
-    """Which on-demand prices count: of these providers (all if empty), up to a limit for one GPU and hour. [USD]"""
+    """Which on-demand prices count: of these providers and in these regions (all if empty), up to a limit.
+
+    A region may be a provider's, a country or an area. The limit is for one GPU and hour. [USD]
+    """
 
     providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
     only_priced: bool = False
     max_usd_per_hour: float | None = None
 
     def __bool__(self) -> bool:
         """Return True if any filter is set."""
-        return bool(self.providers) or self.only_priced or self.max_usd_per_hour is not None
+        return bool(self.providers or self.regions) or self.only_priced or self.max_usd_per_hour is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,9 @@ def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
     """
     choice = find_gpus(request)
     prices = of_providers(choice.prices().hourly, filters.providers)
+    if filters.regions:
+        check_regions(filters.regions, choice.prices(), load_providers())
+        prices = tuple(price for price in prices if any(price.is_in(name) for name in filters.regions))
     return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices, filters), prices=prices)
 
 

@@ -204,7 +204,8 @@ def _figures(fit: Fit, *, of_size: bool) -> list[str]:
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         cost = f"{fit.usd_per_million_samples:.3g} USD/M"
-        figures = [cost, f"{fit.rent.usd_per_hour:.2f} USD/h ({fit.rent.provider})", *figures]
+        whole = f", {fit.rent.instance_gpus} GPUs a machine" if fit.rent.instance_gpus > 1 else ""
+        figures = [cost, f"{fit.rent.usd_per_hour:.2f} USD/h ({fit.rent.provider}{whole})", *figures]
     return [format_bytes(fit.gpu.memory_bytes), *figures] if of_size else figures
 
 
