@@ -110,6 +110,7 @@ def compare(
     max_latency_s: float | str | None = ...,
     min_throughput_per_s: float | None = ...,
     providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     sort: RowOrder | str = ...,
@@ -152,6 +153,7 @@ def compare(
         max_latency_s: Latency limit per batch, such as 50ms.
         min_throughput_per_s: Samples per second wanted.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs up to this price per hour.
         sort: Order the rows by asked, throughput, latency, memory, cost; asked is the order of the command.
@@ -188,6 +190,7 @@ def estimate(
     framework: Framework | str = ...,
     torch_version: tuple[int, int] | str = ...,
     providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     calibration: str | Path | None = ...,
@@ -227,6 +230,7 @@ def estimate(
         framework: How the graph is executed.
         torch_version: PyTorch version to answer for; it decides kernels.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs up to this price per hour.
         calibration: A calibration of your own; the shipped one by default.
@@ -458,6 +462,7 @@ def plan(
     samples: int | None = ...,
     epochs: float = ...,
     providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     strict: bool = ...,
@@ -503,6 +508,7 @@ def plan(
         samples: Samples of a whole job: adds the GPU-hours it takes.
         epochs: How often the job takes each of its samples.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs up to this price per hour.
         strict: Refuse a model with operators that could not be counted.

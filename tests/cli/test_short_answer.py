@@ -125,3 +125,12 @@ def test_price_filters(run: Run, net_trace: Path) -> None:
     assert ",l4," not in run(*words, "--provider", "aws", "--max-price", "0.6").stdout
     assert run(*words, "--provider", "nobody").exit_code == 2
     assert run(*words, "--max-price", "0.0001").exit_code == 2
+
+
+def test_only_offers_of_a_region_count(run: Run, net_trace: Path) -> None:
+    # the fixture's prices: aws in us-east-1 rents an l4, azure in eastus none; both stand in the United States
+    words = ("plan", net_trace, "--batch", "8", "--format", "csv")
+    assert ",l4," in run(*words, "--region", "us-east-1").stdout
+    assert ",l4," not in run(*words, "--region", "eastus").stdout
+    assert ",l4," in run(*words, "--region", "us").stdout
+    assert "unknown region 'moon'" in run(*words, "--region", "moon").stderr
