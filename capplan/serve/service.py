@@ -41,6 +41,10 @@ _MOST_BACKGROUND = 32
 """Questions of pages that are worked out although their request has been answered without them."""
 
 
+def _size_of(reply: Reply) -> int:
+    return len(reply.content) + len(reply.text)
+
+
 class Answers:
     """Replies that were given before, the least recently used dropped beyond a size."""
 
@@ -58,17 +62,17 @@ class Answers:
     def drop(self, key: str) -> None:
         """Forget a reply."""
         if (dropped := self._kept.pop(key, None)) is not None:
-            self._size_bytes -= len(dropped.content)
+            self._size_bytes -= _size_of(dropped)
 
     def keep(self, key: str, reply: Reply) -> None:
         """Keep a reply, and drop others for it."""
-        if key in self._kept or len(reply.content) > _MOST_KEPT_BYTES // 8:
+        if key in self._kept or _size_of(reply) > _MOST_KEPT_BYTES // 8:
             return
         self._kept[key] = reply
-        self._size_bytes += len(reply.content)
+        self._size_bytes += _size_of(reply)
         while self._size_bytes > _MOST_KEPT_BYTES:
             _, dropped = self._kept.popitem(last=False)
-            self._size_bytes -= len(dropped.content)
+            self._size_bytes -= _size_of(dropped)
 
 
 class Service:
@@ -242,7 +246,7 @@ def lane_of(task: Task) -> Lane:
 def _key(task: Task) -> str:
     """Return what names a question: all that its answer depends on but the data, which is loaded once."""
     asked = msgspec.json.encode(
-        [type(task.question).__name__, task.question, task.spelling, task.width], order="sorted"
+        [type(task.question).__name__, task.question, task.spelling, task.width, task.has_text], order="sorted"
     )
     return hashlib.sha256(asked + date.today().isoformat().encode()).hexdigest()
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import singledispatch
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,14 @@ class Case(Context):
             raise UsageError(f"this answer has no format {spelling!r}; use {', '.join(writers)}.")
         content = writers[spelling]()
         encoded = content if isinstance(content, bytes) else printable(content).encode()
-        return Reply(content=encoded, media_type=MEDIA_TYPES[spelling], exit_code=exit_code, warning=warning)
+        text = writers["table" if "table" in writers else "md"]() if self.task.has_text else ""
+        return Reply(
+            content=encoded,
+            media_type=MEDIA_TYPES[spelling],
+            exit_code=exit_code,
+            warning=warning,
+            text=printable(str(text)),
+        )
 
 
 def _as_named(part: types.ModelPart | ModelFields) -> types.ModelPart | ModelFields:
@@ -239,11 +246,11 @@ def work_out(question: Any, case: Case) -> Reply:
     answer = verb.answer(question, case)
     outcome = verb.outcome(answer)
 
-    def written() -> str | bytes:
-        content = verb.write([answer], question, look)
+    def written(spelling: str) -> str | bytes:
+        content = verb.write([answer], question, replace(look, format=spelling))
         return content if isinstance(content, str | bytes) else plain_text(content)
 
-    writers = dict.fromkeys(verb.formats, written)
+    writers = {spelling: partial(written, spelling) for spelling in verb.formats}
     case.may_lack_hints = isinstance(question, PlanQuestion)
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 

@@ -20,11 +20,16 @@ MEDIA_TYPES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A question, how its answer is written, and what is known to have failed."""
+    """A question, how its answer is written, and what is known to have failed.
+
+    Attributes:
+        has_text: The answer is also written as text, as an assistant shows it.
+    """
 
     question: Any
     spelling: Spelling = "json"
     width: int = 100
+    has_text: bool = False
     failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
 
 
@@ -35,6 +40,7 @@ class Reply:
     Attributes:
         exit_code: What the command line would exit with: 1 where nothing fits.
         warning: What the command line would print beside the answer.
+        text: The same answer as a table, or as Markdown where it has none; empty where it was not asked for.
         hints: Traces that remarks of the answer lack, which the service makes afterwards.
     """
 
@@ -42,6 +48,7 @@ class Reply:
     media_type: str
     exit_code: int = 0
     warning: str = ""
+    text: str = ""
     hints: tuple[TraceJob, ...] = ()
 
 

@@ -1,0 +1,1 @@
+"""Answer assistants over the Model Context Protocol; the only package that imports its SDK."""

@@ -1,0 +1,155 @@
+"""The server of the Model Context Protocol: lists what there is, and hands questions to the service."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+from capplan.errors import CapplanError, UnknownNameError
+from capplan.serve.mcp.prompts import filled_prompt, prompts
+from capplan.serve.mcp.resources import read_resource, resources, templates
+from capplan.serve.mcp.tools import asked_by_tool, call_tool, tools
+from capplan.serve.service import Service
+from capplan.serve.settings import Settings
+from capplan.serve.sharing import BusyError
+from capplan.version import __version__
+
+INSTRUCTIONS = (
+    "capplan predicts, without a GPU, how much memory and time a PyTorch model takes on the GPUs of its database and "
+    "what that costs, and plans the serving of language models. Call `plan` for which GPU fits a model, `memory` and "
+    "`estimate` for some GPUs, `llm_plan` to serve a language model, `plan` with `train` for training. Every figure "
+    "is a bound, an estimate with an interval, or a measurement: keep that word when you repeat it."
+)
+
+
+class Started:
+    """A service whose processes start with the first question, so that a client that never asks costs nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Prepare the service.
+
+        Args:
+            settings: data and limits, as of the service.
+
+        Raises:
+            CapplanError: the data cannot be loaded, or nothing can be kept in the state folder.
+        """
+        self._service = Service(settings)
+        self._starting = asyncio.Lock()
+        self._is_started = False
+
+    async def service(self) -> Service:
+        """Return the service, started."""
+        async with self._starting:
+            if not self._is_started:
+                await self._service.start()
+                self._is_started = True
+        return self._service
+
+    async def stop(self) -> None:
+        """End its processes, if there are any."""
+        if self._is_started:
+            await self._service.stop()
+
+
+def make_server(started: Started, *, is_text_only: bool = False) -> Server[Any]:
+    """Return a server; the processes that answer end with the connection.
+
+    Args:
+        started: the service that answers.
+        is_text_only: tools answer with short text alone, without the structured document.
+    """
+    listed = mcp_types.ListToolsResult(tools=tools(is_text_only=is_text_only))
+
+    @asynccontextmanager
+    async def running(_: Server[Any]) -> AsyncIterator[Started]:
+        try:
+            yield started
+        finally:
+            await started.stop()
+
+    async def list_tools(_context: Any, _params: Any) -> mcp_types.ListToolsResult:
+        return listed
+
+    async def call(context: Any, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+        if params.name not in asked_by_tool():
+            raise _invalid(UnknownNameError("tool", params.name[:100], asked_by_tool()))
+        ready = await context.lifespan_context.service()
+        return await call_tool(ready, params.name, params.arguments or {}, is_text_only=is_text_only)
+
+    async def list_resources(_context: Any, _params: Any) -> mcp_types.ListResourcesResult:
+        return mcp_types.ListResourcesResult(resources=resources())
+
+    async def list_templates(_context: Any, _params: Any) -> mcp_types.ListResourceTemplatesResult:
+        return mcp_types.ListResourceTemplatesResult(resource_templates=templates())
+
+    async def read(context: Any, params: mcp_types.ReadResourceRequestParams) -> mcp_types.ReadResourceResult:
+        try:
+            return await read_resource(await context.lifespan_context.service(), str(params.uri))
+        except (CapplanError, BusyError) as error:
+            raise _invalid(error) from error
+
+    async def list_prompts(_context: Any, _params: Any) -> mcp_types.ListPromptsResult:
+        return mcp_types.ListPromptsResult(prompts=prompts())
+
+    async def get_prompt(_context: Any, params: mcp_types.GetPromptRequestParams) -> mcp_types.GetPromptResult:
+        try:
+            return filled_prompt(params.name, params.arguments or {})
+        except CapplanError as error:
+            raise _invalid(error) from error
+
+    return Server(
+        "capplan",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        lifespan=running,
+        on_list_tools=list_tools,
+        on_call_tool=call,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+def _invalid(error: Exception) -> MCPError:
+    return MCPError(mcp_types.INVALID_PARAMS, str(error))
+
+
+def run_stdio(settings: Settings, *, is_text_only: bool = False) -> None:
+    """Serve one client over standard input and output until it closes them.
+
+    Args:
+        settings: data and limits, as of the service.
+        is_text_only: tools answer with short text alone.
+    """
+    asyncio.run(_served(Started(settings), is_text_only=is_text_only))
+
+
+async def _served(started: Started, *, is_text_only: bool) -> None:
+    server = make_server(started, is_text_only=is_text_only)
+
+    async def end(status: int) -> None:
+        await started.stop()
+        os._exit(status)  # the thread that waits for the client's next line cannot be interrupted
+
+    ending: list[asyncio.Task[None]] = []
+
+    def begin_to_end(status: int) -> None:
+        ending.append(asyncio.ensure_future(end(status)))
+
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows has no handlers in the loop
+            asyncio.get_running_loop().add_signal_handler(sent, begin_to_end, 128 + sent)
+    # inside, descriptors 0 and 1 are not the client's, so that nothing that a worker prints is taken for a message
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())

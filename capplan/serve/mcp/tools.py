@@ -1,0 +1,150 @@
+"""The tools: one for each question that the service answers, derived from what states the question."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import mcp_types
+import msgspec
+
+from capplan.errors import CapplanError, UsageError
+from capplan.report.schemas import schema_of
+from capplan.serve.planning.replies import Refusal, Reply, Task
+from capplan.serve.questions import types
+from capplan.serve.questions.read import question_from_mapping
+from capplan.serve.service import Service
+from capplan.serve.sharing import BusyError
+from capplan.verbs.options import Door
+from capplan.verbs.read import changed_fields, command_of, wire_type
+from capplan.verbs.registry import find_verb, served_verbs, verb_of
+
+LONGEST_TEXT = 2000
+"""The most characters of a tool's text; the structured answer holds the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question that a tool asks.
+
+    Attributes:
+        question: the type that arguments are read to.
+        wire: the type whose fields are those of the arguments, for the schema.
+        schema: the name of the JSON Schema of the answer.
+        summary: what is answered.
+    """
+
+    question: type[Any]
+    wire: type[Any]
+    schema: str
+    summary: str
+
+
+@cache
+def asked_by_tool() -> Mapping[str, Asked]:
+    """Return what each tool asks, by the tool's name: the verb's words, such as llm_plan."""
+    verbs = {path.replace(" ", "_"): find_verb(path) for path in served_verbs()}
+    lists = {
+        "gpus": (types.GpusQuestion, "gpus"),
+        "gpu": (types.GpuQuestion, "gpus-show"),
+        "prices": (types.PricesQuestion, "prices"),
+    }
+    return {
+        **{
+            name: Asked(question=verb.question, wire=wire_type(verb), schema=verb.schema, summary=verb.summary)
+            for name, verb in verbs.items()
+            if verb.schema is not None
+        },
+        **{
+            name: Asked(question=kind, wire=kind, schema=schema, summary=kind.__doc__ or "")
+            for name, (kind, schema) in lists.items()
+        },
+    }
+
+
+def tools(*, is_text_only: bool = False) -> list[mcp_types.Tool]:
+    """Return the tools as they are listed to an assistant.
+
+    Args:
+        is_text_only: answers have no structured part, so that no schema describes it.
+    """
+    hints = mcp_types.ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
+    return [
+        mcp_types.Tool(
+            name=name,
+            description=" ".join(asked.summary.split()),
+            input_schema=_input_schema(asked.wire),
+            # older clients want the type said, which `$ref` and `anyOf` only imply
+            output_schema=None if is_text_only else {"type": "object", **schema_of(asked.schema)},
+            annotations=hints,
+        )
+        for name, asked in asked_by_tool().items()
+    ]
+
+
+def _input_schema(wire: type[Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments: an object, with the types that it names in `$defs`."""
+    _, parts = msgspec.json.schema_components([wire], ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = parts.pop(wire.__name__)
+    return schema | ({"$defs": parts} if parts else {})
+
+
+async def call_tool(
+    service: Service, name: str, arguments: Mapping[str, Any], *, is_text_only: bool = False
+) -> mcp_types.CallToolResult:
+    """Answer a question; what it is refused for is an answer, too, which the assistant can mend.
+
+    Args:
+        service: what answers.
+        name: the tool's name.
+        arguments: the question's fields.
+        is_text_only: leave out the structured answer.
+    """
+    limit = service.settings.limits.question_bytes
+    try:
+        if len(json.dumps(arguments)) > limit:
+            raise UsageError(f"the arguments are longer than {limit:,} bytes, the most that is read here.")
+        question = question_from_mapping(asked_by_tool()[name].question, arguments)
+        outcome = await service.answer(Task(question=question, has_text=True))
+    except (CapplanError, BusyError) as error:
+        return _refused(str(error))
+    if isinstance(outcome, Refusal):
+        return _refused(outcome.message)
+    return mcp_types.CallToolResult(
+        content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, is_text_only=is_text_only)))],
+        structured_content=None if is_text_only else json.loads(outcome.content),
+    )
+
+
+def _refused(sentence: str) -> mcp_types.CallToolResult:
+    return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=sentence[:LONGEST_TEXT])], is_error=True)
+
+
+def _whole(question: Any, *, is_text_only: bool) -> str:
+    """Return a sentence that says where the whole answer is."""
+    verb = verb_of(question)
+    if verb is None:
+        return "" if is_text_only else "The structured answer holds all of it."
+    changed = changed_fields(question, door=Door.HTTP)
+    as_files = [f"`{field.wire}`" for field in changed if not field.option.doors & Door.COMMAND]
+    beside = f" (with {' and '.join(as_files)} from a file)" if as_files else ""
+    return f"On the command line: {command_of(verb, question)}{beside}"
+
+
+def short_text(reply: Reply, *, whole: str) -> str:
+    """Return an answer as text of at most 2,000 characters, cut at the end of a line.
+
+    Args:
+        reply: the answer.
+        whole: the sentence that says where the whole answer is.
+    """
+    parts = [reply.text.strip("\n"), reply.warning, whole[: LONGEST_TEXT // 2]]
+    text = "\n\n".join(part for part in parts if part)
+    if len(text) <= LONGEST_TEXT:
+        return text
+    ending = "\n\n".join(["[cut here; ask for fewer GPUs or batches to see all]", *filter(None, parts[1:])])
+    kept = reply.text.strip("\n")[: max(0, LONGEST_TEXT - len(ending) - 2)].rpartition("\n")[0]
+    return f"{kept}\n\n{ending}"[:LONGEST_TEXT]

@@ -1,0 +1,276 @@
+"""An assistant's client gets from the tools what the command line prints; the client is the SDK's own."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+mcp = pytest.importorskip("mcp", reason="needs the SDK of the Model Context Protocol: pip install '.[mcp]'")
+
+from capplan.serve.mcp.prompts import PROMPTS  # noqa: E402
+from capplan.serve.mcp.server import Started, make_server  # noqa: E402
+from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
+from capplan.serve.planning.data import Folders  # noqa: E402
+from capplan.serve.planning.replies import Reply  # noqa: E402
+from capplan.serve.settings import Limits, Settings  # noqa: E402
+from capplan.serve.uploads import Uploads  # noqa: E402
+from capplan.verbs.registry import served_verbs  # noqa: E402
+from tests.serve.conftest import EXAMPLES, command  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+LLAMA = "llama-3.1-8b"
+FLEET = {"gpus": ["l40s"], "models": [{"model": LLAMA, "rate": "2/s"}, {"model": "qwen3-8b", "rate": "1/s"}]}
+LOAD = yaml.safe_load((EXAMPLES / "image-service.load.yaml").read_text())
+QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
+    "plan": (
+        {"model": "NET", "batches": [32], "gpus": ["l4", "t4"], "precision": "amp-fp16"},
+        "plan NET --batch 32 --gpu l4,t4 --precision amp-fp16",
+    ),
+    "compare": ({"model": "NET", "gpus": ["l4"], "batches": [8]}, "compare NET --gpu l4 --batch 8"),
+    "analyze": ({"model": "NET", "batch": 4}, "analyze NET --batch 4"),
+    "memory": ({"model": "NET", "batch": 64, "gpus": ["l4", "t4"]}, "memory NET --batch 64 --gpu l4,t4"),
+    "estimate": ({"model": "NET", "batches": "1..64", "gpus": ["l4"]}, "estimate NET --batch 1..64 --gpu l4"),
+    "llm_memory": ({"model": LLAMA, "gpu": "l4"}, f"llm memory {LLAMA} --gpu l4"),
+    "llm_estimate": ({"model": LLAMA, "gpu": "h100-sxm5-80gb"}, f"llm estimate {LLAMA} --gpu h100-sxm5-80gb"),
+    "llm_plan": (
+        {"model": LLAMA, "gpus": ["l4", "h100-sxm5-80gb"], "rate_per_s": 2},
+        f"llm plan {LLAMA} --gpu l4,h100-sxm5-80gb --rate 2",
+    ),
+    "llm_simulate": (
+        {"model": LLAMA, "gpu": "l40s", "rates_per_s": [1], "requests": 200},
+        f"llm simulate {LLAMA} --gpu l40s --rate 1 --requests 200",
+    ),
+    "llm_models": ({}, "llm models"),
+    "llm_fleet": ({"fleet": FLEET}, "llm fleet FLEET"),
+    "gpus": ({"min_memory": "80GiB", "vendors": ["nvidia"]}, "gpus --min-memory 80GiB --vendor nvidia"),
+    "gpu": ({"gpu": "l4"}, "gpus show l4"),
+    "prices": ({"gpus": ["l4"]}, "prices --gpu l4"),
+}
+"""By tool: its arguments, and the command that asks the same; NET stands for the example network's trace, FLEET for a
+file of the fleet. Reports, which commands write to files, are asked for apart."""
+
+
+def settings_in(folder: Path) -> Settings:
+    return Settings(state=folder / "state", limits=Limits(planners=1, tracers=0))
+
+
+@pytest.fixture(scope="module")
+def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> dict[str, Any]:
+    """What one client receives: every list, an answer of every tool, refusals, resources and prompts."""
+    settings = settings_in(tmp_path_factory.mktemp("assistant"))
+    uploads = Uploads(folder=Folders(state=settings.state).uploads, limit_bytes=2**30)
+    server = make_server(Started(settings))
+    model = uploads.keep(net_file.read_bytes())["model"]
+
+    async def talk() -> dict[str, Any]:
+        async with mcp.Client(server) as client:
+            said: dict[str, Any] = {"tools": (await client.list_tools()).tools}
+            said["answers"] = {}
+            for tool, (arguments, _) in QUESTIONS.items():
+                asked = {name: model if value == "NET" else value for name, value in arguments.items()}
+                said["answers"][tool] = await client.call_tool(tool, asked)
+            asked = {"model": model, "batches": "1..64", "gpus": ["l4", "t4"], "load": LOAD}
+            said["answers"]["report"] = await client.call_tool("report", asked)
+            said["refusals"] = [await client.call_tool(tool, asked) for tool, asked, _ in REFUSED]
+            said["resources"] = [str(each.uri) for each in (await client.list_resources()).resources]
+            templates = (await client.list_resource_templates()).resource_templates
+            said["templates"] = [each.uri_template for each in templates]
+            addresses = ("capplan://gpus", "capplan://prices", "capplan://gpus/l4")
+            said["contents"] = [(await client.read_resource(uri)).contents[0].text for uri in addresses]
+            said["prompts"] = (await client.list_prompts()).prompts
+            given = {"model": "hf:bert", "samples": "1000"}
+            said["prompt"] = (await client.get_prompt("train_cost", given)).messages[0].content.text
+            said["errors"] = []
+            for failing in (
+                lambda: client.call_tool("plans", {}),
+                lambda: client.read_resource("capplan://gpus/l5"),
+                lambda: client.read_resource("file:///etc/passwd"),
+                lambda: client.get_prompt("train_cost", {"model": "hf:bert"}),
+            ):
+                with pytest.raises(mcp.MCPError) as error:
+                    await failing()
+                said["errors"].append(error.value.message)
+            return said
+
+    return asyncio.run(talk())
+
+
+REFUSED = [
+    ("plan", {"model": "torchvision:resnet50", "batchs": 3}, "unknown field 'batchs'"),
+    ("plan", {"model": "/etc/passwd"}, "/etc/passwd"),
+    ("plan", {"model": "mine.py:Net"}, "mine.py"),
+    ("plan", {"model": "torchvision:resnet50", "gpus": ["l5"]}, "unknown GPU 'l5'"),
+    ("llm_memory", {"model": "meta/llama", "gpu": "l4"}, "reads no files and downloads nothing"),
+    ("llm_memory", {"model": LLAMA}, "the field 'gpu' is missing"),
+    ("gpus", {"where": ["x" * 2**20]}, "longer than"),
+]
+"""Questions that are refused, and words of the sentence that says why."""
+
+
+def test_there_is_one_tool_for_each_verb_that_is_served(conversation):
+    names = [tool.name for tool in conversation["tools"]]
+    assert names == [*(path.replace(" ", "_") for path in served_verbs()), "gpus", "gpu", "prices"]
+    assert set(names) == set(conversation["answers"]), "each tool is asked something here"
+    assert all(tool.annotations.read_only_hint for tool in conversation["tools"])
+
+
+def test_schemas_are_valid_and_describe_the_fields(conversation):
+    for tool in conversation["tools"]:
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
+    plan = next(tool for tool in conversation["tools"] if tool.name == "plan").input_schema
+    jsonschema.validate({"model": "resnet50", "batches": [32], "max_latency_s": 0.01}, plan)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"model": 3}, plan)
+    assert "description" in plan["properties"]["max_latency_s"]
+
+
+@pytest.fixture(scope="module")
+def words_of(net_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """Return the words of the command that asks what a tool was asked."""
+    fleet = tmp_path_factory.mktemp("fleet") / "fleet.yaml"
+    fleet.write_text(yaml.safe_dump(FLEET))
+    files = {"NET": str(net_file), "FLEET": str(fleet)}
+    return lambda tool: [files.get(word, word) for word in QUESTIONS[tool][1].split()]
+
+
+@pytest.mark.parametrize("tool", QUESTIONS)
+def test_a_tool_answers_with_the_document_of_the_command_line(conversation, words_of, tool):
+    answer = conversation["answers"][tool]
+    assert not answer.is_error, answer.content[0].text
+    assert answer.structured_content == json.loads(command(*words_of(tool), "--format", "json"))
+
+
+@pytest.mark.parametrize("tool", QUESTIONS)
+def test_the_text_is_short_and_has_the_figures_of_the_table_of_the_command_line(conversation, words_of, tool):
+    text = conversation["answers"][tool].content[0].text
+    table = command(*words_of(tool))
+    assert len(text) <= LONGEST_TEXT
+    kept = re.split(r"\n\n(?:\[cut here|On the command line)", text)[0].splitlines()
+    figures = [number for line in kept[:12] for number in line.split() if number[0].isdigit()]
+    assert figures
+    assert [number for number in figures if number not in table] == []
+
+
+def test_a_report_is_that_of_the_command_line_but_for_where_it_was_made(conversation, net_file, tmp_path, monkeypatch):
+    answer = conversation["answers"]["report"]
+    assert not answer.is_error, answer.content[0].text
+    (tmp_path / "load.yaml").write_text(json.dumps(LOAD))
+    monkeypatch.chdir(tmp_path)
+    command("report", net_file, "--batch", "1..64", "--gpu", "l4,t4", "--load", "load.yaml", "-o", "r.json")
+    ours, theirs = answer.structured_content, json.loads((tmp_path / "r.json").read_text())
+    assert {key for key in theirs if ours.get(key) != theirs[key]} <= {"command", "circumstances", "provenance"}
+    text = answer.content[0].text
+    assert len(text) <= LONGEST_TEXT
+    assert "(with `load` from a file)" in text
+
+
+def test_the_text_names_the_command_that_asks_the_same(conversation):
+    text = conversation["answers"]["llm_memory"].content[0].text
+    assert f"On the command line: capplan llm memory {LLAMA} --gpu l4" in text
+
+
+@pytest.mark.parametrize("index", range(len(REFUSED)), ids=lambda index: REFUSED[index][2])
+def test_a_refusal_is_one_sentence_that_the_assistant_reads(conversation, index):
+    answer = conversation["refusals"][index]
+    assert answer.is_error
+    assert REFUSED[index][2] in answer.content[0].text
+    assert answer.structured_content is None
+
+
+def test_resources_are_the_documents_of_the_command_line(conversation):
+    assert conversation["resources"] == ["capplan://gpus", "capplan://prices"]
+    assert conversation["templates"] == ["capplan://gpus/{gpu}"]
+    assert conversation["contents"] == [
+        command("gpus", "--format", "json"),
+        command("prices", "--format", "json"),
+        command("gpus", "show", "l4", "--format", "json"),
+    ]
+
+
+def test_prompts_are_filled_in_and_name_tools_that_exist(conversation):
+    assert [prompt.name for prompt in conversation["prompts"]] == list(PROMPTS)
+    assert "train the model hf:bert on 1000 samples for 1 epochs at batch 32" in conversation["prompt"]
+    assert "{" not in conversation["prompt"]
+    listed = {tool.name: tool for tool in conversation["tools"]}
+    fields = {name for tool in ("plan", "llm_plan") for name in listed[tool].input_schema["properties"]}
+    named = {word for prompt in PROMPTS.values() for word in re.findall(r"`(\w+)`", prompt.text)}
+    assert {"plan", "llm_plan", "train"} <= named <= set(listed) | fields
+
+
+def test_what_is_not_there_is_said_with_the_nearest_name(conversation):
+    tool, gpu, file, argument = conversation["errors"]
+    assert "unknown tool 'plans'; did you mean plan" in tool
+    assert "unknown GPU 'l5'" in gpu
+    assert "unknown resource 'file:///etc/passwd'" in file
+    assert "'samples' is missing" in argument
+
+
+def test_a_long_text_is_cut_at_the_end_of_a_line():
+    table = "\n".join(f"row {index}" for index in range(1000))
+    text = short_text(Reply(content=b"", media_type="", text=table, warning="Old prices."), whole="capplan plan x")
+    assert len(text) <= LONGEST_TEXT
+    body, cut, warning, whole = text.split("\n\n")
+    assert table.startswith(body + "\n")
+    assert (cut.startswith("[cut here"), warning, whole) == (True, "Old prices.", "capplan plan x")
+
+
+def test_a_client_that_starts_the_command_gets_answers_over_standard_output(tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    started = mcp.StdioServerParameters(
+        command=sys.executable, args=["-m", "capplan", "mcp", "--text-only"], env=environment
+    )
+
+    async def talk() -> tuple[Any, Any]:
+        async with mcp.Client(mcp.stdio_client(started)) as client:
+            listed = await client.list_tools()
+            return listed.tools, await client.call_tool("llm_memory", QUESTIONS["llm_memory"][0])
+
+    listed, answer = asyncio.run(talk())
+    assert listed
+    assert all(tool.output_schema is None for tool in listed)
+    assert not answer.is_error
+    assert answer.structured_content is None
+    assert "capplan llm memory" in answer.content[0].text
+
+
+def test_without_the_sdk_the_command_says_what_to_install(tmp_path):
+    (tmp_path / "mcp_types.py").write_text("raise ModuleNotFoundError('none', name='mcp_types')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-m", "capplan", "mcp"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "capplan: mcp needs mcp_types; install it with pip install 'capplan[mcp]'.\n"
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_command_while_it_waits_for_its_client(tmp_path, sent, status):
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    with subprocess.Popen(
+        [sys.executable, "-m", "capplan", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(first) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "capplan"
+        process.send_signal(sent)
+        assert process.wait(timeout=60) == status
