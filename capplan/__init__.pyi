@@ -261,8 +261,6 @@ def make_report(
     specs: Sequence[str | Path] | str | None = ...,
     with_cpus: bool = ...,
     prices: Sequence[str | Path] | str | None = ...,
-    priced: bool = ...,
-    max_usd_per_hour: float | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     title: str | None = ...,
     precision: Precision | str | None = ...,
@@ -273,9 +271,11 @@ def make_report(
     accumulate: int = ...,
     framework: Framework | str = ...,
     torch_version: tuple[int, int] | str = ...,
-    terms: Sequence[str] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    priced: bool = ...,
+    max_usd_per_hour: float | None = ...,
+    terms: Sequence[str] | str | None = ...,
     segments: Sequence[str] | str | None = ...,
     deny_providers: Sequence[str] | str | None = ...,
     deny_regions: Sequence[str] | str | None = ...,
@@ -318,8 +318,6 @@ def make_report(
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
         prices: Own dated prices, laid over the built-in ones.
-        priced: Only GPUs with an on-demand price.
-        max_usd_per_hour: Only GPUs up to this price per hour.
         measured: What `capplan measure` saved, to compare the estimates with.
         title: Title of the report.
         precision: Number formats; by default the model's own, as PyTorch would run it.
@@ -330,9 +328,11 @@ def make_report(
         accumulate: Micro-batches per optimizer step.
         framework: How the graph is executed.
         torch_version: PyTorch version to answer for; it decides kernels.
-        terms: rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.
         providers: Rent or buy from this provider only; repeatable.
         regions: Rent in this region only; repeatable.
+        priced: Only GPUs with an on-demand price.
+        max_usd_per_hour: Only GPUs up to this price per hour.
+        terms: rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.
         segments: Consider this segment only, such as consumer (default: data-centre, workstation); repeatable.
         deny_providers: Never from this provider; repeatable.
         deny_regions: Never in this region; repeatable.

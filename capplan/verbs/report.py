@@ -18,6 +18,7 @@ from capplan.verbs.fields import (
     GpuFields,
     InputFields,
     Name,
+    PriceFields,
     Text,
     UtilizationFields,
     WorkloadFields,
@@ -40,7 +41,7 @@ def _names(flag: str, what: str, *, topic: Topic = Topic.OWN, doors: Door = EVER
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstraintFields:
+class ConstraintFields(PriceFields):
     """What may be recommended, over what the load file states."""
 
     terms: Annotated[
@@ -191,17 +192,6 @@ class _EvidenceFields:
             doors=HERE | Door.CONFIG,
         ),
     ] = ()  # fmt: skip
-    priced: Annotated[bool, Option(help="Only GPUs with an on-demand price.", topic=Topic.PRICES, doors=EVERYWHERE)] = (
-        False
-    )
-    max_usd_per_hour: Annotated[
-        float | None,
-        Meta(ge=0.0, le=1e15),
-        Option(
-            help="Only GPUs up to this price per hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
-            doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
     measured: Annotated[
         tuple[Path, ...],
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
