@@ -138,6 +138,24 @@ def format_rate(rate_per_s: float) -> str:
     return f"{rate_per_s:,.0f}" if rate_per_s >= 100 else _significant(rate_per_s, 3)
 
 
+def format_watts(power_w: float) -> str:
+    """Write a power.
+
+    >>> format_watts(427.3), format_watts(5600)
+    ('427 W', '5.60 kW')
+    """
+    return _scaled(power_w, [(1e3, "kW"), (1, "W")], 3)
+
+
+def format_joules(energy_j: float) -> str:
+    """Write an energy.
+
+    >>> format_joules(0.0719), format_joules(1.366)
+    ('71.9 mJ', '1.37 J')
+    """
+    return _scaled(energy_j, [(1e3, "kJ"), (1, "J"), (1e-3, "mJ")], 3)
+
+
 def format_speedup(ratio: float) -> str:
     """Format how many times as fast a change is: `×1.53`, and `×0.88, slower` below one."""
     return f"×{ratio:.2f}" + (", slower" if round(ratio, 2) < 1 else "")

@@ -79,6 +79,7 @@ def estimate(
     engine_version: str | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     link_bytes_per_s: float | str | None = ...,
+    energy: bool = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -101,6 +102,7 @@ def estimate(
         engine_version: Version of the engine, such as 0.19; the newest by default.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         link_bytes_per_s: Both directions of the link between GPUs, such as '900 GB/s'.
+        energy: Show the power of the GPUs and the joules of an output token.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.

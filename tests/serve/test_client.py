@@ -91,6 +91,7 @@ def test_one_gpu_comes_from_the_service(address):
         "llm models deepseek-v3 --json",
         "llm simulate llama-3.1-8b-instruct --gpu l40s --rate 1,2 --requests 200 --max-ttft 1s --json",
         "llm estimate llama-3.1-8b-instruct --gpu l40s -c 1,16 --input-len 512 --json",
+        "llm estimate llama-3.1-8b-instruct --gpu l40s -c 16 --energy --json",
         "llm plan llama-3.1-8b-instruct --gpu l40s --rate 2 --max-tpot 60ms --tp 1 --tp 2 --engine vllm --json",
     ],
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.core.energy.power import PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
@@ -10,6 +11,7 @@ from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.half import half_note
 from capplan.llm.core.search.run_case import case_of_run
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
+from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.llm.core.serving.explain import explain_step
@@ -44,7 +46,11 @@ class ServingQuestion:
 
 
 def estimate_serving(
-    question: ServingQuestion, *, deployments: Deployments, calibration: LlmCalibration
+    question: ServingQuestion,
+    *,
+    deployments: Deployments,
+    calibration: LlmCalibration,
+    power_law: PowerLaw | None = None,
 ) -> ServingEstimate:
     """Estimate a deployment at every concurrency.
 
@@ -52,6 +58,7 @@ def estimate_serving(
         question: The deployment and what it is asked.
         deployments: Where deployments are found.
         calibration: The constants.
+        power_law: The law of power, None to leave power and energy out.
 
     Raises:
         CapplanError: Something is not known, does not divide, or does not fit.
@@ -60,7 +67,7 @@ def estimate_serving(
     capacity = _check_size(question, deployment)
     constants = constants_of(calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)
-    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments)
+    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
     service = Service(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=constants
@@ -140,6 +147,7 @@ class _Basis:
     constants: Constants
     evidence: Evidence
     adjustments: dict[Metric, Adjustment]
+    power_law: PowerLaw | None
 
 
 def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
@@ -161,6 +169,16 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
         requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / question.output_len,
         running=times.running,
         evidence=str(Evidence.MEASURED_HERE if basis.adjustments else basis.evidence),
+        energy=serving_energy(
+            deployment.kernels,
+            deployment.gpu,
+            question.words.sharding,
+            ServedTokens(running=times.running, input_len=question.input_len, output_len=question.output_len),
+            output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
+            law=basis.power_law,
+        )
+        if basis.power_law
+        else None,
     )
 
 

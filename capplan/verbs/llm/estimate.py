@@ -56,6 +56,10 @@ class _ShownFields:
             words=RATE,
         ),
     ] = None  # fmt: skip
+    energy: Annotated[
+        bool,
+        Option(help="Show the power of the GPUs and the joules of an output token.", topic=Topic.ANSWER),
+    ] = False
     explain: Annotated[
         bool,
         Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
@@ -87,6 +91,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.read.runs.measured_run import read_measured_run
     from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.specs.power_law import load_power_law
 
     words = DeploymentWords(
         model=context.language_model(question.model),
@@ -108,6 +113,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         ),
         deployments=question.deployments(context),
         calibration=load_time_calibration(question.calibration),
+        power_law=load_power_law() if question.energy else None,
     )
 
 

@@ -232,3 +232,29 @@ def test_a_fit_to_a_handful_of_runs_is_refused(run: Run, tmp_path: Path) -> None
     result = run("llm", "fit", path)
     assert result.exit_code == 2
     assert "at least 20" in result.stderr
+
+
+def test_power_and_energy_are_shown_where_asked_and_nowhere_else(run: Run, calibration: Path) -> None:
+    asked = (*LLAMA, "-c", "8,64", "--calibration", calibration)
+    plain, found = points(run, *asked), points(run, *asked, "--energy")
+    added = {"power_w", "joules_per_output_token", "power_evidence"}
+    assert [{name: value for name, value in point.items() if name not in added} for point in found] == plain
+    for point in found:
+        power, energy, rate = (point[name] for name in ("power_w", "joules_per_output_token", "output_tokens_per_s"))
+        assert energy["expected"] == pytest.approx(power["expected"] / rate["expected"])
+        assert energy["low"] < energy["expected"] < energy["high"]
+        assert power["high"] <= 700  # the H100 SXM's limit
+        assert point["power_evidence"] == "architecture measured"
+    one, many = found
+    assert many["power_w"]["expected"] > one["power_w"]["expected"]
+    assert many["joules_per_output_token"]["expected"] < one["joules_per_output_token"]["expected"]
+
+
+def test_a_csv_and_a_table_of_energy_have_its_columns(run: Run, calibration: Path) -> None:
+    asked = ("llm", "estimate", *LLAMA, "-c", "8", "--calibration", calibration)
+    plain, found = (run(*asked, "--format", "csv", *more).stdout.splitlines() for more in ((), ("--energy",)))
+    assert found[0].startswith(plain[0] + ",power_w_low,power_w_expected,power_w_high,joules_per_output_token_low,")
+    assert found[1].startswith(plain[1] + ",")
+    shown = run(*asked, "--energy").stdout
+    assert "Power of all GPUs, without the host" in shown
+    assert "per output token" not in run(*asked).stdout

@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.explain import StepPart
 from capplan.llm.core.sharding import Sharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPoint:
-    """The answer at one concurrency; `running` sequences are processed at a time and the others wait. [s, s, 1/s]"""
+    """The answer at one concurrency; `running` sequences are processed at a time and the others wait. [s, s, 1/s]
+
+    `energy` is None where nobody asked for it, and where the card's power limit is not known.
+    """
 
     concurrency: int
     ttft_s: Interval
@@ -18,6 +22,7 @@ class ServingPoint:
     requests_per_s: float
     running: float
     evidence: str
+    energy: ServingEnergy | None = None
 
     @property
     def queued(self) -> bool:

@@ -41,6 +41,14 @@ class Machine:
         return frozenset(self.peaks_flops_per_s)
 
 
+def peak_kind(gpu: GpuSpec, arithmetic: Arithmetic) -> PeakKind:
+    """Return the kind of peak at which a GPU does an arithmetic: its 16-bit peak where it lacks the arithmetic."""
+    kind = _PEAKS.get(arithmetic)
+    if kind is not None and gpu.peak(kind):
+        return kind
+    return next((half for half in _HALF_PEAKS if gpu.peak(half)), PeakKind.FP32)
+
+
 _ISSUED_PER_CLOCK = 128.0
 """Lanes to which a multiprocessor issues an instruction per clock, four warps of 32 in all generations since Volta.
 Attention on vector units converts and loads more than it multiplies, so that issue bounds it, and not the number of

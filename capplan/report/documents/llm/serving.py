@@ -39,6 +39,11 @@ class ServingPointDocument(msgspec.Struct, frozen=True, kw_only=True):
     running: Annotated[float, Meta(description="sequences that are processed at a time; the others wait")]
     queued: bool
     evidence: str
+    power_w: (
+        Annotated[Interval, Meta(description="mean power of all GPUs of the replica, without the host")] | UnsetType
+    ) = UNSET
+    joules_per_output_token: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
 
 
 class StepPartDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +134,9 @@ def _point(point: ServingPoint, gpus: int) -> ServingPointDocument:
         running=point.running,
         queued=point.queued,
         evidence=point.evidence,
+        power_w=point.energy.power_w if point.energy else UNSET,
+        joules_per_output_token=point.energy.joules_per_output_token if point.energy else UNSET,
+        power_evidence=point.energy.evidence if point.energy else UNSET,
     )
 
 

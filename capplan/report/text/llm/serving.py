@@ -5,12 +5,21 @@ from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.explain import StepPart, total_s
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Block, Column, Lines, Row, Section, Table, data, figure, words
-from capplan.units import format_bytes, format_flops, format_fraction, format_rate, format_seconds
+from capplan.units import (
+    format_bytes,
+    format_flops,
+    format_fraction,
+    format_joules,
+    format_rate,
+    format_seconds,
+    format_watts,
+)
 
 _MOST_REASONS = 30
 
@@ -25,7 +34,8 @@ def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -
     notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
     blocks: list[Block] = [
         Lines([_headline(estimate)]),
-        Table([*_points(estimate), *_DATA], estimate.points, is_attached=True),
+        Table([*_points(estimate), *_DATA, *_energy_data(estimate)], estimate.points, is_attached=True),
+        *_energy(estimate),
         *(Lines([note], is_attached=True) for note in notes),
     ]
     if explain:
@@ -93,6 +103,37 @@ _DATA: tuple[Column[ServingPoint], ...] = (
     *_ends("output_tokens_per_s", lambda point: point.output_tokens_per_s),
     data("evidence", lambda point: point.evidence),
 )
+
+
+def _energies(estimate: ServingEstimate) -> list[tuple[ServingPoint, ServingEnergy]]:
+    return [(point, point.energy) for point in estimate.points if point.energy is not None]
+
+
+def _energy(estimate: ServingEstimate) -> list[Block]:
+    """Return power and energy over concurrency, nothing where they were not computed."""
+    rows = _energies(estimate)
+    if not rows:
+        return []
+    columns: list[Column[tuple[ServingPoint, ServingEnergy]]] = [
+        figure("clients", lambda row: row[0].concurrency),
+        figure("power", lambda row: row[1].power_w.expected, format_watts),
+        words("90 %", lambda row: _range(row[1].power_w, format_watts)),
+        figure("per output token", lambda row: row[1].joules_per_output_token.expected, format_joules),
+        words("90 %", lambda row: _range(row[1].joules_per_output_token, format_joules)),
+    ]
+    title = f"Power of all GPUs, without the host, and energy of an output token ({rows[-1][1].evidence})"
+    return [Lines([title]), Table(columns, rows, is_attached=True)]
+
+
+def _energy_data(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
+    energy = {point.concurrency: energy for point, energy in _energies(estimate)}
+    if not energy:
+        return []
+    return [
+        *_ends("power_w", lambda point: energy[point.concurrency].power_w),
+        *_ends("joules_per_output_token", lambda point: energy[point.concurrency].joules_per_output_token),
+        data("power_evidence", lambda point: energy[point.concurrency].evidence),
+    ]
 
 
 def decode_step(estimate: ServingEstimate) -> list[Block]:

@@ -1,0 +1,1 @@
+"""Energy of work on a card: the power that a step draws, and its joules."""

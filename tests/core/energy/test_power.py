@@ -1,0 +1,89 @@
+"""The law of power: bounds, monotony and the arithmetic of energy."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
+from capplan.core.gpus.spec import PeakKind
+from capplan.core.numbers import Interval
+from capplan.core.origin import Origin
+from capplan.specs import load_gpus
+
+H100 = load_gpus().find("h100-sxm5-80gb")
+LAW = PowerLaw(
+    architectures={
+        "Hopper": PowerConstants(base_fraction=0.2, memory_fraction=0.4, compute_fraction=0.6, log_half_width=0.2)
+    },
+    others=PowerConstants(base_fraction=0.3, memory_fraction=0.3, compute_fraction=0.5, log_half_width=0.4),
+    narrow_weight=2.0,
+    origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
+)
+sizes = st.floats(0, 1e15)
+times = st.floats(1e-6, 1e3)
+
+
+def power(*, traffic_bytes: float = 0.0, time_s: float = 1.0, **flops: float) -> Interval:
+    work = CardWork(
+        traffic_bytes=traffic_bytes, flops={PeakKind(name): count for name, count in flops.items()}, time_s=time_s
+    )
+    found = step_power_w(H100, work, LAW)
+    assert found is not None
+    return found
+
+
+def test_half_of_the_bandwidth_and_a_ninth_of_the_peak_add_their_shares() -> None:
+    # H100 SXM: 3.35 TB/s, 989.4 TFLOP/s dense in bf16, 700 W: 700 · (0.2 + 0.4/2 + 0.6·√(1/9)) = 700 · 0.6
+    assert power(traffic_bytes=3.35e12 / 2, bf16=989.4e12 / 9).expected == pytest.approx(420, rel=1e-3)
+
+
+def test_narrow_operations_count_by_their_weight() -> None:
+    # 1/18 of the peak of 1978.9 TFLOP/s in fp8, twice: √(1/9)
+    assert power(fp8=1978.9e12 / 18).expected == pytest.approx(700 * 0.4, rel=1e-3)
+
+
+@given(traffic_bytes=sizes, flops=sizes, time_s=times)
+def test_power_stays_between_the_base_and_the_limit(traffic_bytes: float, flops: float, time_s: float) -> None:
+    found = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s)
+    assert 0.2 * 700 <= found.low <= found.expected <= found.high <= 700
+
+
+@given(traffic_bytes=sizes, flops=sizes, time_s=times, more=st.floats(1, 10), quicker=st.floats(1, 10))
+def test_more_work_per_second_never_draws_less(
+    traffic_bytes: float, flops: float, time_s: float, more: float, quicker: float
+) -> None:
+    one = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s)
+    for other in (
+        power(traffic_bytes=more * traffic_bytes, bf16=flops, time_s=time_s),
+        power(traffic_bytes=traffic_bytes, bf16=more * flops, time_s=time_s),
+        power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s / quicker),
+    ):
+        assert other.low >= one.low * (1 - 1e-12)
+        assert other.expected >= one.expected * (1 - 1e-12)
+        assert other.high >= one.high * (1 - 1e-12)
+
+
+def test_energy_is_power_times_time() -> None:
+    assert energy_j(Interval(low=100, expected=200, high=400), 0.5) == Interval(low=50, expected=100, high=200)
+
+
+def test_an_architecture_that_nobody_measured_has_the_wider_interval_of_the_others() -> None:
+    work = CardWork(traffic_bytes=3.35e11, flops={}, time_s=1.0)
+    found = step_power_w(replace(H100, architecture="Unheard"), work, LAW)
+    own = step_power_w(H100, work, LAW)
+    assert found is not None
+    assert own is not None
+    assert found.expected == pytest.approx(700 * 0.33, rel=1e-3)
+    assert found.high / found.expected > own.high / own.expected
+
+
+def test_a_card_of_unknown_limit_has_no_power() -> None:
+    assert step_power_w(replace(H100, tdp_w=None), CardWork(traffic_bytes=1, flops={}, time_s=1), LAW) is None
+
+
+def test_a_step_without_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        CardWork(traffic_bytes=1, flops={}, time_s=0)
