@@ -30,7 +30,7 @@ from capplan.report.documents.measurement import (
 from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.pipeline import PipelinesDocument
 from capplan.report.documents.plan import PlanDocument
-from capplan.report.documents.sweep import SweepDocument
+from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
 
@@ -61,7 +61,7 @@ DOCUMENTS: dict[str, Any] = {
     "plan": (PlanDocument, tuple[PlanDocument, ...]),
     "prices": PricesDocument,
     "report": ReportDocument,
-    "sweep": SweepDocument,
+    "sweep": (SweepDocument, SweepPreviewDocument),
     "validate": ValidationDocument,
 }
 """The type of each document by the name that `capplan schema` takes; several where a file may hold either."""

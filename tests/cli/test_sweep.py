@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,48 @@ def test_a_sweep_of_unknown_names_or_gpus_is_refused_before_anything_is_written(
         assert refused.exit_code == 2
         assert message in refused.stderr
         assert not out.exists()
+
+
+def test_a_dry_run_counts_what_is_left_and_writes_nothing(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    """1 trace file × 2 GPUs × (2 + 1 batches of 2 precisions); with 3 GPUs later, 6 of the 9 cells are known."""
+    path, out = tmp_path / "sweep.yaml", tmp_path / "results"
+    workloads = "workloads: [{batch: [1, 32]}, {batch: 8, precision: amp-fp16}]\n"
+
+    def preview(gpus: str) -> dict[str, Any]:
+        path.write_text(f"models: [{net_trace}]\ngpus: [{gpus}]\n{workloads}")
+        before = sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*"))
+        shown = run("sweep", path, "-o", out, "--dry-run", "--json")
+        assert shown.exit_code == 0, shown.stderr
+        assert sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*")) == before
+        return dict(json.loads(shown.stdout))
+
+    first = preview("l4, t4")
+    assert (first["cells"], first["kept_cells"], first["to_plan"], first["pairs"], first["files"]) == (6, 0, 6, 2, 2)
+    assert first["models_to_trace"] == first["traces"] == first["trace_bytes"]["high"] == 0
+    assert run("sweep", path, "-o", out, "--workers", 1).exit_code == 0
+    assert preview("l4, t4")["to_plan"] == 0
+    more = preview("l4, t4, a10")
+    assert (more["cells"], more["kept_cells"], more["to_plan"]) == (9, 6, 3)
+    text = run("sweep", path, "-o", out, "--dry-run", "--force").stdout
+    assert "9 cells of 1 models × 3 GPUs × 3 batches of 2 workloads; 0 are in the folder" in text
+    assert list(out.rglob("*.parquet"))
+    size = sum(file.stat().st_size for file in out.rglob("*.parquet"))
+    assert first["result_bytes"]["low"] * 0.9 < size < first["result_bytes"]["high"] * 1.1
+
+
+@pytest.mark.zoo
+def test_a_dry_run_counts_traces_that_the_cache_holds_and_names_unknown_models(run: Run, tmp_path: Path) -> None:
+    """Two models in two configurations need four traces; an unknown one needs none, and is not planned."""
+    path, out = tmp_path / "sweep.yaml", tmp_path / "results"
+    rest = "gpus: [l4]\nworkloads: [{batch: 1, precision: [fp32, amp-fp16]}]\n"
+    path.write_text(f"models: ['torchvision:alexnet', 'torchvision:resnet18', 'torchvision:resnet81']\n{rest}")
+    assert run("plan", "torchvision:alexnet", "--gpu", "l4").exit_code == 0
+    shown = json.loads(run("sweep", path, "-o", out, "--dry-run", "--json").stdout)
+    assert (shown["models_to_trace"], shown["traces"], shown["kept_traces"], shown["traced_models"]) == (2, 4, 1, 0)
+    assert (shown["cells"], shown["to_plan"], shown["kept_cells"]) == (6, 4, 0)
+    [reason] = shown["unknown"]
+    assert reason.startswith("unknown torchvision model 'resnet81'; did you mean resnet18")
+    assert not out.exists()
 
 
 def test_regressions_are_a_gate(run: Run, net_trace: Path, tmp_path: Path) -> None:

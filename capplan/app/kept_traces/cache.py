@@ -73,13 +73,20 @@ class TraceCache:
         except OSError:
             return None
         try:
-            known = _parse_head(head)
-            if any(_hash(Path(name)) != digest for name, digest in known.files.items()):
+            if not _parse_head(head).still_holds():
                 return None
             return load_trace(content, where=str(path))
         except (_DamagedError, TraceFileError):
             _remove(path)
             return None
+
+    def holds(self, question: Question) -> bool:
+        """Return True if a trace is kept that answers a question and still holds; the trace itself is not read."""
+        try:
+            with self._path(question).open("rb") as file:
+                return _parse_head(file.readline(_LONGEST_HEAD_BYTES)).still_holds()
+        except (OSError, _DamagedError):
+            return False
 
     def keep(self, question: Question, trace: Trace, *, files: Iterable[Path]) -> None:
         """Keep the trace that answers a question, with the user's files that it depends on.
@@ -132,6 +139,10 @@ class _Head:
     options: tuple[str, ...]
     configurations: tuple[str, ...]
     files: Mapping[str, str | None]
+
+    def still_holds(self) -> bool:
+        """Return True if none of the files has changed."""
+        return all(_hash(Path(name)) == digest for name, digest in self.files.items())
 
 
 def _parse_head(line: bytes) -> _Head:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from capplan.app.kept_traces.cache import default_cache
+from capplan.app.kept_traces.cache import Question, default_cache
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
 from capplan.app.sweep.engines.local import LocalEngine, cores
@@ -34,11 +34,16 @@ from capplan.app.sweep.store import (
     Wanted,
     empty_folder,
     manifest_path,
+    read_contents,
     read_manifest,
+    read_pending,
 )
 from capplan.app.sweep.tables import MeasuredRow
+from capplan.core.calibrate.measured import TRACE_SUFFIXES
+from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.definition import definition_to_json
 from capplan.core.sweep.overview import SweepOverview, group_failures
+from capplan.core.sweep.preview import SweepPreview
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
 from capplan.version import __version__
@@ -67,9 +72,30 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
     tables.arrow()
     _refuse_other_folder(request)
     asked = expand_sweep(request)
+    if request.force and manifest_path(request.output).exists():
+        empty_folder(request.output)
     with SweepStore(folder=request.output) as store:
         run = _Run(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
         return run.answer()
+
+
+def preview_sweep(request: SweepRequest) -> SweepPreview:
+    """Count what a sweep would compute, and what of it is known already, without writing anything.
+
+    Args:
+        request: the sweep and the folder, which need not exist.
+
+    Raises:
+        UsageError: a name or glob matches nothing, or the folder holds something else.
+    """
+    tables.arrow()
+    _refuse_other_folder(request)
+    asked = expand_sweep(request)
+    store = SweepStore(folder=request.output)
+    if not request.force and manifest_path(request.output).exists():
+        store.contents = read_contents(request.output)
+        store.pending = list(read_pending(request.output))
+    return _Run(request=request, sweep=asked, store=store, watcher=Unwatched()).preview()
 
 
 def _refuse_other_folder(request: SweepRequest) -> None:
@@ -87,7 +113,6 @@ def _refuse_other_folder(request: SweepRequest) -> None:
             raise UsageError(f"{folder} holds {strange[0]}, which no sweep wrote; use an empty or new folder.")
         return
     if request.force:
-        empty_folder(folder)
         return
     manifest = read_manifest(folder)
     if not _is_same_sweep(request, manifest):
@@ -148,12 +173,67 @@ class _Run:
     _keys: KeyMaker | None = None
     _gpus: Mapping[str, str] = field(default_factory=dict)
 
-    def answer(self) -> SweepOverview:
+    def preview(self) -> SweepPreview:
+        """Count what is asked, and what is left to compute. Nothing is written."""
+        self._make_keys()
+        workloads, cache = self.sweep.context.workloads, default_cache()
+        sizes = {name: len(conditions.sizes) for name, conditions in workloads.items()}
+        of_workload = {
+            name: sum(name in self.sweep.workloads_of(model) for model in self.sweep.models) * len(self._gpus) * size
+            for name, size in sizes.items()
+        }
+        everything = list(self._jobs())
+        jobs = [job for job in everything if job.model.unknown is None]
+        planned = [job for job in jobs if not job.model.is_served]
+        questions = {
+            job.model.label: {
+                Question(
+                    words=job.model.request.words,
+                    options=job.model.request.options,
+                    configurations=(conditions.workload.configuration,),
+                )
+                for name in job.asked
+                if isinstance(conditions := workloads[name], Conditions)
+            }
+            for job in planned
+            if not job.model.request.words.endswith(TRACE_SUFFIXES)
+        }
+        kept = {label: sum(cache is not None and cache.holds(q) for q in asked) for label, asked in questions.items()}
+
+        def cells(job: Job) -> int:
+            return sum(len(gpus) * sizes[name] for name, gpus in job.asked.items())
+
+        rules = ["what --measure would time is not counted"] if self.request.measures else []
+        return SweepPreview(
+            folder=str(self.request.output),
+            models=len(self.sweep.models),
+            gpus=len(self._gpus),
+            workloads=len(workloads),
+            batches=sum(sizes.values()),
+            cells=sum(of_workload.values()),
+            files=sum(1 + count // ROWS_PER_FILE for count in of_workload.values()),
+            pairs=sum(len(job.asked) for job in planned),
+            to_plan=sum(map(cells, planned)),
+            to_serve=sum(cells(job) for job in jobs if job.model.is_served),
+            kept_cells=sum(of_workload.values()) - sum(map(cells, everything)),
+            models_to_trace=len(questions),
+            traced_models=sum(kept[label] == len(asked) for label, asked in questions.items()),
+            traces=sum(map(len, questions.values())),
+            kept_traces=sum(kept.values()),
+            unknown=tuple(model.unknown for model in self.sweep.models if model.unknown is not None),
+            notes=(*self.sweep.notes, *rules),
+        )
+
+    def _make_keys(self) -> None:
         self._keys = KeyMaker.of(self.sweep.context, cache=default_cache())
         self._gpus = {gpu.id: gpu_digest(gpu) for gpu in self.sweep.context.gpus.values()}
+
+    def answer(self) -> SweepOverview:
+        self._make_keys()
         wanted = self._wanted()
         rewrites = self._prices_changed()
         self._begin()
+        self._drop_other_pending()
         jobs = list(self._jobs())
         tally = Tally(models=len(self.sweep.models), kept=len(self.sweep.models) - len(jobs))
         self.watcher.started(tally.standing())
@@ -228,20 +308,26 @@ class _Run:
         if not self.store.contents.manifest:
             self.store.write_manifest(self._manifest(PARTIAL))
 
-    def _jobs(self) -> Iterator[Job]:
-        """Find what is not known yet; pending answers to other questions are dropped first."""
+    def _drop_other_pending(self) -> None:
+        """Drop pending answers to other questions."""
+        if not self.store.pending:
+            return
         keys = {model.label: self._unit_keys(model) for model in self.sweep.models}
         self.store.drop_pending([
             job
             for job in self.store.pending
             if not all(unit.model in keys and keys[unit.model].hold(unit) for unit in job.units)
         ])  # fmt: skip
+
+    def _jobs(self) -> Iterator[Job]:
+        """Find what is not known yet."""
         pending = self.store.pending_units()
         for model in self.sweep.models:
+            keys = self._unit_keys(model)
             asked = {
                 workload: missing
                 for workload in self.sweep.workloads_of(model)
-                if (missing := self._missing((model.label, workload), keys[model.label], pending))
+                if (missing := self._missing((model.label, workload), keys, pending))
             }
             if asked:
                 yield Job(model=model, asked=asked)

@@ -125,7 +125,11 @@ class SweepStore:
         if manifest_path(self.folder).exists():
             self.contents = read_contents(self.folder)
         self._clean()
-        self.pending = list(self._read_pending())
+        self.pending = list(read_pending(self.folder))
+        readable = {job.path for job in self.pending}
+        for path in (state / _PENDING).glob("*.arrow"):
+            if path not in readable:
+                path.unlink(missing_ok=True)
         return self
 
     def __exit__(
@@ -254,13 +258,17 @@ class SweepStore:
         for path in (*self._state.glob(".*.partial"), *(self._state / _PENDING).glob(".*.partial")):
             path.unlink(missing_ok=True)
 
-    def _read_pending(self) -> Iterator[Pending]:
-        for path in sorted((self._state / _PENDING).glob("*.arrow")):
-            meta = tables.meta_of_file(path)
-            if meta is None:
-                path.unlink(missing_ok=True)
-            else:
-                yield Pending(path=path, units=tuple(map(unit_from_json, meta["units"])))
+
+def read_pending(folder: Path) -> Iterator[Pending]:
+    """Return the finished jobs that no commit has taken yet; files that cannot be read are left out.
+
+    Args:
+        folder: the results.
+    """
+    for path in sorted((folder / STATE_FOLDER / _PENDING).glob("*.arrow")):
+        meta = tables.meta_of_file(path)
+        if meta is not None:
+            yield Pending(path=path, units=tuple(map(unit_from_json, meta["units"])))
 
 
 def _left_of(unit: Unit, newer: Sequence[Unit], wanted: Wanted) -> Unit:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
+from capplan.core.sweep.preview import Span, SweepPreview
 
 
 class StandingDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +34,41 @@ class SweepDocument(StandingDocument, frozen=True, kw_only=True):
     measured: Annotated[int, Meta(description="rows that were timed on a device")]
     failures: Annotated[tuple[FailureGroup, ...], Meta(description="the largest group first")]
     notes: tuple[str, ...]
+
+
+class SweepPreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan sweep --dry-run --json` writes: counts, and an estimate from the rates of earlier sweeps."""
+
+    folder: str
+    models: int
+    gpus: int
+    workloads: int
+    batches: Annotated[int, Meta(description="batches of all workloads together")]
+    cells: Annotated[int, Meta(description="rows of the whole table")]
+    kept_cells: Annotated[int, Meta(description="rows that the folder holds already")]
+    files: int
+    pairs: Annotated[int, Meta(description="pairs of model and workload to plan")]
+    to_plan: Annotated[int, Meta(description="rows to plan")]
+    to_serve: Annotated[int, Meta(description="rows of served language models to compute")]
+    models_to_trace: Annotated[int, Meta(description="models to plan that are no trace files")]
+    traced_models: Annotated[int, Meta(description="those of which every trace is in the cache")]
+    traces: Annotated[int, Meta(description="traces that they need")]
+    kept_traces: Annotated[int, Meta(description="traces that are in the cache")]
+    unknown: Annotated[tuple[str, ...], Meta(description="why names stand for no model; their rows will be failures")]
+    notes: tuple[str, ...]
+    cpu_s: Annotated[Span, Meta(description="processor time of what is left, over all cores [s]")]
+    result_bytes: Annotated[Span, Meta(description="space of the whole results folder [bytes]")]
+    trace_bytes: Annotated[Span, Meta(description="space of traces added to the cache [bytes]")]
+
+
+def preview_document(preview: SweepPreview) -> SweepPreviewDocument:
+    """Return what a sweep would take as a document.
+
+    Args:
+        preview: The counts.
+    """
+    values = {name: getattr(preview, name) for name in SweepPreviewDocument.__struct_fields__}
+    return SweepPreviewDocument(**values)
 
 
 def standing_document(standing: Standing) -> StandingDocument:

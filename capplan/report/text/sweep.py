@@ -1,11 +1,20 @@
 """The overview at the end of a sweep, for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
+from capplan.core.sweep.preview import (
+    PLANNED_CELL_S,
+    PLANNED_PAIR_S,
+    SERVED_CELL_S,
+    START_S,
+    TRACE_S,
+    Span,
+    SweepPreview,
+)
 from capplan.printable import printable_line
 from capplan.report.sections import Align, Column, Section, Table
-from capplan.units import format_seconds
+from capplan.units import format_bytes, format_seconds
 
 _MOST_GROUPS = 12
 _LONGEST_REASON = 300
@@ -47,6 +56,46 @@ def _group_line(group: FailureGroup) -> str:
     reason = printable_line(group.reason)
     shown = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " …"
     return f"  {group.count:5,} {group.kind}: {shown} ({', '.join(group.examples)}{' …' * (group.count > 3)})"
+
+
+def render_preview(preview: SweepPreview) -> str:
+    """Return what a sweep would take, and what the estimate is made of.
+
+    Args:
+        preview: the counts.
+    """
+    parts = [
+        (preview.missing_traces, "traces", TRACE_S),
+        (preview.pairs, "models and workloads to plan", PLANNED_PAIR_S),
+        (preview.to_plan, "cells to plan", PLANNED_CELL_S),
+        (preview.to_serve, "cells of served language models", SERVED_CELL_S),
+    ]
+    lines = [
+        "Nothing was computed or written.",
+        f"{preview.folder}: {preview.cells:,} cells of {preview.models:,} models × {preview.gpus:,} GPUs × "
+        f"{preview.batches:,} batches of {preview.workloads:,} workloads; {preview.kept_cells:,} are in the folder",
+        f"traced already: {preview.traced_models:,} of {preview.models_to_trace:,} models "
+        f"({preview.kept_traces:,} of {preview.traces:,} traces are in the cache)",
+        f"processor time, an estimate: {_span(preview.cpu_s, _processor_time)} over all cores, from earlier sweeps:",
+        *(f"  {count:,} {what} at {_span(rate, format_seconds)} each" for count, what, rate in parts if count),
+        f"  starting: {_span(START_S, format_seconds)}",
+        f"space, an estimate: {_span(preview.result_bytes, format_bytes)} of results, "
+        f"{_span(preview.trace_bytes, format_bytes)} of new traces in the cache",
+    ]
+    if preview.unknown:
+        lines.append(f"names that stand for no model, whose rows will be failures: {len(preview.unknown):,}")
+        lines += [f"  {printable_line(reason)[:_LONGEST_REASON]}" for reason in preview.unknown[:_MOST_GROUPS]]
+    return "\n".join([*lines, *preview.notes]) + "\n"
+
+
+def _processor_time(time_s: float) -> str:
+    """Return CPU hours; seconds where they are few."""
+    return f"{time_s / 3600:,.3g} CPU hours" if time_s >= 360 else f"{time_s:.0f} CPU seconds"
+
+
+def _span(span: Span, written: Callable[[float], str]) -> str:
+    low, high = written(span.low), written(span.high)
+    return low if low == high else f"{low} to {high}"
 
 
 def query_sections(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Section]:

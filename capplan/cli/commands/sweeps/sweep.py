@@ -29,6 +29,9 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Compute models again that failed before.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print cells, processor time and space; compute and write nothing.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if any model failed.")] = False,
     progress: Annotated[
         ProgressChoice, typer.Option(help="Progress on stderr: a line for people, JSON lines for programs, or nothing.")
@@ -45,14 +48,17 @@ def sweep(
 
       capplan sweep sweep.yaml -o results/
 
+      capplan sweep sweep.yaml -o results/ --dry-run
+
       capplan sweep sweep.yaml -o results/ --ray auto
 
       capplan sweep sweep.yaml -o results/ --time-limit 2min --memory-limit 4GiB --progress json
     """
     from capplan.app.sweep.request import SweepRequest
+    from capplan.app.sweep.run import preview_sweep
     from capplan.app.sweep.run import sweep as run
-    from capplan.report.documents.sweep import sweep_document
-    from capplan.report.text.sweep import render_overview
+    from capplan.report.documents.sweep import preview_document, sweep_document
+    from capplan.report.text.sweep import render_overview, render_preview
     from capplan.verbs.sweep_file import read_sweep_file
 
     request = SweepRequest(
@@ -70,6 +76,10 @@ def sweep(
         retries_failed=retry_failed,
         command=" ".join(["capplan sweep", str(file), "-o", str(output)]),
     )
+    if dry_run:
+        preview = preview_sweep(request)
+        emit(to_json(preview_document(preview)) if as_json else render_preview(preview), output=None)
+        return
     watcher = make_watcher(progress)
     answer = run(request, watcher=watcher)
     emit(to_json(sweep_document(answer)) if as_json else render_overview(answer), output=None)
