@@ -119,7 +119,7 @@ def _energy(estimate: ServingEstimate) -> list[Block]:
         figure("power", lambda row: row[1].power_w.expected, format_watts),
         words("90 %", lambda row: _range(row[1].power_w, format_watts)),
         figure("per output token", lambda row: row[1].joules_per_output_token.expected, format_joules),
-        words("90 %", lambda row: _range(row[1].joules_per_output_token, format_joules)),
+        words("from … to", lambda row: _range(row[1].joules_per_output_token, format_joules)),
     ]
     title = f"Power of all GPUs, without the host, and energy of an output token ({rows[-1][1].evidence})"
     return [Lines([title]), Table(columns, rows, is_attached=True)]
