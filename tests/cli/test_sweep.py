@@ -131,6 +131,7 @@ def test_a_dry_run_counts_what_is_left_and_writes_nothing(run: Run, net_trace: P
 
 
 @pytest.mark.zoo
+@pytest.mark.usefixtures("own_cache")
 def test_a_dry_run_counts_traces_that_the_cache_holds_and_names_unknown_models(run: Run, tmp_path: Path) -> None:
     """Two models in two configurations need four traces; an unknown one needs none, and is not planned."""
     path, out = tmp_path / "sweep.yaml", tmp_path / "results"
