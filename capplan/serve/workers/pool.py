@@ -21,6 +21,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 30.0
 """Pauses before a process that died without an answer is replaced: doubled from the first to the longest. [s]"""
 _TRIES = 2
 """How often a question is asked whose process is lost."""
+_SETTLING_S = 0.25
+"""How long a question waits after its process was lost, so that all that died with it are known to be dead. [s]"""
 
 
 class Lane(Enum):
@@ -250,6 +252,7 @@ class PlannerPool:
                 )
             )
         elif asked.tries < _TRIES:
+            await asyncio.sleep(_SETTLING_S)
             await self._put(asked)
         else:
             asked.outcome.set_exception(self._unanswered("the processes that worked on the question were lost"))
