@@ -6,6 +6,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 from collections.abc import Sequence
 from pathlib import Path
 
+from capplan.llm.answer.fit_memory import FittedCalibration
 from capplan.llm.answer.fit_serving import FittedServing
 from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.planned import PlannedFleet
@@ -339,4 +340,20 @@ def fit(
         measured: Measured runs: CSV, plain or .gz.
         cross: Also learn interval widths, leaving out each GPU and each model family (minutes).
         specs: Own GPU specs, laid over the built-in ones.
+    """
+
+def fit_memory(
+    logs: str | Path,
+    *,
+    since: str = ...,
+    base: str | Path | None = ...,
+    data: str | None = ...,
+) -> FittedCalibration:
+    """Learn vLLM's memory constants from its start-up logs and write a calibration file.
+
+    Args:
+        logs: What vLLM logged at start-up, plain or .gz.
+        since: First version of vLLM that the logs are of.
+        base: Calibration to start from instead of the shipped one.
+        data: What the logs are, for the file's origin; the file's name by default.
     """

@@ -22,6 +22,7 @@ VERBS: Mapping[str, str] = {
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
+    "llm fit-memory": "capplan.verbs.llm.fit_memory:LLM_FIT_MEMORY",
 }
 """Where each verb lies, by its path: the words of its command."""
 
@@ -41,7 +42,7 @@ PYTHON_NAMES: Mapping[str, str] = {
 
 def llm_names() -> dict[str, str]:
     """Return the verbs that `import capplan.llm` offers, by what Python calls them."""
-    return {path.removeprefix("llm "): path for path in VERBS if path.startswith("llm ")}
+    return {path.removeprefix("llm ").replace("-", "_"): path for path in VERBS if path.startswith("llm ")}
 
 
 def find_verb(path: str) -> "Verb[Any, Any]":

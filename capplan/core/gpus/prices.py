@@ -268,7 +268,7 @@ def in_one_machine(prices: Iterable[Price], *, gpu_count: int) -> tuple[Price, .
     if gpu_count == 1:
         return tuple(prices)
     return tuple(
-        replace(price, usd_per_hour=price.usd_per_hour * price.instance_gpus / gpu_count)
+        replace(price, usd_per_hour=price.usd_per_machine_hour / gpu_count)
         for price in prices
         if price.instance_gpus >= gpu_count
     )

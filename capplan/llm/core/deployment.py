@@ -103,14 +103,7 @@ def build_deployment(
         CapplanError: The engine or format is not known, or the model cannot be shared that way.
     """
     engine = find_engine(words.engine)
-    machine = machine_of(
-        gpu,
-        group=words.sharding.tensor * words.sharding.data,
-        fast_gpus=words.fast_gpus,
-        link_bytes_per_s=words.link_bytes_per_s,
-    )
-    if machine is None:
-        raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
+    machine = _machine(gpu, words)
     quantisation = model.stored_as(words.weights or None)
     kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
     memory = answer_memory(
@@ -128,10 +121,6 @@ def build_deployment(
         alternatives=False,
     )
     variant = engine_variant(engine.value, version_of(words.version))
-    formats = _formats(
-        model, quantisation, variant, version=words.version, cache_bytes=kv_element_bytes(kv), machine=machine
-    )
-    kernels = stage_kernels(model.architecture, sharding=words.sharding, formats=formats)
     return ServingDeployment(
         words=words,
         model=model,
@@ -140,11 +129,27 @@ def build_deployment(
         quantisation=quantisation,
         kv=kv,
         machine=machine,
-        kernels=kernels,
+        kernels=stage_kernels(
+            model.architecture,
+            sharding=words.sharding,
+            formats=_formats(model, quantisation, variant, version=words.version, kv=kv, machine=machine),
+        ),
         sequences_that_fit=_sequences_that_fit(memory),
         stage=memory.stage,
         relatives=relatives,
     )
+
+
+def _machine(gpu: GpuSpec, words: DeploymentWords) -> Machine:
+    machine = machine_of(
+        gpu,
+        group=words.sharding.tensor * words.sharding.data,
+        fast_gpus=words.fast_gpus,
+        link_bytes_per_s=words.link_bytes_per_s,
+    )
+    if machine is None:
+        raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
+    return machine
 
 
 def _default_kv(
@@ -167,14 +172,9 @@ def _sequences_that_fit(memory: MemoryAnswer) -> Callable[[float], float]:
 
 
 def _formats(
-    model: LanguageModel,
-    quantisation: Quantisation,
-    variant: str,
-    *,
-    version: str,
-    cache_bytes: float,
-    machine: Machine,
+    model: LanguageModel, quantisation: Quantisation, variant: str, *, version: str, kv: str, machine: Machine
 ) -> Formats:
+    cache_bytes = kv_element_bytes(kv)
     return Formats(
         quantisation=quantisation,
         cache_bytes=cache_bytes,

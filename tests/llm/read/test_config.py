@@ -187,3 +187,20 @@ def test_no_reader_asks_for_a_family_by_name():
         if isinstance(node, ast.Constant) and node.value in traits.TRAITS
     }
     assert named == set()
+
+
+@pytest.mark.parametrize(
+    ("scaling", "rows"),
+    [
+        # vLLM's LinearScalingRotaryEmbedding has max_position_embeddings × factor rows, and local layers a table of
+        # their own: 131072·8 + 131072
+        ({}, 131072 * 9),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, 131072 * 5),
+        ({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}}, 131072 * 9),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": {}}}, 131072 * 2),
+    ],
+)
+def test_rotary_tables_of_gemma_follow_the_scaling_that_the_configuration_states(scaling, rows):
+    text = {**cases.GEMMA_3_27B, "max_position_embeddings": 131072, **scaling}
+    config = {"model_type": "gemma3", "text_config": {**text, "model_type": "gemma3_text"}}
+    assert parse_config(config, name="gemma").rope_rows == rows

@@ -13,7 +13,7 @@ COMMANDS = {
     "simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
     "validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "fit": "capplan.verbs.llm.fit:LLM_FIT",
-    "fit-memory": "capplan.cli.commands.llm.fit_memory:fit_memory",
+    "fit-memory": "capplan.verbs.llm.fit_memory:LLM_FIT_MEMORY",
 }
 """Every command of the group and where it lies."""
 

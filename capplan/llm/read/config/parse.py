@@ -190,11 +190,16 @@ def _rope_rows(fields: Fields, root: Fields, traits: Traits) -> int:
     """Return the rows of all rotary tables, as vLLM builds them.
 
     Linear scaling stretches a table by its factor. Gemma 3 and 4 keep one table for global and one for local
-    layers; the multimodal sizes of Gemma 3 scale the global one by 8.
+    layers. `rope_scaling` is the spelling of older configurations; newer ones state `rope_parameters`, by kind of layer
+    where kinds differ. The multimodal sizes of Gemma 3 scale the global table by 8, also where the configuration states
+    neither.
     """
     longest = fields.optional_size(*_POSITIONS) or 0
-    scaling = fields.object("rope_scaling")
-    factor: float = 8 if root.word("model_type") == "gemma3" else 1
+    parameters = fields.object("rope_parameters")
+    if parameters is not None and parameters.has("full_attention"):
+        parameters = parameters.object("full_attention")
+    scaling = fields.object("rope_scaling") or parameters
+    factor = 8.0 if scaling is None and root.word("model_type") == "gemma3" else 1.0
     if scaling is not None and "linear" in (scaling.raw("rope_type"), scaling.raw("type")):
         stated = scaling.raw("factor")
         factor = stated if isinstance(stated, int | float) and 1 <= stated <= 1024 else factor

@@ -198,7 +198,7 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
 
     gaps: list[Column[DeploymentFit]] = [
         figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
-        figure("p99", p99(lambda times: times.tpot_s), format_seconds),
+        figure("TPOT p99", p99(lambda times: times.tpot_s), format_seconds),
     ]
     speeds: list[Column[DeploymentFit]] = [
         figure("per GPU", lambda fit: fit.output_tokens_per_s_per_gpu, format_rate),
@@ -212,7 +212,7 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
         words("engine", lambda fit: fit.engine),
         words("weights", lambda fit: fit.weights),
         figure("TTFT" if generates else "latency", lambda fit: fit.ttft_s.expected, format_seconds),
-        figure("p99", p99(lambda times: times.ttft_s), format_seconds),
+        figure("TTFT p99" if generates else "p99", p99(lambda times: times.ttft_s), format_seconds),
         *(gaps if generates else []),
         figure("max req/s", lambda fit: fit.max_rate_per_s * fit.replicas, format_rate),
         *(speeds if generates else []),
