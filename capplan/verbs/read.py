@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, replace
+from dataclasses import MISSING, is_dataclass, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -61,8 +61,10 @@ def _expanded(given: Mapping[str, Any], known: Mapping[str, Field]) -> Mapping[s
     step = given["training"]
     if step is None or isinstance(step, bool | str):
         return values | ({} if step is None else {"train": step})
-    if not isinstance(step, Mapping):
+    if isinstance(step, msgspec.Struct) or is_dataclass(step):
         step = msgspec.to_builtins(step)
+    if not isinstance(step, Mapping):
+        raise UsageError(f'training: expected true, false or {{"optimizer": ...}}, not {_short(step)}.')
     for name in step:
         if name not in ("optimizer", "checkpointing", "accumulate"):
             raise UnknownNameError("field", str(name)[:100], ("optimizer", "checkpointing", "accumulate"))
@@ -107,7 +109,7 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
         if is_text and words.is_number and isinstance(value, str):
             value = _number(value)
         value = words.read(value, what)
-        if field.meta is None or not isinstance(value, int | float):
+        if not words.is_number and (field.meta is None or not isinstance(value, int | float)):
             return value
     _check_words(field, value)
     try:

@@ -4,6 +4,8 @@ import http.client
 import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.serve.conftest import Served, serving
+from tests.serve.conftest import EXAMPLES, Served, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.zoo]
+ROOT = EXAMPLES.parent
 TINY = {
     "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
 }  # fmt: skip
@@ -124,3 +127,17 @@ def test_the_end_is_graceful(tmp_path, sent):
         asking.join(timeout=120)
         assert [each.status for each in answers] == [200]
         assert running.process.wait(timeout=60) == 0
+
+
+def test_many_different_questions_and_hostile_ones_leave_the_service_as_it_was():
+    """The benchmark's goals on a smaller scale: p99 in terms of the processor, memory that stays, and no 500.
+
+    50 clients beside four traces, 2,400 different questions and 520 hostile requests; the whole has 1,000, 12,000 and
+    1,000.
+    """
+    words = ["--each", "4", "--requests", "2400", "--hostile", "520"]
+    done = subprocess.run(
+        [sys.executable, "benchmarks/serve_load.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "; 0 with 500" in done.stdout

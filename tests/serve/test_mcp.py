@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import yaml
 
 mcp = pytest.importorskip("mcp", reason="needs the SDK of the Model Context Protocol: pip install '.[mcp]'")
 
+from mcp.client.streamable_http import streamable_http_client  # noqa: E402
+from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
+
 from capplan.serve.mcp.prompts import PROMPTS  # noqa: E402
 from capplan.serve.mcp.server import Started, make_server  # noqa: E402
 from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
@@ -25,7 +29,7 @@ from capplan.serve.planning.replies import Reply  # noqa: E402
 from capplan.serve.settings import Limits, Settings  # noqa: E402
 from capplan.serve.uploads import Uploads  # noqa: E402
 from capplan.verbs.registry import served_verbs  # noqa: E402
-from tests.serve.conftest import EXAMPLES, command  # noqa: E402
+from tests.serve.conftest import EXAMPLES, command, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +74,8 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
     """What one client receives: every list, an answer of every tool, refusals, resources and prompts."""
     settings = settings_in(tmp_path_factory.mktemp("assistant"))
     uploads = Uploads(folder=Folders(state=settings.state).uploads, limit_bytes=2**30)
-    server = make_server(Started(settings))
+    started = Started(settings)
+    server = make_server(started.service)
     model = uploads.keep(net_file.read_bytes())["model"]
 
     async def talk() -> dict[str, Any]:
@@ -82,11 +87,18 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
                 said["answers"][tool] = await client.call_tool(tool, asked)
             asked = {"model": model, "batches": "1..64", "gpus": ["l4", "t4"], "load": LOAD}
             said["answers"]["report"] = await client.call_tool("report", asked)
+            as_text = {"model": model, "batch": "64", "gpus": '["l4", "t4"]'}
+            said["as text"] = await client.call_tool("memory", as_text)
             said["refusals"] = [await client.call_tool(tool, asked) for tool, asked, _ in REFUSED]
             said["resources"] = [str(each.uri) for each in (await client.list_resources()).resources]
             templates = (await client.list_resource_templates()).resource_templates
             said["templates"] = [each.uri_template for each in templates]
-            addresses = ("capplan://gpus", "capplan://prices", "capplan://gpus/l4")
+            addresses = (
+                "capplan://gpus",
+                "capplan://prices",
+                "capplan://gpus/l4",
+                "capplan://docs/tutorials/which-gpu",
+            )
             said["contents"] = [(await client.read_resource(uri)).contents[0].text for uri in addresses]
             said["prompts"] = (await client.list_prompts()).prompts
             given = {"model": "hf:bert", "samples": "1000"}
@@ -103,7 +115,13 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
                 said["errors"].append(error.value.message)
             return said
 
-    return asyncio.run(talk())
+    async def whole_talk() -> dict[str, Any]:
+        try:
+            return await talk()
+        finally:
+            await started.stop()
+
+    return asyncio.run(whole_talk())
 
 
 REFUSED = [
@@ -177,6 +195,11 @@ def test_a_report_is_that_of_the_command_line_but_for_where_it_was_made(conversa
     assert "(with `load` from a file)" in text
 
 
+def test_values_may_be_written_as_text(conversation):
+    """The protocol's inspector writes every value as text whose schema is a choice of several."""
+    assert conversation["as text"].structured_content == conversation["answers"]["memory"].structured_content
+
+
 def test_the_text_names_the_command_that_asks_the_same(conversation):
     text = conversation["answers"]["llm_memory"].content[0].text
     assert f"On the command line: capplan llm memory {LLAMA} --gpu l4" in text
@@ -191,13 +214,22 @@ def test_a_refusal_is_one_sentence_that_the_assistant_reads(conversation, index)
 
 
 def test_resources_are_the_documents_of_the_command_line(conversation):
-    assert conversation["resources"] == ["capplan://gpus", "capplan://prices"]
+    assert conversation["resources"][:2] == ["capplan://gpus", "capplan://prices"]
     assert conversation["templates"] == ["capplan://gpus/{gpu}"]
     assert conversation["contents"] == [
         command("gpus", "--format", "json"),
         command("prices", "--format", "json"),
         command("gpus", "show", "l4", "--format", "json"),
+        (EXAMPLES.parent / "docs" / "tutorials" / "which-gpu.md").read_text(),
     ]
+
+
+def test_pages_of_the_documentation_are_resources(conversation):
+    pages = {uri.removeprefix("capplan://docs/") for uri in conversation["resources"][2:]}
+    folder = EXAMPLES.parent / "docs"
+    assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} - pages == {
+        "changelog", "contributing", "conventions", "reference/cli", "reference/python",
+    }  # fmt: skip
 
 
 def test_prompts_are_filled_in_and_name_tools_that_exist(conversation):
@@ -274,3 +306,60 @@ def test_a_signal_ends_the_command_while_it_waits_for_its_client(tmp_path, sent,
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "capplan"
         process.send_signal(sent)
         assert process.wait(timeout=60) == status
+
+
+@asynccontextmanager
+async def over_http(address: str, token: str | None = None) -> AsyncIterator[Any]:
+    """Connect a client to the endpoint of a service."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with (
+        create_mcp_http_client(headers=headers) as sending,
+        mcp.Client(streamable_http_client(address, http_client=sending)) as client,
+    ):
+        yield client
+
+
+def test_the_service_answers_every_tool_over_http(served, net, words_of):
+    async def talk() -> tuple[list[str], dict[str, Any], Any]:
+        async with over_http(f"http://127.0.0.1:{served.port}/mcp") as client:
+            listed = [tool.name for tool in (await client.list_tools()).tools]
+            answers = {}
+            for tool, (arguments, _) in QUESTIONS.items():
+                asked = {name: net if value == "NET" else value for name, value in arguments.items()}
+                answers[tool] = await client.call_tool(tool, asked)
+        async with over_http(f"http://127.0.0.1:{served.port}/mcp/text") as client:
+            return listed, answers, await client.call_tool("llm_memory", QUESTIONS["llm_memory"][0])
+
+    listed, answers, text_only = asyncio.run(talk())
+    assert listed == [*(path.replace(" ", "_") for path in served_verbs()), "gpus", "gpu", "prices"]
+    for tool, answer in answers.items():
+        assert not answer.is_error, answer.content[0].text
+        assert answer.structured_content == json.loads(command(*words_of(tool), "--format", "json")), tool
+        link = re.search(r"^The whole answer: http://127.0.0.1:\d+(\S+)$", answer.content[0].text, re.MULTILINE)
+        if tool == "llm_fleet":  # a fleet needs a body
+            assert link is None
+        else:
+            assert served.get(link[1]).json == answer.structured_content, tool
+    assert text_only.structured_content is None
+    assert "The whole answer: http" in text_only.content[0].text
+
+
+def test_assistants_stand_behind_the_guard(tmp_path):
+    token = "a-long-token-of-the-test"
+    (tmp_path / "token").write_text(token)
+
+    async def names(address: str, given: str | None) -> int:
+        async with over_http(address, given) as client:
+            return len((await client.list_tools()).tools)
+
+    with serving(tmp_path / "service", "--token-file", str(tmp_path / "token"), "--traces", "0") as guarded:
+        address = f"http://127.0.0.1:{guarded.port}/mcp"
+        assert asyncio.run(names(address, token)) == len(QUESTIONS) + 1
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        assert guarded.post("/mcp", hello).status == 401
+        allowed = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        assert guarded.ask("POST", "/mcp", hello, {**allowed, "Host": "evil.example"}).status == 403
+        assert guarded.ask("POST", "/mcp", hello, {**allowed, "Origin": "http://evil.example"}).status == 403
+        assert guarded.ask("POST", "/mcp", b"x" * (2**20 + 1), allowed).status == 413
+        for body in (b"", b"[", b"[]", b"3", b'{"jsonrpc": "2.0"}', b"\xff", json.dumps([hello] * 3).encode()):
+            assert guarded.ask("POST", "/mcp", body, allowed).status < 500, body

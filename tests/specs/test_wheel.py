@@ -25,7 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (CHECKOUT / "pyproject.toml").is_file():
         pytest.skip("not run from a checkout")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for folder in ("capplan", "gpu_specs"):
+    for folder in ("capplan", "gpu_specs", "docs"):
         shutil.copytree(CHECKOUT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / file, source)

@@ -1,5 +1,6 @@
 """`capplan serve`: the page and the JSON API."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,37 +14,40 @@ if TYPE_CHECKING:
     from capplan.serve.settings import Settings
 
 
+Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="SWEEP", help="Results of `capplan sweep` to offer on the page.", show_default=False),
+]
+Prices = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with the token that requests must present.", show_default=False),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
+]
+Host = Annotated[str, typer.Option(help="Address to bind; the loopback address is reachable from here only.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")]
+Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")]
+
+
 def serve(
     *,
-    host: Annotated[str, typer.Option(help="Address to bind; the loopback address is reachable from here only.")] = (
-        "127.0.0.1"
-    ),
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 8000,
-    results: Annotated[
-        Path | None,
-        typer.Option(metavar="SWEEP", help="Results of `capplan sweep` to offer on the page.", show_default=False),
-    ] = None,
-    prices: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
-    ] = None,
+    results: Folder = None,
+    prices: Prices = None,
     specs: SpecFolders = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with the token that requests must present.", show_default=False),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
-    ] = None,
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
+    allow_host: Names = None,
     traces: Annotated[int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes uploads only.")] = 4,
     waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
-    trace_timeout: Annotated[
-        float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")
-    ] = 300.0,
+    trace_timeout: Timeout = 300.0,
     trace_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that one trace may take.")] = "8GiB",
 ) -> None:
     """Serve a web page and a JSON API that answer what the command line answers, until interrupted.
@@ -106,6 +110,8 @@ def _greeting(address: str, settings: "Settings") -> str:
         f"  API      {address}api/v1/plan, described at {address}api/v1/openapi.json",
         f"  health   {address}healthz, metrics {address}metrics",
     ]
+    if find_spec("mcp") is not None:
+        lines.append(f"  MCP      {address}mcp, for assistants")
     if settings.results is not None:
         lines.append(f"  results  {address}results, of the sweep in {settings.results}")
     lines += [f"  prices   {path}, laid over the built-in ones" for path in settings.prices]

@@ -1,8 +1,9 @@
 """The ASGI application: routes, what errors become, and what starts and ends with it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, nullcontext
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,6 +24,9 @@ from capplan.serve.service import Service
 from capplan.serve.settings import Settings
 from capplan.version import __version__
 
+if TYPE_CHECKING:
+    from capplan.serve.mcp.http import McpEndpoints
+
 CLIENT_GONE = 499
 """The status of a request whose client went away; nobody receives it, but logs and counters hold it."""
 
@@ -35,13 +39,15 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
         ready: called once questions can be answered.
     """
     service = Service(settings)
+    assistants = _assistants(service)
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
         await service.start()
         ready()
         try:
-            yield
+            async with nullcontext() if assistants is None else assistants.running():
+                yield
         finally:
             await service.stop()
 
@@ -49,6 +55,7 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
         routes=[
             *page_routes(service),
             *api_routes(service),
+            *([] if assistants is None else assistants.routes),
             Route("/healthz", _health(service), methods=["GET"]),
             Route("/metrics", _metrics(service), methods=["GET"]),
         ],
@@ -67,6 +74,15 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
     )
     application.state.service = service
     return application
+
+
+def _assistants(service: Service) -> "McpEndpoints | None":
+    """Return the endpoints of assistants; None where the SDK of the Model Context Protocol is not installed."""
+    if find_spec("mcp") is None:
+        return None
+    from capplan.serve.mcp.http import McpEndpoints
+
+    return McpEndpoints(service)
 
 
 def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:

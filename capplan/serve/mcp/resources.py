@@ -1,17 +1,19 @@
-"""The resources: the GPU database and the prices, as the documents of the command line."""
+"""The resources: the GPU database and the prices as the documents of the command line, and pages of documentation."""
 
+from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 import mcp_types
 
+from capplan.docs_pages import docs_pages
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.serve.planning.replies import Refusal, Task
 from capplan.serve.questions import types
 from capplan.serve.service import Service
 
-GPUS, PRICES = "capplan://gpus", "capplan://prices"
+GPUS, PRICES, DOCS = "capplan://gpus", "capplan://prices", "capplan://docs/"
 ONE_GPU = "capplan://gpus/{gpu}"
-_JSON = "application/json"
+_JSON, _MARKDOWN = "application/json", "text/markdown"
 
 
 def resources() -> list[mcp_types.Resource]:
@@ -20,6 +22,16 @@ def resources() -> list[mcp_types.Resource]:
         mcp_types.Resource(name="gpus", uri=GPUS, mime_type=_JSON, description="All GPUs of the database."),
         mcp_types.Resource(
             name="prices", uri=PRICES, mime_type=_JSON, description="What GPUs cost to rent and to buy."
+        ),
+        *(
+            mcp_types.Resource(
+                name=f"docs/{page.name}",
+                uri=DOCS + page.name,
+                title=page.title,
+                mime_type=_MARKDOWN,
+                description=page.summary,
+            )
+            for page in docs_pages().values()
         ),
     ]
 
@@ -30,18 +42,30 @@ def templates() -> list[mcp_types.ResourceTemplate]:
     return [mcp_types.ResourceTemplate(name="gpu", uri_template=ONE_GPU, mime_type=_JSON, description=about)]
 
 
-async def read_resource(service: Service, uri: str) -> mcp_types.ReadResourceResult:
+async def read_resource(answering: Callable[[], Awaitable[Service]], uri: str) -> mcp_types.ReadResourceResult:
     """Return the content of a resource.
+
+    Args:
+        answering: returns the service that answers, for all but pages.
+        uri: the resource's address.
 
     Raises:
         UnknownNameError: there is none of this address.
         CapplanError: there is no such GPU.
         BusyError: too much waits.
     """
-    outcome = await service.answer(Task(question=_question(uri)))
+    page = docs_pages().get(uri.removeprefix(DOCS)) if uri.startswith(DOCS) else None
+    if page is not None:
+        return _contents(uri, _MARKDOWN, page.text)
+    question = _question(uri)
+    outcome = await (await answering()).answer(Task(question=question))
     if isinstance(outcome, Refusal):
         raise CapplanError(outcome.message)
-    content = mcp_types.TextResourceContents(uri=uri, mime_type=_JSON, text=outcome.content.decode())
+    return _contents(uri, _JSON, outcome.content.decode())
+
+
+def _contents(uri: str, kind: str, text: str) -> mcp_types.ReadResourceResult:
+    content = mcp_types.TextResourceContents(uri=uri, mime_type=kind, text=text)
     return mcp_types.ReadResourceResult(contents=[content])
 
 
@@ -53,4 +77,4 @@ def _question(uri: str) -> types.GpusQuestion | types.GpuQuestion | types.Prices
     head, _, gpu = uri.rpartition("/")
     if head == GPUS and gpu:
         return types.GpuQuestion(gpu=unquote(gpu)[:200])
-    raise UnknownNameError("resource", uri[:200], (GPUS, ONE_GPU, PRICES))
+    raise UnknownNameError("resource", uri[:200], (GPUS, ONE_GPU, PRICES, *(DOCS + name for name in docs_pages())))

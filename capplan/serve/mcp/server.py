@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import mcp_types
@@ -28,6 +27,10 @@ INSTRUCTIONS = (
     "`estimate` for some GPUs, `llm_plan` to serve a language model, `plan` with `train` for training. Every figure "
     "is a bound, an estimate with an interval, or a measurement: keep that word when you repeat it."
 )
+
+
+Answering = Callable[[], Awaitable[Service]]
+"""Returns the service that answers, once it is started."""
 
 
 class Started:
@@ -60,21 +63,14 @@ class Started:
             await self._service.stop()
 
 
-def make_server(started: Started, *, is_text_only: bool = False) -> Server[Any]:
-    """Return a server; the processes that answer end with the connection.
+def make_server(answering: Answering, *, is_text_only: bool = False) -> Server[Any]:
+    """Return a server.
 
     Args:
-        started: the service that answers.
+        answering: returns the service that answers.
         is_text_only: tools answer with short text alone, without the structured document.
     """
     listed = mcp_types.ListToolsResult(tools=tools(is_text_only=is_text_only))
-
-    @asynccontextmanager
-    async def running(_: Server[Any]) -> AsyncIterator[Started]:
-        try:
-            yield started
-        finally:
-            await started.stop()
 
     async def list_tools(_context: Any, _params: Any) -> mcp_types.ListToolsResult:
         return listed
@@ -82,8 +78,10 @@ def make_server(started: Started, *, is_text_only: bool = False) -> Server[Any]:
     async def call(context: Any, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         if params.name not in asked_by_tool():
             raise _invalid(UnknownNameError("tool", params.name[:100], asked_by_tool()))
-        ready = await context.lifespan_context.service()
-        return await call_tool(ready, params.name, params.arguments or {}, is_text_only=is_text_only)
+        place = None if context.request is None else str(context.request.base_url)
+        return await call_tool(
+            await answering(), params.name, params.arguments or {}, is_text_only=is_text_only, address=place
+        )
 
     async def list_resources(_context: Any, _params: Any) -> mcp_types.ListResourcesResult:
         return mcp_types.ListResourcesResult(resources=resources())
@@ -91,9 +89,9 @@ def make_server(started: Started, *, is_text_only: bool = False) -> Server[Any]:
     async def list_templates(_context: Any, _params: Any) -> mcp_types.ListResourceTemplatesResult:
         return mcp_types.ListResourceTemplatesResult(resource_templates=templates())
 
-    async def read(context: Any, params: mcp_types.ReadResourceRequestParams) -> mcp_types.ReadResourceResult:
+    async def read(_context: Any, params: mcp_types.ReadResourceRequestParams) -> mcp_types.ReadResourceResult:
         try:
-            return await read_resource(await context.lifespan_context.service(), str(params.uri))
+            return await read_resource(answering, str(params.uri))
         except (CapplanError, BusyError) as error:
             raise _invalid(error) from error
 
@@ -110,7 +108,6 @@ def make_server(started: Started, *, is_text_only: bool = False) -> Server[Any]:
         "capplan",
         version=__version__,
         instructions=INSTRUCTIONS,
-        lifespan=running,
         on_list_tools=list_tools,
         on_call_tool=call,
         on_list_resources=list_resources,
@@ -136,7 +133,7 @@ def run_stdio(settings: Settings, *, is_text_only: bool = False) -> None:
 
 
 async def _served(started: Started, *, is_text_only: bool) -> None:
-    server = make_server(started, is_text_only=is_text_only)
+    server = make_server(started.service, is_text_only=is_text_only)
 
     async def end(status: int) -> None:
         await started.stop()
@@ -151,5 +148,8 @@ async def _served(started: Started, *, is_text_only: bool) -> None:
         with contextlib.suppress(NotImplementedError):  # Windows has no handlers in the loop
             asyncio.get_running_loop().add_signal_handler(sent, begin_to_end, 128 + sent)
     # inside, descriptors 0 and 1 are not the client's, so that nothing that a worker prints is taken for a message
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    finally:
+        await started.stop()

@@ -5,17 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 import mcp_types
 import msgspec
 
 from capplan.errors import CapplanError, UsageError
 from capplan.report.schemas import schema_of
+from capplan.serve.links import API, question_link
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions import types
 from capplan.serve.questions.read import question_from_mapping
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
+from capplan.strict_json import JsonError, read_json
 from capplan.verbs.options import Door
 from capplan.verbs.read import changed_fields, command_of, wire_type
 from capplan.verbs.registry import find_verb, served_verbs, verb_of
@@ -93,7 +96,12 @@ def _input_schema(wire: type[Any]) -> dict[str, Any]:
 
 
 async def call_tool(
-    service: Service, name: str, arguments: Mapping[str, Any], *, is_text_only: bool = False
+    service: Service,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    is_text_only: bool = False,
+    address: str | None = None,
 ) -> mcp_types.CallToolResult:
     """Answer a question; what it is refused for is an answer, too, which the assistant can mend.
 
@@ -102,36 +110,57 @@ async def call_tool(
         name: the tool's name.
         arguments: the question's fields.
         is_text_only: leave out the structured answer.
+        address: where the service is reached, such as http://127.0.0.1:8000/; None where it is not.
     """
     limit = service.settings.limits.question_bytes
     try:
         if len(json.dumps(arguments)) > limit:
             raise UsageError(f"the arguments are longer than {limit:,} bytes, the most that is read here.")
-        question = question_from_mapping(asked_by_tool()[name].question, arguments)
+        plain = {field: _decoded(value) for field, value in arguments.items()}
+        question = question_from_mapping(asked_by_tool()[name].question, plain, is_strict=False)
         outcome = await service.answer(Task(question=question, has_text=True))
     except (CapplanError, BusyError) as error:
         return _refused(str(error))
     if isinstance(outcome, Refusal):
         return _refused(outcome.message)
     return mcp_types.CallToolResult(
-        content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, is_text_only=is_text_only)))],
+        content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, name, address)))],
         structured_content=None if is_text_only else json.loads(outcome.content),
     )
+
+
+def _decoded(value: Any) -> Any:
+    """Return what a text of JSON holds: some clients write every value that may be several things as text."""
+    if not isinstance(value, str) or not value.startswith(("{", "[")):
+        return value
+    try:
+        return read_json(value.encode("utf-8", "surrogatepass"))
+    except JsonError:
+        return value
 
 
 def _refused(sentence: str) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=sentence[:LONGEST_TEXT])], is_error=True)
 
 
-def _whole(question: Any, *, is_text_only: bool) -> str:
-    """Return a sentence that says where the whole answer is."""
+def _whole(question: Any, name: str, address: str | None) -> str:
+    """Return sentences that say where the whole answer is: at an address of the service, and on the command line."""
     verb = verb_of(question)
+    link = "" if address is None else _link(question, name, address)
     if verb is None:
-        return "" if is_text_only else "The structured answer holds all of it."
+        return link
     changed = changed_fields(question, door=Door.HTTP)
     as_files = [f"`{field.wire}`" for field in changed if not field.option.doors & Door.COMMAND]
     beside = f" (with {' and '.join(as_files)} from a file)" if as_files else ""
-    return f"On the command line: {command_of(verb, question)}{beside}"
+    return "\n".join(filter(None, [link, f"On the command line: {command_of(verb, question)}{beside}"]))
+
+
+def _link(question: Any, name: str, address: str) -> str:
+    """Return a line with the address of the whole answer; empty where a query string cannot hold the question."""
+    if isinstance(question, types.GpuQuestion):
+        return f"The whole answer: {address.rstrip('/')}{API}/gpus/{quote(question.gpu)}"
+    link = question_link(name.replace("_", "/", 1), question)
+    return "" if link is None else f"The whole answer: {address.rstrip('/')}{link}"
 
 
 def short_text(reply: Reply, *, whole: str) -> str:

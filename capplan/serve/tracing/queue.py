@@ -119,8 +119,10 @@ class TraceQueue:
     def admit(self, jobs: Sequence[TraceJob]) -> None:
         """Refuse a question's first traces as a whole where there is no room for all of them.
 
+        A question that was admitted is answered: traces that it turns out to need later are made whatever waits.
+
         Args:
-            jobs: what the question needs; once it is admitted, further ones are traced whatever waits.
+            jobs: the traces that the question needs first.
 
         Raises:
             BusyError: too many models wait already.

@@ -40,8 +40,8 @@ def read_clients(asked: str | Sequence[int], *, what: str = "--concurrency") -> 
     """
     try:
         clients = parse_batches(asked).sizes if isinstance(asked, str) else tuple(asked)
-    except UsageError:
+    except (UsageError, TypeError):  # TypeError: it is no list, as a request may hold anything
         clients = ()
-    if not clients or not all(1 <= each <= MOST_CLIENTS for each in clients):
-        raise UsageError(f"{what} {asked}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
+    if not clients or not all(type(count) is int and 1 <= count <= MOST_CLIENTS for count in clients):
+        raise UsageError(f"{what} {str(asked)[:100]}: write 8, 1,8,32 or 1..256, each from 1 to {MOST_CLIENTS}.")
     return tuple(sorted(set(clients)))

@@ -1,7 +1,6 @@
 """The search for deployments of a language model that carry a load, laid out for the page."""
 
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.report.render import render
@@ -14,6 +13,7 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
+from capplan.serve.links import question_link
 from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.explain import explain_fit
@@ -22,7 +22,7 @@ from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_rate, format_seconds
 from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
 from capplan.verbs.options import Door
-from capplan.verbs.read import command_of, read_question, to_wire
+from capplan.verbs.read import command_of, read_question
 
 SHOWN = 12
 FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
@@ -115,11 +115,9 @@ def plan_address(question: LlmPageQuestion, spelling: str) -> str:
         question: the form.
         spelling: the format.
     """
-    pairs = {
-        name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-        for name, value in to_wire(plan_question(question)).items()
-    }
-    return f"/api/v1/llm/plan?{urlencode({**pairs, 'format': spelling, 'download': '1'})}"
+    link = question_link("llm/plan", plan_question(question), format=spelling, download="1")
+    assert link is not None, "a form holds plain values"
+    return link
 
 
 def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> Deployment:
