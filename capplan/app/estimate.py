@@ -103,9 +103,9 @@ _USUAL_BATCHES = tuple(2**power for power in range(11))
 
 
 def _usual_batches(model: Model, configuration: Configuration) -> list[int]:
-    """Return 1 to 1024 in powers of two, or the only batch that a file or trace holds at."""
-    fixed = model.fixed_batch(configuration)
-    return list(_USUAL_BATCHES) if fixed is None else [fixed]
+    """Return 1 to 1024 in powers of two, or the only batch that the model runs at."""
+    usual = model.usual_batch(configuration)
+    return [usual] if usual > 1 or model.fixed_batch(configuration) is not None else list(_USUAL_BATCHES)
 
 
 _Curve: TypeAlias = tuple[LatencyEstimate, ...]

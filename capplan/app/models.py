@@ -124,8 +124,17 @@ class Model(ABC):
         return None if only is None else self._fixed_batch(only)
 
     def usual_batch(self, configuration: Configuration) -> int:
-        """Return the batch to answer for where none is asked: 1, or the only one that a file or trace holds at."""
-        return self.fixed_batch(configuration) or 1
+        """Return the batch to answer for where none is asked: 1, or the only one that the model runs at."""
+        only = self.recording(configuration).exact_batch
+        if only is None:
+            return 1
+        if (fixed := self._fixed_batch(only)) is not None:
+            return fixed
+        try:
+            self.trace_at(configuration, 1)
+        except TraceError:
+            return only
+        return 1
 
     def _fixed_batch(self, exact_batch: int) -> int | None:
         """Return the batch that a model is bound to, which holds at one batch as it was traced."""

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from capplan.app.kept_traces.cache import Question, files_behind
 from capplan.app.kept_traces.opened_files import OpenedFiles, watched
 from capplan.app.models import open_model
 from capplan.core.workload import Configuration
+from capplan.probe.foreign.importing import load_code
 from capplan.probe.inputs.request import ModelRequest
 
 
@@ -51,6 +53,22 @@ def test_a_file_that_was_looked_for_in_vain_is_noted(tmp_path: Path) -> None:
     with watched(found), pytest.raises(FileNotFoundError):
         (tmp_path / "later.txt").read_text()
     assert found.of_the_user() == [tmp_path / "later.txt"]
+
+
+def test_packages_that_a_pth_file_adds_are_not_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A .pth file puts the site-packages of another environment on the path; what lies there is installed."""
+    packages = tmp_path / "other" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "borrowed_library.py").write_text("from torch import nn\nNet = nn.Identity\n")
+    mine = tmp_path / "mine.py"
+    mine.write_text("from borrowed_library import Net\n")
+    monkeypatch.syspath_prepend(packages)
+    opened = OpenedFiles()
+    with watched(opened):
+        load_code(str(mine))
+    files = {path.name for path in (*files_behind(Question(words=f"{mine}:Net")), *opened.of_the_user())}
+    assert "mine.py" in files
+    assert "borrowed_library.py" not in files
 
 
 def test_another_process_is_noted_and_nothing_after_the_block() -> None:

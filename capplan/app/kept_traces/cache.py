@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +21,7 @@ from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError
 from capplan.files import exists, replace_whole
-from capplan.folders import PACKAGE, cache_folder
+from capplan.folders import PACKAGE, cache_folder, is_installed
 from capplan.strict_json import read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "onnx")
@@ -221,9 +220,7 @@ def _configs(question: Question) -> list[Path]:
 
 
 def _own_modules(question: Question) -> list[Path]:
-    """Files of loaded modules outside the standard library, site-packages and capplan, or of the package named."""
-    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    ours = PACKAGE
+    """Return the files of loaded modules that are the user's, or of the package that the question names."""
     named = question.words.partition(":")[0].partition(".")[0]
     found = []
     for name, module in list(sys.modules.items()):
@@ -231,8 +228,7 @@ def _own_modules(question: Question) -> list[Path]:
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
         path = Path(file).resolve()
-        is_installed = any(path.is_relative_to(place) for place in (*installed, ours))
-        if path.is_file() and (not is_installed or name.partition(".")[0] == named):
+        if path.is_file() and (not is_installed(path) or name.partition(".")[0] == named):
             found.append(path)
     return found
 

@@ -6,14 +6,13 @@ cannot be taken off again, so there is one for the process, which listens only w
 
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from capplan.folders import PACKAGE
+from capplan.folders import is_installed
 
 _NOT_THE_USERS = ("/proc", "/sys", "/dev")
 _OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.connect", "urllib.Request")
@@ -36,7 +35,7 @@ class OpenedFiles:
     def of_the_user(self) -> list[Path]:
         """Return the files that are neither installed nor capplan's own, whether they exist or were only looked for."""
         resolved = {Path(os.path.realpath(path)) for path in self.paths if str(path) not in sys.path}
-        return sorted(path for path in resolved if not _is_installed(path))
+        return sorted(filter(_is_of_the_user, resolved))
 
 
 def _read_path(path: Any, mode: Any, flags: Any) -> Path | None:
@@ -74,13 +73,6 @@ def _listeners() -> list[OpenedFiles]:
     return listeners
 
 
-def _is_installed(path: Path) -> bool:
-    return path.suffix == ".pyc" or "__path_hook__" in path.name or any(map(path.is_relative_to, _installed()))
-
-
-@cache
-def _installed() -> tuple[Path, ...]:
-    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    places = {Path(sysconfig.get_path(kind)).resolve() for kind in kinds}
-    ours = PACKAGE
-    return (*sorted(places), ours, *map(Path, _NOT_THE_USERS))
+def _is_of_the_user(path: Path) -> bool:
+    is_from_machine = any(map(path.is_relative_to, _NOT_THE_USERS))
+    return not (path.suffix == ".pyc" or "__path_hook__" in path.name or is_from_machine or is_installed(path))

@@ -42,6 +42,10 @@ linear                                   | matmul      | linear         | own ke
 quantised_linear                         | matmul      | linear         | own kernel |       | linear               |
 widen                                    | cast        | pointwise      | own kernel |       |                      |
 quantise                                 | cast        | pointwise      | pointwise  | 6     |                      |
+quantize_per_tensor                      | cast        | pointwise      | pointwise  | 6     |                      |
+quantize_per_tensor_dynamic              | cast        | pointwise      | pointwise  | 6     |                      |
+quantize_per_channel                     | cast        | pointwise      | pointwise  | 6     |                      |
+dequantize                               | cast        | pointwise      | pointwise  | 2     |                      |
 rescale                                  | pointwise   | pointwise      | pointwise  | 4     |                      |
 packed_linear                            | matmul      | linear         | own kernel |       | linear               |
 matmul                                   | matmul      | batched matmul | own kernel |       | uncounted            |

@@ -1,5 +1,6 @@
 """Fused attention as one logical operator: which kernel serves it is decided per GPU, when planning."""
 
+import itertools
 import math
 from typing import Any
 
@@ -22,6 +23,8 @@ def attend(  # noqa: PLR0917  # torch's signature
     enable_gqa: bool = False,
 ) -> Tensor:
     """Stand in for `scaled_dot_product_attention`."""
+    if query.is_nested:
+        return _attend_jagged(recorder, query, key, value, dropout_p, is_causal, scale)
     _check(query, key, value)
     attributes = _attributes(query, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
@@ -30,6 +33,45 @@ def attend(  # noqa: PLR0917  # torch's signature
     out, _ = _outputs(recorder, (query, key, value), attn_mask, attributes)
     recorder.note("capplan.attention", inputs, [out], attributes)
     return out
+
+
+def _attend_jagged(  # noqa: PLR0917  # torch's arguments
+    recorder: Recorder, query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, scale: float | None
+) -> Tensor:
+    """Attend within each sequence of jagged nested tensors [batch, heads, length of the sequence, dim].
+
+    Neighbours of one length are one kernel here. PyTorch runs one kernel for all of them, whose products are the same.
+    """
+    rows = [each.transpose(1, 2).values() for each in (query, key, value)]  # [sum of the lengths, heads, dim]
+    pairs = list(zip(_lengths(recorder, query), _lengths(recorder, key), strict=True))
+    runs = [(*lengths, len(list(run))) for lengths, run in itertools.groupby(pairs)]
+    if len(runs) > 1:
+        recorder.remark(f"attention of sequences of {len(runs)} lengths is counted as so many kernels; CUDA runs one")
+    attended, starts = [], [0, 0]
+    for query_length, key_length, count in runs:
+        lengths = (query_length, key_length, key_length)
+        starts_of = (starts[0], starts[1], starts[1])
+        parts = [
+            part[start : start + count * length].unflatten(0, (count, length)).transpose(1, 2)
+            for part, start, length in zip(rows, starts_of, lengths, strict=True)
+        ]
+        out = attend(recorder, *parts, None, dropout_p, is_causal, scale)
+        attended.append(out.transpose(1, 2).flatten(0, 1))
+        starts = [starts[0] + count * query_length, starts[1] + count * key_length]
+    joined = attended[0] if len(attended) == 1 else torch.cat(attended)
+    made: Tensor = torch.nested.nested_tensor_from_jagged(joined, query.offsets()).transpose(1, 2)
+    return made
+
+
+def _lengths(recorder: Recorder, nested: Any) -> list[int]:
+    """Return the lengths of a nested tensor's sequences; where they depend on data, equal ones."""
+    offsets: Tensor = nested.offsets()
+    if recorder.lacks_value(offsets):
+        recorder.assume("sequences of a nested tensor taken as equally long")
+        count, total = offsets.numel() - 1, nested.transpose(1, 2).values().shape[0]
+        return [total // count + (index < total % count) for index in range(count)]
+    ends: list[int] = getattr(offsets, "_known_value", offsets).tolist()
+    return [end - start for start, end in itertools.pairwise(ends)]
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:

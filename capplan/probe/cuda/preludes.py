@@ -81,6 +81,26 @@ def _packed_linear(recorder: Host, operator: Operator, args: tuple[Any, ...], kw
     return out
 
 
+def _packed_convolution(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Record a convolution of packed weights, which torch.ao's `convert` makes, with what the object stores."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    packed: Any = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.ScriptObject))
+    stored = recorder.packed[hash(packed)]
+    [weight] = (tensor for tensor in stored if tensor.dim() > 1)
+    biases = [tensor for tensor in stored if tensor.dim() == 1 and tensor.dtype is torch.float32]
+    with recorder.paused():
+        out = operator.overload(*args, **kwargs)
+        rank = out.dim() - 2
+        window = weight if weight.dim() == out.dim() else weight.squeeze(2)  # conv1d is stored as a conv2d
+        names = ("stride", "padding", "dilation", "output_padding")
+        attributes = [(name, tuple(getattr(packed, name)()[-rank:])) for name in names]
+        attributes += [("groups", packed.groups()), ("transposed", packed.transpose())]
+    if window is not weight:
+        recorder.adopt_view(window, weight)
+    recorder.note("aten.convolution", [tensors[0], window, *biases, *tensors[1:]], [out], tuple(attributes))
+    return out
+
+
 def _names(*names: str) -> Sequence[str]:
     return [f"aten.{name}" for name in names]
 
@@ -102,8 +122,17 @@ PRELUDES: Mapping[str, Prelude] = {
         (
             "quantized.linear_dynamic", "quantized.linear_relu_dynamic",
             "quantized.linear_dynamic_fp16", "quantized.linear_relu_dynamic_fp16",
+            "quantized.linear", "quantized.linear_relu",
         ),
         _packed_linear,
+    ),
+    **dict.fromkeys(
+        (
+            *(f"quantized.conv{rank}d{after}" for rank in (1, 2, 3) for after in ("", "_relu")),
+            *(f"quantized.conv_transpose{rank}d" for rank in (1, 2, 3)),
+            "quantized.conv2d_add", "quantized.conv2d_add_relu",
+        ),
+        _packed_convolution,
     ),
 }  # fmt: skip
 """By operator name, what CUDA's implementation does with its operands before the kernel runs."""

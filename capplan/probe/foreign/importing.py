@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +19,7 @@ import torch
 
 from capplan.errors import TraceError, UsageError, nearest_names
 from capplan.files import is_file
+from capplan.folders import is_installed
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 
@@ -127,8 +127,7 @@ def _is_users(module: ModuleType, *, outside: Path) -> bool:
     if not file:
         return False
     path = Path(str(file)).resolve()
-    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return not any(path.is_relative_to(place) for place in (outside, *installed))
+    return not path.is_relative_to(outside) and not is_installed(path)
 
 
 def load_function(words: str, option: str, *, as_cpu: bool = True) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ _PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_affine_float_qparams
 class Packed:
     """An object of packed weights: `name` in the model, and stand-ins for what it stores, on the meta device.
 
-    `is_scale` tells, for each tensor, whether it holds scales or zero points instead of weights or biases.
+    `is_scale` tells, for each tensor, whether it holds scales, zero points or strides instead of weights or biases.
     """
 
     name: str
@@ -52,7 +52,8 @@ def _stored(value: Any, *, half: bool) -> Iterator[tuple[Tensor, bool]]:
     if isinstance(value, Tensor):
         # linear weights of `dtype=torch.float16` are stored in 16 bits and unpacked to 32 for saving
         dtype = torch.float16 if half and value.dim() > 1 else _STORED_AS.get(value.dtype, value.dtype)
-        yield torch.empty(value.shape, dtype=dtype, device="meta"), False
+        says_strides = value.dtype is torch.int16  # a convolution's stride, padding and groups, kept with its weights
+        yield torch.empty(value.shape, dtype=dtype, device="meta"), says_strides
         if value.is_quantized and value.qscheme() in _PER_CHANNEL:
             for each in (value.q_per_channel_scales(), value.q_per_channel_zero_points()):
                 yield torch.empty(each.shape, dtype=each.dtype, device="meta"), True

@@ -148,8 +148,14 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def on_device(value: Any, device: Device) -> Any:
-    """Copy a nest of tensors with every tensor on a device; on meta only its shape goes."""
-    return map_tensors(value, lambda tensor: tensor.to(device))
+    """Copy a nest of tensors with every tensor on a device; on meta only its shape goes.
+
+    A sparse tensor keeps its data instead: how many elements it stores decides what is computed.
+    """
+    is_meta = torch.device(device).type == "meta"
+    return map_tensors(
+        value, lambda tensor: tensor if is_meta and tensor.layout is not torch.strided else tensor.to(device)
+    )
 
 
 def map_tensors(value: Any, replace: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -33,7 +33,7 @@ class ShapeInference:
         Args:
             node: an operator that is not read.
             inputs: its inputs; where the onnx package knows no shape and there is one output, it is taken to be like
-                the first.
+                the first. A first dimension that it does not know is that of the first input: rows give rows.
             given: the graph's inputs in this run.
 
         Raises:
@@ -43,8 +43,8 @@ class ShapeInference:
         first = next((each for each in inputs if isinstance(each, Tensor)), None)
         outputs = [name for name in node.outputs if name]
         found = []
-        for name in outputs:
-            known = _shape_and_dtype(types.get(name), first)
+        for index, name in enumerate(outputs):
+            known = _shape_and_dtype(types.get(name), first) or _of_classical(node, index, first)
             if known is None and first is not None and len(outputs) == 1:
                 known = tuple(first.shape), first.dtype
             if known is None:
@@ -87,8 +87,30 @@ class ShapeInference:
 def _shape_and_dtype(tensor: Any, first: Tensor | None) -> ShapeAndDtype | None:
     if tensor is None or not tensor.HasField("shape"):
         return None
-    dims = list(tensor.shape.dim)
-    if any(not dim.HasField("dim_value") for dim in dims):
-        return None
+    sizes = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    if sizes and sizes[0] is None and first is not None and first.dim():
+        sizes[0] = first.shape[0]
     dtype = torch_dtype(tensor.elem_type) if tensor.elem_type else None if first is None else first.dtype
-    return None if dtype is None else (tuple(int(dim.dim_value) for dim in dims), dtype)
+    if dtype is None or None in sizes:
+        return None
+    return tuple(size for size in sizes if size is not None), dtype
+
+
+_CLASSES = ("classlabels_int64s", "classlabels_ints", "classlabels_strings")
+_TARGETS = ("n_targets", "targets")
+
+
+def _of_classical(node: Node, index: int, first: Tensor | None) -> ShapeAndDtype | None:
+    """Return an output of a classifier or regressor of ai.onnx.ml, by the operators' descriptions.
+
+    A classifier gives a label to each row, and a score for each class; a regressor gives each row its targets.
+    Labels that are texts are taken as their 64-bit indices.
+    """
+    if node.domain != "ai.onnx.ml" or first is None or not first.dim():
+        return None
+    rows = first.shape[0]
+    classes = next((value for name in _CLASSES if isinstance(value := node.attributes.get(name), tuple)), None)
+    if classes is not None:
+        return ((rows,), torch.int64) if index == 0 else ((rows, len(classes)), torch.float32)
+    targets = next((value for name in _TARGETS if isinstance(value := node.attributes.get(name), int)), None)
+    return None if targets is None else ((rows, targets), torch.float32)

@@ -14,9 +14,10 @@ from capplan.probe.foreign.scopes import DEEPEST_SCOPE, Scope, scope_at
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.operators.call import Call, Value
+from capplan.probe.onnx.operators.quantised import unpacked
 from capplan.probe.onnx.operators.table import find_handler
 from capplan.probe.onnx.unknown import run_unknown
-from capplan.probe.onnx.weights import WeightPlan, plan_weights
+from capplan.probe.onnx.weights import PACKED, WeightPlan, plan_weights
 from capplan.probe.record.host_memory import counted_host_memory
 from capplan.probe.record.value_store import attach
 
@@ -40,6 +41,11 @@ class OnnxNetwork(torch.nn.Module):
         self._plan = plan_weights(model.graph, computed=model.computed, paths=paths)
         for weight in self._plan.weights:
             self._add_weight(weight)
+        self._packed = {
+            weight.constant.name: weight.constant.shape
+            for weight in self._plan.weights
+            if weight.constant.dtype in PACKED and weight.constant.shape
+        }
         self._host = {name: _host_tensor(constant) for name, constant in self._plan.on_host.items()}
         self._last_uses: dict[int, list[tuple[str, ...]]] = {}
         self._paths: dict[int, list[str]] = {}
@@ -135,7 +141,7 @@ class _Run:
             raise NodeError(f"{node.describe()}: {str(error)[:_LONGEST_WORDS]}") from error
 
     def _run(self, node: Node, values: dict[str, Value]) -> Sequence[Value]:
-        inputs = [values[name] if name else None for name in node.inputs]
+        inputs = [self._read(values, name) if name else None for name in node.inputs]
         call = Call(
             node=node,
             opset=self._network._model.opset,
@@ -151,6 +157,10 @@ class _Run:
             return run_unknown(node, inputs, [(s, call.dtype(d)) for s, d in shapes], self._device)
         made = handler(call)
         return made if isinstance(made, tuple) else (made,)
+
+    def _read(self, values: Mapping[str, Value], name: str) -> Value:
+        shape = self._network._packed.get(name)
+        return values[name] if shape is None else unpacked(values[name], per_byte=2, length=shape[-1])
 
     def _inner(self, graph: Graph, given: Sequence[Value], values: Mapping[str, Value]) -> list[Value]:
         """Run a graph within a node, which reads what is around it."""

@@ -24,7 +24,8 @@ _READ_ON_HOST: Mapping[str, tuple[int, ...]] = {
 _LARGEST_HOST_INTEGERS = 64
 """Integers up to this number are positions and sizes, which PyTorch's code holds in Python."""
 
-_PACKED = frozenset({"int4", "uint4"})
+PACKED = frozenset({"int4", "uint4"})
+"""Dtypes of which weights hold two elements a byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def _is_position(constant: Constant, is_computed: bool) -> bool:
 def _weight(constant: Constant, namer: "_Namer", *, learns: bool) -> WeightPlan:
     path, name = namer.place(constant.name)
     shape, dtype = constant.shape, constant.dtype
-    if dtype in _PACKED:  # two elements a byte, along the last dimension
+    if dtype in PACKED:  # along the last dimension
         shape, dtype = (*shape[:-1], -(-shape[-1] // 2)) if shape else (1,), "uint8"
     is_float = dtype.startswith(("float", "bfloat", "complex"))
     is_quantised = dtype in ("int8", "uint8") and len(shape) > 1

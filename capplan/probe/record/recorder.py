@@ -61,6 +61,17 @@ def zeroed_if_new(operator: Operator, out: Any) -> Any:
     return out
 
 
+def _check_dtypes(inputs: Sequence[Tensor]) -> None:
+    """Refuse a product of matrices of two dtypes, as CUDA and the CPU do; the meta device lets it pass.
+
+    Raises:
+        RuntimeError: the last two tensors, which are multiplied, differ.
+    """
+    first, second = inputs[-2:]
+    if first.dtype is not second.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {first.dtype} and {second.dtype}")
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
@@ -190,6 +201,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             out.__dict__["_capplan"] = Tag(self._token, self._storage_of(out))
             self._known.follow(operator, args, kwargs, out)
             return out
+        if operator.name in _PRODUCTS:
+            _check_dtypes(inputs)
         reads, read_operands, weight = self._reading(operator, inputs)
         out = zeroed_if_new(operator, self._known.run(operator, args, kwargs, inputs))
         met = (*inputs, *flatten((out,)))

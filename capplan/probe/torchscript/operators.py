@@ -150,7 +150,15 @@ def _scalar(_device: torch.device, value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+def _mkldnn(*_: Any) -> Any:
+    raise ScriptError(
+        "torch.jit.optimize_for_inference made operators of oneDNN, for CPUs, whose weights the archive does not hold; "
+        "that is not read: save the module before this step"
+    )
+
+
 _SPECIAL: Mapping[str, Callable[..., Any]] = {
+    "to_mkldnn": _mkldnn,
     "_convolution": _convolution,
     "convolution": _convolution,
     "tensor": _tensor,

@@ -61,6 +61,8 @@ class TensorFactory:
 
     def input(self, tensor: Tensor) -> Tensor:
         """Make the tensor that stands in for an input; small integers keep their values, floats are drawn at random."""
+        if tensor.layout is not torch.strided:
+            return tensor.to(self._half) if self._half is not None and tensor.is_floating_point() else tensor
         made = self._place(tensor)
         if made.is_floating_point():
             made.__dict__["_drawn"] = True

@@ -172,8 +172,22 @@ class Stage:
         except TraceError as error:
             if error.__cause__ is None:
                 raise
-            message = self.paths.locate(str(error)).rstrip(".") + self._given() + _advice(error.__cause__)
+            message = self.paths.locate(str(error)).rstrip(".") + self._given() + self._advice(error.__cause__)
             raise TraceError(message) from error.__cause__
+
+    def _advice(self, cause: BaseException) -> str:
+        """Return what to do about a failure; nothing where other inputs would not help."""
+        words = str(cause)
+        if "type" in words and ("half" in words.lower() or "bfloat16" in words.lower() or "float16" in words):
+            half = "bfloat16" if "bfloat16" in words.lower() else "float16"
+            batch, given = next(reversed(self._seen.items()), (1, []))
+            floats = [(name, shape) for name, dtype, shape in given if dtype is torch.float32]
+            name, shape = floats[0] if floats else ("", (batch, 3, 224, 224))
+            dims = "x".join(("N", *map(str, shape[1:])) if shape[:1] == (batch,) else map(str, shape))
+            named = "" if name.startswith("input") or not name.isidentifier() else f"{name}="
+            return f"; for weights of 16 bits give inputs of their dtype, such as --input {named}{half}:{dims}."
+        is_of_code = isinstance(cause, ImportError | AttributeError | NameError | NotImplementedError | OSError)
+        return "." if is_of_code or any(part in words.lower() for part in _NOT_OF_INPUTS) else _ADVICE
 
     def _given(self) -> str:
         """Format the inputs of the last pass: "; given x float32 [2, 3, 224, 224]"."""
@@ -264,8 +278,8 @@ class Stage:
 
 
 _PACKED_NOTE = (
-    "linear layers of torch.ao's quantize_dynamic keep packed weights, counted as they are stored; PyTorch runs them "
-    "on CPUs alone, so figures for a GPU suppose a kernel that reads the same bytes"
+    "layers that torch.ao quantised (quantize_dynamic, convert) keep packed weights, counted as they are stored; "
+    "PyTorch runs them on CPUs alone, so figures for a GPU suppose a kernel that reads the same bytes"
 )
 _DRAWS_NOTE = (
     "what the model runs may change from call to call: its forward draws random numbers from Python's or numpy's "
@@ -273,15 +287,11 @@ _DRAWS_NOTE = (
 )
 _GRADIENT_NOTE = "gradients are on in inference: the model's forward differentiates, and keeps what that takes"
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
-
-
-def _advice(cause: BaseException) -> str:
-    """Return what to do about a failure; nothing where other inputs would not help."""
-    words = str(cause)
-    if "type" in words and ("Half" in words or "BFloat16" in words):
-        half = "bfloat16" if "BFloat16" in words else "float16"
-        return f"; for weights of 16 bits give inputs of their dtype, such as --input {half}:3x224x224."
-    return "." if isinstance(cause, ImportError | AttributeError | NameError) else _ADVICE
+_NOT_OF_INPUTS = (
+    "not supported", "not implemented", "not read", "not an operator", "cannot be counted", "meta tensor", "cuda",
+    "need their data",
+)  # fmt: skip
+"""Words of failures that other inputs would not help."""
 
 
 @contextlib.contextmanager

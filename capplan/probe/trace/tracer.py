@@ -252,7 +252,7 @@ class _Tracer:
         self._batches = batches
         self._rebuild = remake.rebuild
         self._has_values = remake.has_values
-        self._on_meta = any(tensor.is_meta for tensor in module.parameters())
+        self._on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
         self._from = 0
         self._real: nn.Module | None = None
         self._answers: dict[tuple[Training | None, int], Answers] = {}

@@ -51,7 +51,7 @@ def _without(library: str, folder: Path, commands: list[list[str]]) -> list[tupl
             is_library = entry.name.partition("-")[0].partition(".")[0] == library
             if not is_library and entry.suffix != ".pth" and not (packages / entry.name).exists():
                 (packages / entry.name).symlink_to(entry)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]), "CAPPLAN_CACHE": "0"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]), "CAPPLAN_CACHE": "off"}
     done = subprocess.run(
         [sys.executable, "-S", "-c", _DRIVER, json.dumps(commands)],
         capture_output=True, text=True, check=True, env=environment, cwd=folder, timeout=300,

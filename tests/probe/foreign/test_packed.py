@@ -41,6 +41,48 @@ def test_packed_half_weights_count_two_bytes_each() -> None:
     assert trace.weight_bytes == 2 * (256 * 512 + 512 * 10) + 4 * (512 + 10)
 
 
+class Static(nn.Module):
+    """What `torch.ao.quantization.convert` makes of convolutions and a linear layer between its two stubs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+        self.flat = nn.Conv1d(4, 8, 3, stride=2, padding=1)
+        self.up = nn.ConvTranspose1d(8, 6, 4, 2, 1, groups=2)
+        self.image = nn.Conv2d(6, 8, 3)
+        self.linear = nn.Linear(14, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = self.up(self.flat(self.quant(x)))[:, :, None].repeat(1, 1, 3, 1)
+        out: torch.Tensor = self.dequant(torch.relu(self.linear(self.image(wide))))
+        return out
+
+
+def test_statically_quantised_layers_are_counted_with_their_packed_weights() -> None:
+    engine = torch.backends.quantized.engine
+    try:
+        torch.backends.quantized.engine = "qnnpack"  # quantises transposed convolutions per tensor, as they need
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = Static().eval()
+            module.qconfig = torch.ao.quantization.get_default_qconfig("qnnpack")
+            observed = torch.ao.quantization.prepare(module)
+            observed(torch.rand(1, 4, 16))
+            trace = trace_module(torch.ao.quantization.convert(observed), _rows, name="net")
+    finally:
+        torch.backends.quantized.engine = engine
+    analysis = analyze_trace(trace, configuration=Configuration(), batch=1)
+    # 8 places of 8 channels by 4·3; 8 places of 8 channels, each by 3·4 of its group; 14 places of 8 by 6·9; 8 of 14·10
+    assert analysis.macs == 8 * 8 * 12 + 8 * 8 * 12 + 14 * 8 * 54 + 8 * 140
+    assert not analysis.uncounted
+    weights = 8 * 4 * 3 + 8 * 3 * 4 + 8 * 6 * 9 + 14 * 10
+    assert trace.parameter_count == weights + 8 + 6 + 8 + 10
+
+
+def _rows(batch: int, *, device: object) -> ModelInputs:
+    return ModelInputs(args=(torch.rand(batch, 4, 16, device=device),), names=("x",))
+
+
 def test_a_single_named_input_goes_by_position_where_forward_has_another_name() -> None:
     trace = trace_module(nn.Sequential(nn.Linear(8, 4)), _inputs_of(8), name="net")
     assert trace.inputs[0].name == "x"

@@ -159,9 +159,17 @@ def test_a_fixed_batch_is_the_only_one(tmp_path: Path) -> None:
     assert macs(find(path, inputs=["x=Nx3x8x8"]), 4) == 4 * 36 * 4 * 27
 
 
-def model_of(nodes: list[Any], inputs: list[Any], outputs: list[Any], initializers: list[Any] = [], **more: Any) -> Any:  # noqa: B006
+def model_of(
+    nodes: list[Any],
+    inputs: list[Any],
+    outputs: list[Any],
+    initializers: list[Any] = [],  # noqa: B006
+    *,
+    opset: int = 17,
+    **more: Any,
+) -> Any:
     graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *more.pop("opsets", ())])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *more.pop("opsets", ())])
 
 
 def tensor(name: str, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
@@ -215,6 +223,55 @@ def test_an_unknown_operator_is_counted_as_uncounted_and_named(tmp_path: Path) -
     (with_formula,) = [each for each in counted.kernels if each.name == "my_ops.Fancy"]
     assert with_formula.flops is not None
     assert with_formula.flops.at(3) == 120
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["int4", "uint4"])
+def test_weights_of_four_bits_are_counted_packed_and_multiplied_whole(kind: str, axis: int, tmp_path: Path) -> None:
+    """Weights [16, 24] with a scale and zero point for each block of 8 along an axis, as opset 21 writes them."""
+    code = getattr(TensorProto, kind.upper())
+    scales = (2, 24) if axis == 0 else (16, 3)
+    zeros = helper.make_tensor("zero", code, scales, [0] * (scales[0] * scales[1]))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["packed", "scale", "zero"], ["w"], axis=axis, block_size=8),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    model = model_of(nodes, [tensor("x", ["n", 16])], [tensor("y", ["n", 24])], opset=21)
+    packed = helper.make_tensor("packed", code, (16, 24), [1] * 384)
+    scale = helper.make_tensor("scale", TensorProto.FLOAT, scales, [1.0] * (scales[0] * scales[1]))
+    model.graph.initializer.extend([packed, scale, zeros])
+    target = find(save(tmp_path / "net.onnx", model))
+    assert macs(target, 5) == 5 * 16 * 24
+    trace = trace_target(target)
+    (weight,) = [each for each in trace.parameters if each.names == ("packed",)]
+    assert weight.elements == 16 * 24 // 2  # bytes
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "shapes"),
+    [
+        ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, [(7,), (7, 3)]),
+        ("SVMClassifier", {"classlabels_strings": ["a", "b"]}, [(7,), (7, 2)]),
+        ("TreeEnsembleRegressor", {"n_targets": 4}, [(7, 4)]),
+    ],
+)
+def test_trees_and_support_vectors_are_recorded_by_name(
+    operator: str, attributes: dict[str, Any], shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    """Shapes by the operators' descriptions: a label to each row and a score to each class, or the row's targets.
+
+    As skl2onnx writes them: the file says neither the rows nor, between two operators, any shape.
+    """
+    names = [f"y{index}" for index in range(len(shapes))]
+    nodes = [helper.make_node(operator, ["x"], names, domain="ai.onnx.ml", **attributes)]
+    outputs = [
+        helper.make_tensor_value_info(names[0], TensorProto.INT64 if len(shapes) > 1 else 1, [None] * len(shapes[0]))
+    ]
+    model = model_of(nodes, [tensor("x", ["n", 8])], outputs, opsets=[helper.make_opsetid("ai.onnx.ml", 3)])
+    recording = trace_target(find(save(tmp_path / "net.onnx", model))).recording(Configuration())
+    assert uncounted(recording) == (f"1 × ai_onnx_ml::{operator}",)
+    (kernel,) = [each for each in recording.kernels if each.name == f"ai_onnx_ml.{operator}"]
+    assert [output.shape_at(7) for output in kernel.outputs] == shapes
 
 
 def test_an_unknown_operator_without_inputs_lies_where_the_network_does(tmp_path: Path) -> None:

@@ -104,6 +104,31 @@ def test_a_fixed_batch_is_answered_where_none_is_asked(static: Path, tmp_path: P
         capplan.analyze(str(static), batch=8)
 
 
+def test_a_program_exported_in_code_is_answered_at_its_batch(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n"
+        "def net():\n    return torch.export.export(torch.nn.Linear(16, 8), (torch.rand(2, 16),)).module()\n\n"
+        "def inputs(batch):\n    return torch.rand(batch, 16)\n"
+    )
+    asked = {"inputs_from": f"{tmp_path}/net.py:inputs"}
+    analysis = capplan.analyze(f"{tmp_path}/net.py:net", **asked).analysis
+    assert (analysis.batch, analysis.macs) == (2, 2 * 16 * 8)
+    (report,) = capplan.estimate(f"{tmp_path}/net.py:net", gpus=["t4"], **asked).reports
+    assert [point.batch for point in report.curve] == [2]
+
+
+@pytest.mark.parametrize("number", [float("-inf"), float("inf"), float("nan")])
+def test_numbers_that_json_lacks_are_read(number: float, tmp_path: Path) -> None:
+    class Compares(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            scores = x @ x.t()
+            return torch.where(torch.ops.aten.eq.Scalar(scores, number), 0.0, scores)
+
+    program = torch.export.export(Compares(), (torch.rand(4, 16),))
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert macs(find(tmp_path / "net.pt2"), batch=4) == 4 * 4 * 16
+
+
 def test_weights_keep_their_names_and_tied_ones_are_one(dynamic: Path) -> None:
     with torch.device("meta"):
         module = find(dynamic).build()

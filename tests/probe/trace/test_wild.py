@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from capplan.core.ops.flops import kernel_macs, uncounted
-from capplan.core.trace.types import Trace
+from capplan.core.trace.types import HALF, Trace
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import TraceError
 from capplan.probe.foreign.code import model_code
@@ -446,3 +446,74 @@ class FixedAdjacency(nn.Module):
 def test_sparse_buffers_are_multiplied_by_their_stored_elements() -> None:
     found = trace(FixedAdjacency(), 10, 16)
     assert macs(found) == 10 * LINEAR_MACS + 10 * 16
+
+
+class OfGraph(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        out: Tensor = torch.sparse.mm(edges, self.linear(x))
+        return out
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize(("variant", "dtype"), [(Variant.FULL, "float32"), (Variant.HALF, HALF)])
+def test_sparse_inputs_are_multiplied_by_their_stored_elements(variant: Variant, dtype: str) -> None:
+    make = FunctionInputs(words="f", function=lambda n: (torch.rand(10 * n, 16), torch.eye(10 * n).to_sparse_coo()))
+    found = trace_module(OfGraph(), make, name="test", configurations=[Configuration(variant=variant)])
+    assert macs(found, 3) == 3 * (10 * LINEAR_MACS + 10 * 16)
+    assert {operand.dtype for kernel in found.recordings[0].kernels for operand in kernel.inputs} == {dtype}
+
+
+class Jagged(nn.Module):
+    """Attention within sequences of their own lengths, as nested tensors of the jagged layout hold them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(32, 96)
+
+    def forward(self, sequences: list[Tensor]) -> Tensor:
+        nested = torch.nested.as_nested_tensor(sequences, layout=torch.jagged)
+        query, key, value = (
+            part.unflatten(-1, [4, 8]).transpose(1, 2) for part in self.project(nested).chunk(3, dim=-1)
+        )
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        out: Tensor = mixed.transpose(1, 2).flatten(-2).values()
+        return out
+
+
+@pytest.mark.parametrize(("lengths", "kernels"), [((5, 6, 7), 3), ((6, 6, 6), 1), ((6, 6, 9), 2)])
+@pytest.mark.parametrize("training", [False, True])
+def test_attention_of_jagged_tensors_counts_each_sequence_by_its_length(
+    lengths: tuple[int, ...], kernels: int, training: bool
+) -> None:
+    def make(batch: int, *, device: Any) -> SimpleNamespace:
+        sequences = [torch.rand(length, 32, device=device) for length in lengths * batch]
+        return SimpleNamespace(args=(sequences,), kwargs={}, names=tuple(f"x[{i}]" for i in range(len(sequences))))
+
+    asked = Configuration(training=Training() if training else None)
+    found = trace_module(Jagged(), make, name="test", configurations=[asked], exact_batch=1)
+    recording = found.recordings[0]
+    attention = [kernel for kernel in recording.kernels if kernel.name == "capplan.attention"]
+    assert sum(kernel_macs(kernel, 1) for kernel in attention) == sum(2 * 4 * 8 * length**2 for length in lengths)
+    assert len(attention) == kernels
+
+
+def test_products_of_two_dtypes_are_refused_with_the_input_to_give() -> None:
+    """The meta device multiplies them; the CPU and CUDA refuse."""
+    said = r"mat1 and mat2 must have the same dtype.* such as --input x=bfloat16:Nx16\.$"
+    with pytest.raises(TraceError, match=said):
+        trace(nn.Linear(16, 16).bfloat16(), 16)
+
+
+class Unwritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise NotImplementedError("this head is not written yet")
+
+
+def test_other_inputs_are_not_advised_where_inputs_are_not_the_matter() -> None:
+    with pytest.raises(TraceError, match="not written yet") as refused:
+        trace(nn.Sequential(nn.Linear(16, 16), Unwritten()), 16)
+    assert "--input" not in str(refused.value)

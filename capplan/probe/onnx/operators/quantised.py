@@ -81,6 +81,17 @@ def _q_linear_product(call: Call) -> Tensor:
     return _quantised(torch.matmul(first, second), call.tensor(6), call.tensor(7), 1, call.tensor(7).dtype)
 
 
+def _q_gemm(call: Call) -> Tensor:
+    """Run ONNX Runtime's quantised Gemm; without a scale of its result that is a float."""
+    first = _dequantised(call.tensor(0), call.tensor(1), call.tensor(2), 1, call.float_dtype)
+    second = _dequantised(call.tensor(3), call.tensor(4), call.tensor(5), 0, call.float_dtype)
+    first, second = first.t() if call.whole("transA") else first, second.t() if call.whole("transB") else second
+    bias = call.optional(6)
+    product = torch.matmul(first, second) if bias is None else torch.addmm(bias.to(call.float_dtype), first, second)
+    scale, zero = call.optional(7), call.optional(8)
+    return product if scale is None or zero is None else _quantised(product, scale, zero, 1, zero.dtype)
+
+
 def _convolved(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     rank = weight.dim() - 2
     pads = call.wholes("pads") or [0] * (2 * rank)
@@ -110,14 +121,26 @@ def _conv_integer(call: Call) -> Tensor:
     return _convolved(call, data, weight, None).to(torch.int32)
 
 
+def unpacked(packed: Tensor, *, per_byte: int, length: int) -> Tensor:
+    """Copy elements that share bytes into bytes of their own, as the shapes and the memory of it.
+
+    Values are not taken apart: those of weights are never read.
+
+    Args:
+        packed: elements that lie `per_byte` to a byte along the last dimension.
+        per_byte: how many.
+        length: elements along the last dimension; the last byte may have room for more.
+    """
+    return packed.unsqueeze(-1).expand(*packed.shape, per_byte).flatten(-2)[..., :length]
+
+
 def _matmul_n_bits(call: Call) -> Tensor:
     """Unpack a weight of 2, 4 or 8 bits, [n, blocks, bytes of a block], and run the linear layer."""
     inner, outer = call.whole("K", 1), call.whole("N", 1)
     packed, scales = call.tensor(1), call.tensor(2)
-    per_byte = 8 // call.whole("bits", 4)
-    unpacked = packed.reshape(outer, -1, 1).expand(-1, -1, per_byte).reshape(outer, -1)[:, :inner]
+    weight = unpacked(packed.reshape(outer, -1), per_byte=8 // call.whole("bits", 4), length=inner)
     factors = scales.reshape(outer, -1).repeat_interleave(call.whole("block_size", 32), 1)[:, :inner]
-    return functional.linear(call.tensor(0), unpacked.to(call.tensor(0).dtype) * factors)
+    return functional.linear(call.tensor(0), weight.to(call.tensor(0).dtype) * factors)
 
 
 HANDLERS: Handlers = {
@@ -125,5 +148,6 @@ HANDLERS: Handlers = {
     "MatMulInteger": _integer_product, "ConvInteger": _conv_integer, "QLinearMatMul": _q_linear_product,
     "QLinearConv": _q_linear_conv, "com.microsoft.DequantizeLinear": _dequantise,
     "com.microsoft.QuantizeLinear": _quantise, "com.microsoft.MatMulNBits": _matmul_n_bits,
+    "com.microsoft.QGemm": _q_gemm,
 }  # fmt: skip
 """Handlers by operator, with the domain where it is not ONNX's own."""

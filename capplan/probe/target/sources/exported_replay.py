@@ -278,10 +278,14 @@ def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.devi
     if kind == "as_device":
         return device
     if kind == "as_complex":
-        return complex(content["real"], content["imag"])
+        return complex(float(content["real"]), float(content["imag"]))
+    if kind == "as_float":
+        return float(content)  # JSON has no infinity: archives write "-Infinity" and "NaN" as texts
+    if kind == "as_floats":
+        return [float(each) for each in content]
     if kind == "as_int" and not -_LARGEST_INT <= content < _LARGEST_INT:
         raise UsageError("the exported program holds an integer of more than 64 bits.")
-    if kind in ("as_graph", "as_int", "as_float", "as_bool", "as_string") or kind.endswith("s"):
+    if kind in ("as_graph", "as_int", "as_bool", "as_string") or kind.endswith("s"):
         return content
     raise UsageError(f"the exported program has an argument of {kind.removeprefix('as_')}, which cannot be replayed.")
 
