@@ -51,11 +51,11 @@ def _attend_jagged(  # noqa: PLR0917  # torch's arguments
     for query_length, key_length, count in runs:
         lengths = (query_length, key_length, key_length)
         starts_of = (starts[0], starts[1], starts[1])
-        parts = [
+        query_part, key_part, value_part = (
             part[start : start + count * length].unflatten(0, (count, length)).transpose(1, 2)
             for part, start, length in zip(rows, starts_of, lengths, strict=True)
-        ]
-        out = attend(recorder, *parts, None, dropout_p, is_causal, scale)
+        )
+        out = attend(recorder, query_part, key_part, value_part, None, dropout_p, is_causal, scale)
         attended.append(out.transpose(1, 2).flatten(0, 1))
         starts = [starts[0] + count * query_length, starts[1] + count * key_length]
     joined = attended[0] if len(attended) == 1 else torch.cat(attended)
