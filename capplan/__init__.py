@@ -7,14 +7,11 @@ from typing import Any
 
 from capplan.api.client import Client
 from capplan.api.verbs import (
-    calibrate,
     load_gpus,
     load_trace,
     measure,
     read_sweep,
     sweep,
-    trace,
-    validate,
 )
 from capplan.verbs.registry import PYTHON_NAMES
 from capplan.version import __version__
@@ -33,6 +30,7 @@ __all__ = [
     "measure",
     "memory",
     "plan",
+    "prices",
     "read_sweep",
     "sweep",
     "trace",

@@ -4,6 +4,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ from torch import nn
 
 from capplan import llm as llm
 from capplan.api.client import Client as Client
-from capplan.api.verbs import calibrate as calibrate, load_gpus as load_gpus, load_trace as load_trace, measure as measure, read_sweep as read_sweep, sweep as sweep, trace as trace, validate as validate
+from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, measure as measure, read_sweep as read_sweep, sweep as sweep
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.answers import CompareAnswer, PlanAnswer
+from capplan.app.calibration.validate import ValidateAnswer
 from capplan.app.estimate import EstimateAnswer
+from capplan.app.gpus.prices import PriceList
+from capplan.core.calibrate.fit import FittedCalibration
+from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.plan.order import RowOrder, SortKey
@@ -75,6 +80,33 @@ def analyze(
         strict: Refuse a model with operators that could not be counted.
         depth: Depth of the module view; by default 2 in tables, whole in data.
         compare: Compare with thop, fvcore and torch's counter, differences explained.
+    """
+
+def calibrate(
+    *measured: Sequence[str | Path] | str | None,
+    specs: Sequence[str | Path] | str | None = ...,
+    traces: str | Path | None = ...,
+    allow_code: bool = ...,
+    name: str = ...,
+    made: date | str | None = ...,
+    only_traced: bool = ...,
+    folds: int = ...,
+    serves: str = ...,
+) -> FittedCalibration:
+    """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
+
+    MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Only rows of what it is for are used: eager inference, compiled graphs, or training steps.
+
+    Args:
+        measured: Measurements: CSV, .csv.gz, Parquet or .jsonl of measure.
+        specs: Own GPU specs, laid over the built-in ones.
+        traces: Keep traces here; by default in the user's cache.
+        allow_code: Import the Python files and packages that rows name; else these are skipped.
+        name: Name of the calibration, as estimates report it.
+        made: Its date; today by default.
+        only_traced: Use only rows whose models are traced in the folder of --traces.
+        folds: Folds of families held out in turn.
+        serves: What it is for.
     """
 
 def compare(
@@ -173,7 +205,7 @@ def estimate(
     as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
-    batches: Sequence[int] | str = ...,
+    batches: Sequence[int] | str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,
@@ -282,11 +314,11 @@ def make_report(
     deny_gpus: Sequence[str] | str | None = ...,
     deny_segments: Sequence[str] | str | None = ...,
     marketplaces: bool = ...,
-    max_capex_usd: Sequence[int] | str | None = ...,
-    max_usd_per_year: Sequence[int] | str | None = ...,
-    max_power_w: Sequence[int] | str | None = ...,
+    max_capex_usd: float | str | None = ...,
+    max_usd_per_year: float | str | None = ...,
+    max_power_w: float | str | None = ...,
     max_rack_units: float | None = ...,
-    certainty_fraction: Sequence[int] | str | None = ...,
+    certainty_fraction: float | str | None = ...,
     max_price_age_days: float | None = ...,
     utilization_fraction: float = ...,
     training: Training | bool | None = ...,
@@ -514,4 +546,104 @@ def plan(
         strict: Refuse a model with operators that could not be counted.
         calibration: A calibration of your own; the shipped one by default.
         sort: Rank by throughput, latency, memory, cost, name; memory puts the smallest GPU first.
+    """
+
+def prices(
+    *,
+    gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
+    providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
+    terms: Sequence[Term | str] | str | None = ...,
+    tiers: Sequence[PriceTier | str] | str | None = ...,
+    max_age_days: int | None = ...,
+    old: bool = ...,
+    history: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+) -> PriceList:
+    """List what GPUs cost to rent and to buy, each price with its day and how it is known.
+
+    Args:
+        gpus: Only this GPU; repeatable.
+        providers: Only this provider; repeatable.
+        regions: Only this region, country (de) or area (eu); repeatable.
+        terms: Only this term: buy, on-demand, spot, community, flex-start, capacity-block, reserved-3mo, reserved-6mo, reserved-1y, reserved-3y; repeatable.
+        tiers: Only prices known this way: quoted, published, hearsay; repeatable.
+        max_age_days: Leave out older prices and those of unknown age.
+        old: Only what --max-age would leave out.
+        history: Also prices that a newer day replaced.
+        specs: Own GPU specs, laid over the built-in ones.
+    """
+
+def trace(
+    model: str | nn.Module | Trace,
+    *,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    as_cpu: bool = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    train: bool = ...,
+    optimizer: Optimizer | str = ...,
+    checkpointing: bool = ...,
+    accumulate: int = ...,
+    precisions: Sequence[Precision | str] | str | None = ...,
+    layout: Layout | str = ...,
+    exact_batch: int | None = ...,
+    anonymous: bool = ...,
+    formulas: Mapping[str, Any] = ...,
+    training: Training | bool | None = ...,
+) -> Trace:
+    """Trace a model into a file, from which everything else is arithmetic.
+
+    Args:
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        train: Answer for training steps instead of inference.
+        optimizer: Optimizer of a training step.
+        checkpointing: Recompute activations in the backward pass.
+        accumulate: Micro-batches per optimizer step.
+        precisions: Number formats to record; repeatable; fp16 stands for bf16 too.
+        layout: Memory format of images: nhwc is channels_last.
+        exact_batch: Trace at this batch alone, for models that do not grow evenly.
+        anonymous: Drop the names of modules and parameters.
+        formulas: Functions of an `OperatorCall` that count the FLOPs of operators that capplan does not know, by name (`my::op`).
+    """
+
+def validate(
+    *measured: Sequence[str | Path] | str | None,
+    specs: Sequence[str | Path] | str | None = ...,
+    traces: str | Path | None = ...,
+    allow_code: bool = ...,
+    calibration: str | Path | None = ...,
+    by: Sequence[str] | str = ...,
+    host_copy: bool = ...,
+) -> ValidateAnswer:
+    """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
+
+    Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len, latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Files of `capplan measure` (.jsonl) are read, too.
+
+    Args:
+        measured: Measurements: CSV, .csv.gz, Parquet or .jsonl of measure.
+        specs: Own GPU specs, laid over the built-in ones.
+        traces: Keep traces here; by default in the user's cache.
+        allow_code: Import the Python files and packages that rows name; else these are skipped.
+        calibration: A calibration of your own; the shipped one by default.
+        by: Columns that make a cell.
+        host_copy: The timers held the copy of the inputs from the host, too.
     """

@@ -8,9 +8,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from capplan.core.gpus.spec import GpuSpec
-    from capplan.core.ops.flops import Formulas
     from capplan.core.trace.types import Trace
-    from capplan.core.workload import Training
     from capplan.specs import Gpus
 
     ModelLike = str | nn.Module | Trace
@@ -27,17 +25,6 @@ class ModelOptions(TypedDict, total=False):
     weights: str
     activations: str
     selected_share: float
-
-
-class TraceOptions(ModelOptions, total=False):
-    """What is recorded: number formats, memory format, training steps, the only batch, formulas of own operators."""
-
-    precisions: Iterable[str]
-    layout: str
-    training: "Training | None"
-    exact_batch: int
-    formulas: "Formulas"
-    anonymous: bool
 
 
 class MeasureOptions(ModelOptions, total=False):

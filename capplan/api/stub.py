@@ -4,29 +4,15 @@
 """
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from capplan.api import verbs
 from capplan.api.asking import docstring
 from capplan.verbs.contract import Verb
-from capplan.verbs.llm.fields import CLIENTS, STATISTIC
-from capplan.verbs.llm.simulate import DAY, RATES
 from capplan.verbs.options import Door, Field, plain_types
 from capplan.verbs.registry import PYTHON_NAMES, find_verb, llm_names
-from capplan.verbs.words import (
-    BATCHES,
-    CHANGE,
-    NAMES,
-    PIXELS,
-    RATE,
-    SIZE,
-    TIME,
-    TIME_LIMIT,
-    TOKEN_PRICES,
-    TORCH_VERSION,
-    Words,
-)
 
 PATH = Path(__file__).parents[1] / "__init__.pyi"
 LLM_PATH = PATH.parent / "llm" / "__init__.pyi"
@@ -37,6 +23,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -59,22 +46,6 @@ _OBJECTS = {
     "gpus": "str | Gpus | Sequence[str | GpuSpec] | None",
 }
 """Types of the fields in whose place Python callers may hand over objects."""
-_WORDS: dict[int, str] = {
-    id(BATCHES): "Sequence[int] | str",
-    id(TIME): "float | str | None",
-    id(TIME_LIMIT): "float | str | None",
-    id(SIZE): "float | str | None",
-    id(RATE): "float | str | None",
-    id(CHANGE): "float | str",
-    id(PIXELS): "tuple[int, int] | str",
-    id(TOKEN_PRICES): "tuple[float, float] | str | None",
-    id(NAMES): "Sequence[str] | str",
-    id(STATISTIC): "Statistic | str",
-    id(CLIENTS): "Sequence[int] | str | None",
-    id(RATES): "Sequence[float] | str | None",
-    id(DAY): "Sequence[float] | str | None",
-    id(TORCH_VERSION): "tuple[int, int] | str",
-}
 
 
 def stub() -> str:
@@ -142,11 +113,10 @@ def _function(name: str, verb: Verb[Any, Any], returns: str, objects: Mapping[st
 def _type(field: Field, objects: Mapping[str, str]) -> str:
     if field.name in objects:
         return objects[field.name]
-    words: Words | None = field.option.words
-    if words is not None and id(words) in _WORDS:
-        return _WORDS[id(words)]
-    if words is not None:
-        return "Mapping[str, Any]" if field.is_mapping else "Sequence[int] | str | None"
+    if field.option.words is not None:
+        return field.option.words.python + (" | None" if field.default is None else "")
+    if field.is_mapping:
+        return "Mapping[str, Any]"
     empty = " | None" if field.default is None or field.is_list else ""
     if field.enumeration is not None:
         one = f"{field.enumeration.__name__} | str"
@@ -156,7 +126,9 @@ def _type(field: Field, objects: Mapping[str, str]) -> str:
         item = "str | Path" if kind is Path else kind.__name__
         return f"Sequence[{item}] | {item if kind is int else 'str'}{empty}"
     (kind,) = field.kinds
-    return ("str | Path" if kind is Path else kind.__name__) + empty
+    return {Path: "str | Path", date: "date | str"}.get(
+        kind, kind.__name__ if isinstance(kind, type) else "str"
+    ) + empty
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from capplan.api.options import (
     MeasureOptions,
     SweepOptions,
-    TraceOptions,
 )
 from capplan.api.requests import (
     choose,
@@ -51,56 +50,10 @@ from capplan.strict_json import LARGEST_TEXT_BYTES
 if TYPE_CHECKING:
     from torch import nn
 
-    from capplan.api.options import ModelLike
-    from capplan.app.calibration.validate import ValidateAnswer
     from capplan.app.sweep.results import SweepResults
-    from capplan.core.calibrate.fit import FittedCalibration
     from capplan.core.measurement.types import Point
     from capplan.core.trace.types import Trace
     from capplan.specs import Gpus
-
-
-def trace(model: "ModelLike", **options: Unpack[TraceOptions]) -> "Trace":
-    """Trace a model on the meta device: one recording for each variant of the number formats.
-
-    Args:
-        model: words as on the command line, or an `nn.Module`.
-        **options: those of a model; `precisions` ("fp32" by default), `layout`, `training`; `exact_batch`, the only
-            batch to trace at; `formulas`, which count the FLOPs of operators that capplan does not know, by name
-            (`my::op`), as functions of an `OperatorCall`; `anonymous`, to drop the names of modules and parameters.
-
-    Returns:
-        The model as facts: shapes over the batch, operators with MACs and bytes, lifetimes of tensors; no weights.
-
-    Raises:
-        UsageError: there is no such model, or it does not take these arguments and inputs.
-        TraceError: the model could not be traced.
-
-    Examples:
-        >>> from torch import nn
-        >>> trace(nn.Linear(1000, 10), inputs=["1000"]).parameter_count
-        10010
-    """
-    from capplan.app.trace import TraceRequest
-    from capplan.app.trace import trace as make_trace
-    from capplan.core.workload import Configuration, Layout, Precision
-
-    left: dict[str, Any] = dict(options)
-    asked = [choose(Precision, each, "precision") for each in left.pop("precisions", ("fp32",))]
-    halves = {each.variant: each.half_dtype or "bfloat16" for each in reversed(asked)}
-    variants = dict.fromkeys(each.variant for each in asked)
-    layout, training = choose(Layout, left.pop("layout", "nchw"), "layout"), left.pop("training", None)
-    request = TraceRequest(
-        model=take_source(model, left),
-        configurations=tuple(
-            Configuration(variant=each, layout=layout, training=training, half_dtype=halves[each]) for each in variants
-        ),
-        exact_batch=left.pop("exact_batch", None),
-        formulas=left.pop("formulas", None) or {},
-        is_anonymous=left.pop("anonymous", False),
-    )
-    refuse_unknown("trace", left)
-    return make_trace(request)
 
 
 def load_trace(path: str | Path) -> "Trace":
@@ -142,92 +95,6 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     from capplan.specs import load_gpus as read_gpus
 
     return read_gpus(overlays=overlays)
-
-
-def validate(
-    *measured: Path,
-    by: Sequence[str] | None = None,
-    calibration: Path | None = None,
-    specs: Sequence[Path] = (),
-    traces: Path | None = None,
-    allow_code: bool = False,
-) -> "ValidateAnswer":
-    """Compare predictions with measurements: error, bias, coverage and ranks per cell.
-
-    Args:
-        *measured: files of measurements: CSV, Parquet, or the lines of `capplan measure`.
-        by: the columns that make a cell.
-        calibration: a file of the caller's own; the shipped one by default.
-        specs: folders and files of own specs.
-        traces: a folder for the models' traces; by default in the user's cache.
-        allow_code: import the Python files and packages that rows name; otherwise these rows are skipped.
-
-    Returns:
-        Errors as fractions (0.07 is 7 %), by cell and over all rows, and every row with its prediction [s].
-
-    Raises:
-        UsageError: a file is missing, unreadable or lacks a column, or `by` names an unknown one.
-    """
-    from capplan.app.calibration.validate import ValidateRequest
-    from capplan.app.calibration.validate import validate as judge
-    from capplan.core.calibrate.validation import CELL_KEYS
-
-    return judge(
-        ValidateRequest(
-            measured=tuple(map(Path, measured)),
-            keys=tuple(by) if by is not None else CELL_KEYS,
-            calibration=calibration,
-            overlays=tuple(specs),
-            traces=traces,
-            allows_code=allow_code,
-        )
-    )
-
-
-def calibrate(
-    *measured: Path,
-    name: str = "own",
-    serves: str = "eager",
-    folds: int = 5,
-    specs: Sequence[Path] = (),
-    traces: Path | None = None,
-    allow_code: bool = False,
-) -> "FittedCalibration":
-    """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
-
-    Args:
-        *measured: files as for `validate`, and tables of single kernels.
-        name: what estimates will call the calibration.
-        serves: the kind of steps it is for: "eager", "compile" or "training".
-        folds: how many groups of model families are held out in turn.
-        specs: folders and files of own specs.
-        traces: a folder for the models' traces; by default in the user's cache.
-        allow_code: import the Python files and packages that rows name; otherwise these rows are skipped.
-
-    Returns:
-        The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
-
-    Raises:
-        UsageError: a file cannot be read, or fewer than 20 rows are usable.
-    """
-    from datetime import date
-
-    from capplan.app.calibration.calibrate import CalibrateRequest
-    from capplan.app.calibration.calibrate import calibrate as fit
-
-    return fit(
-        CalibrateRequest(
-            measured=tuple(map(Path, measured)),
-            name=name,
-            made=date.today(),
-            command="capplan.calibrate",
-            serves=serves,
-            folds=folds,
-            overlays=tuple(specs),
-            traces=traces,
-            allows_code=allow_code,
-        )
-    )
 
 
 def measure(

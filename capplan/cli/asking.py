@@ -81,6 +81,26 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     return run
 
 
+def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
+    """Return the function that typer makes a group from, which asks a verb where no command of the group is named.
+
+    Args:
+        verb: the verb.
+    """
+    ask = command_function(verb)
+
+    def run(context: typer.Context, **values: Any) -> None:
+        if context.invoked_subcommand is None:
+            ask(**values)
+
+    parameters = inspect.signature(ask).parameters.values()
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    run.__name__, run.__doc__ = ask.__name__, ask.__doc__
+    run.__annotations__ = {"context": typer.Context, **ask.__annotations__}
+    run.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]  # inspect reads it
+    return run
+
+
 def help_text(verb: Verb[Any, Any]) -> str:
     """Return what a verb's help says: its summary, and its examples, one a paragraph."""
     return "\n\n".join([verb.summary, "Examples:", *(f"  {example}" for example in verb.examples)])
@@ -216,4 +236,5 @@ def _type_and_default(field: Field) -> tuple[Any, Any]:
     if enumeration is not None:
         return (str | None, None) if default is None else (str, default.value)
     (kind,) = field.kinds
+    kind = kind if kind in (bool, int, float, Path) else str
     return (kind | None, None) if default is None else (kind, default)

@@ -80,14 +80,14 @@ def _build_verb(name: str, verb: Any) -> Any:
     from capplan.cli.asking import command_function, topics_of
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if verb.sections is None and verb.text is None:
-        from capplan.cli.reporting import report_function
+    if verb.goes_to_files:
+        from capplan.cli.reporting import file_function
 
-        single.command(name)(report_function(verb))
+        single.command(name)(file_function(verb))
     else:
         single.command(name)(command_function(verb))
     command: Any = get_command(single)
-    command.name, command.verb = name, verb
+    command.name = name
     topics = topics_of(verb)
     for parameter in command.params:
         parameter.topic = topics.get(parameter.name)

@@ -1,4 +1,4 @@
-"""Make the command of a verb whose answer goes into files, by their extensions: `capplan report`."""
+"""Make the command of a verb whose answer goes into files, by their extensions: `capplan report`, `capplan trace`."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -15,34 +15,28 @@ from capplan.errors import UsageError
 from capplan.printable import printable
 from capplan.verbs.contract import Verb
 from capplan.verbs.local import LocalContext
-from capplan.verbs.report import EXTENSIONS, REPORT, ReportQuestion
+from capplan.verbs.report import ReportQuestion
 
-_Outputs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help=f"Where to; the extension decides ({', '.join(EXTENSIONS)}); repeatable; else Markdown to stdout.",
-        show_default=False,
-    ),
-]
 _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
-def report_function(verb: Verb[Any, Any] = REPORT) -> Callable[..., None]:
-    """Return the function that typer makes the command from."""
+def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
+    """Return the function that typer makes the command of a verb from whose answer goes into files.
+
+    Args:
+        verb: the verb.
+    """
 
     def run(**values: Any) -> None:
-        outputs = check_outputs(values.pop("output") or (), force=values.pop("force"))
+        outputs = check_outputs(values.pop("output") or (), force=values.pop("force"), verb=verb)
         question, _ = read_asked(verb, values)
-        if question.llm is not None:
+        if isinstance(question, ReportQuestion) and question.llm is not None:
             return _report_llm(question, outputs)
         made = verb.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
-        write_files(outputs, lambda extension: verb.files_in[extension]([made], question))
+        write_files(outputs, lambda extension: verb.files_in[extension]([made], question), verb=verb)
         return conclude([verb.outcome(made)])
 
-    parameters = [*command_parameters(verb), keyword("force", _Force, False), keyword("output", _Outputs, None)]
+    parameters = [*command_parameters(verb), keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
     run.__name__ = verb.path
     run.__doc__ = help_text(verb)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -50,36 +44,55 @@ def report_function(verb: Verb[Any, Any] = REPORT) -> Callable[..., None]:
     return run
 
 
-def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes]) -> None:
-    """Write an answer into every file, or as Markdown to stdout where there is none.
+def _outputs(verb: Verb[Any, Any]) -> Any:
+    """Return the annotation of the option that names files."""
+    known, default = ", ".join(f".{extension}" for extension in verb.files_in), _to_stdout(verb)
+    shown = {"md": "Markdown", "json": "JSON"}[default]
+    where = f"Where to; the extension decides ({known}); repeatable; else {shown} to stdout."
+    option = typer.Option("-o", "--output", metavar="FILE", help=where, show_default=False)
+    return Annotated[list[Path] | None, option]
+
+
+def _to_stdout(verb: Verb[Any, Any]) -> str:
+    """Return the format of an answer that no file is named for."""
+    return next(extension for extension in ("md", "json") if extension in verb.files_in)
+
+
+def write_files(outputs: Sequence[Path], write: Callable[[str], str | bytes], *, verb: Verb[Any, Any]) -> None:
+    """Write an answer into every file, or as text to stdout where there is none.
 
     Args:
         outputs: the files; all contents are worked out before the first is written.
         write: returns the content for an extension without its point.
+        verb: the verb that is answered.
     """
     if not outputs:
-        emit(str(write("md")), output=None)
+        content = write(_to_stdout(verb))
+        emit(content if isinstance(content, str) else content.decode(), output=None)
     contents = [write(path.suffix.lower().removeprefix(".")) for path in outputs]
     for path, content in zip(outputs, contents, strict=True):
         write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
 
 
-def check_outputs(outputs: Sequence[Path], *, force: bool) -> list[Path]:
+def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any]) -> list[Path]:
     """Refuse extensions that mean nothing and files that exist, before anything is worked out.
 
     Args:
         outputs: the files.
         force: whether existing files are replaced.
+        verb: the verb that is answered.
 
     Raises:
         UsageError: one of these.
     """
     for path in outputs:
-        if path.suffix.lower() not in EXTENSIONS:
-            raise UsageError(f"{path}: the extension names no format; known are {', '.join(EXTENSIONS)}.")
+        if path.suffix.lower().removeprefix(".") not in verb.files_in:
+            known = ", ".join(f".{extension}" for extension in verb.files_in)
+            raise UsageError(f"{path}: the extension names no format; known are {known}.")
         if path.is_dir() or not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: its folder is missing, or it is a folder.")
-        if path.exists() and not force:
+        is_data = path.suffix.lower() in (".json", ".gz")  # an older answer is known by its content when it is replaced
+        if path.exists() and not force and not is_data:
             raise UsageError(f"{path} exists and is kept; add --force to replace it.")
     if len(set(outputs)) < len(outputs):
         raise UsageError("the same -o is given twice.")

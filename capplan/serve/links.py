@@ -3,8 +3,6 @@
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from capplan.verbs.read import to_wire
 
 API = "/api/v1"
@@ -18,12 +16,7 @@ def question_link(name: str, question: Any, **further: str) -> str | None:
         question: the question.
         **further: what is said besides, such as the format of the answer.
     """
-    if isinstance(question, msgspec.Struct):
-        fields = {
-            field: value for field, value in msgspec.to_builtins(question).items() if value not in (None, [], False)
-        }
-    else:
-        fields = to_wire(question)
+    fields = to_wire(question)
     if any(isinstance(value, dict) for value in fields.values()):
         return None
     words = {

@@ -19,17 +19,14 @@ from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import Folders, prepared
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.replies import Refusal, Reply, Task
-from capplan.serve.questions import llm, types
+from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, Sharing, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
 from capplan.serve.workers.pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
-from capplan.verbs.llm.fleet import LlmFleetQuestion
-from capplan.verbs.llm.plan import LlmPlanQuestion
-from capplan.verbs.llm.simulate import LlmSimulateQuestion
-from capplan.verbs.report import ReportQuestion
+from capplan.verbs.registry import verb_of
 
 MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
@@ -235,12 +232,10 @@ def lane_of(task: Task) -> Lane:
         task: the question.
     """
     question = task.question
-    if isinstance(question, types.GpusQuestion | types.GpuQuestion | types.PricesQuestion):
-        return Lane.SHORT
-    searches = isinstance(question, llm.LlmPageQuestion) and question.find == "deployments"
-    if searches or isinstance(question, ReportQuestion | LlmPlanQuestion | LlmSimulateQuestion | LlmFleetQuestion):
-        return Lane.LONG
-    return Lane.ORDINARY
+    if isinstance(question, LlmPageQuestion):
+        return Lane.LONG if question.find == "deployments" else Lane.ORDINARY
+    verb = verb_of(question)
+    return Lane.ORDINARY if verb is None else Lane[verb.effort.name]
 
 
 def _key(task: Task) -> str:

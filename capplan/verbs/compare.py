@@ -82,7 +82,7 @@ class CompareQuestion(_ComparedFields, InputFields, GpuFields, TrainingFields, L
         RowOrder,
         Option(
             help=f"Order the rows by {', '.join(RowOrder)}; asked is the order of the command.", metavar="TEXT",
-            topic=Topic.ANSWER, shows_default=True,
+            topic=Topic.ANSWER, shows_default=True, choice="sort key",
         ),
     ] = RowOrder.ASKED  # fmt: skip
 

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from capplan.app.feedback import SILENCE, Feedback
@@ -106,6 +107,14 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
+class Effort(StrEnum):
+    """How long an answer takes: a list needs no model, a search or a report takes seconds."""
+
+    SHORT = "short"
+    ORDINARY = "ordinary"
+    LONG = "long"
+
+
 TEXT_FORMATS = ("table", "csv", "md")
 """The formats that sections are written in by `capplan.report.render`."""
 
@@ -134,6 +143,8 @@ class Verb(Generic[Question, Answer]):
         in_python: what a Python caller receives in the place of the answer.
         returns: the type of that, as "module:Name", for the stub that editors read; "module:Name[]" for a tuple of
             such.
+        effort: how long an answer takes, by which a service orders what waits.
+        hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
     """
 
     path: str
@@ -154,6 +165,8 @@ class Verb(Generic[Question, Answer]):
     schema: str | None = None
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""
+    effort: Effort = Effort.ORDINARY
+    hints_may_wait: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -168,6 +181,11 @@ class Verb(Generic[Question, Answer]):
     def is_served(self) -> bool:
         """Return True if a service may answer: no field that must be given names what only one machine has."""
         return all(field.option.doors & Door.HTTP for field in self.fields if field.is_required)
+
+    @property
+    def goes_to_files(self) -> bool:
+        """Return True if the answer is written into files whose extensions name its format, as a report is."""
+        return self.sections is None and self.text is None
 
     @property
     def formats(self) -> tuple[str, ...]:

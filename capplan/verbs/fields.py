@@ -308,8 +308,8 @@ OwnSpecs = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuFields:
-    """Which GPUs a question is about."""
+class GpuNameFields:
+    """The names of GPUs."""
 
     gpus: Annotated[
         tuple[Name, ...],
@@ -320,6 +320,12 @@ class GpuFields:
             placeholder="all; or l4,a100",
         ),
     ] = ()  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFilterFields:
+    """Conditions that GPUs must meet, and own specs."""
+
     vendors: Annotated[
         tuple[Name, ...],
         Option(
@@ -346,6 +352,12 @@ class GpuFields:
         ),
     ] = ()  # fmt: skip
     specs: OwnSpecs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFields(GpuNameFields, GpuFilterFields):
+    """Which GPUs a question is about."""
+
     with_cpus: Annotated[
         bool,
         Option(help="Answer for the x86 CPUs of the database, too: is a GPU needed at all?"),

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import MISSING, dataclass
 from enum import Flag, StrEnum, auto
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -60,6 +60,7 @@ class Option:
         completes: what shells complete the value with: "models" or "gpus".
         label: the field's name in the form of the page.
         wire: the name of the field in JSON, where that is another.
+        choice: what one of the words is called that the field admits, in messages; by default the field's name.
         placeholder: what the form shows where the field is empty.
     """
 
@@ -75,6 +76,7 @@ class Option:
     label: str = ""
     placeholder: str = ""
     wire: str = ""
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,6 +122,14 @@ class Field:
         kinds = [item for kind in self.kinds for item in (plain_types(kind) if get_origin(kind) else (kind,))]
         items = [argument for kind in kinds for argument in (get_args(kind) or (kind,))]
         return next((item for item in items if isinstance(item, type) and issubclass(item, StrEnum)), None)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the words that the field admits; empty where any does."""
+        if self.enumeration is not None:
+            return tuple(member.value for member in self.enumeration)
+        literals = (kind for kind in self.kinds if get_origin(kind) is Literal)
+        return next(map(get_args, literals), ())
 
     @property
     def is_list(self) -> bool:

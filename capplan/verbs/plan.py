@@ -83,7 +83,7 @@ class PlanQuestion(
         SortKey,
         Option(
             help=f"Rank by {', '.join(SortKey)}; memory puts the smallest GPU first.", metavar="TEXT",
-            topic=Topic.ANSWER, shows_default=True, doors=ON_PAGE, label="Order by",
+            topic=Topic.ANSWER, shows_default=True, doors=ON_PAGE, label="Order by", choice="sort key",
         ),
     ] = SortKey.THROUGHPUT  # fmt: skip
 
@@ -177,6 +177,7 @@ PLAN = Verb(
         "capplan plan hf:path/to/config.json --seq-len 128 --batch 32 --format json -o plan.json",
     ),
     answer=answer_plan,
+    hints_may_wait=True,
     sections=_sections,
     document=_document,
     lines=_short_answers,

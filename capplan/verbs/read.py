@@ -151,25 +151,17 @@ def _parted(values: Any) -> Any:
 
 
 def _check_words(field: Field, value: Any) -> None:
-    """Refuse a word that an enumeration does not have.
+    """Refuse a word that is none of those a field admits.
 
     Raises:
         UnknownNameError: always where one stands.
     """
-    members = field.enumeration
-    if members is None:
-        return
-    known = [member.value for member in members]
-    for word in value if isinstance(value, list) else [value]:
+    known = field.choices
+    for word in (value if isinstance(value, list) else [value]) if known else ():
         if isinstance(word, str) and word not in known:
-            kind = (
-                "sort key"
-                if field.key == "sort"
-                else "".join(
-                    f" {letter.lower()}" if letter.isupper() else letter for letter in members.__name__
-                ).strip()
-            )
-            raise UnknownNameError(kind, word[:100], known, hint=known_words(members, word))
+            members = field.enumeration
+            hint = f"Known: {', '.join(known)}." if members is None else known_words(members, word)
+            raise UnknownNameError(field.option.choice or field.key.replace("-", " "), word[:100], known, hint=hint)
 
 
 def _number(text: str) -> Any:
@@ -255,10 +247,16 @@ def _option_words(field: Field, value: Any) -> list[str]:
     return [field.flag, text if text is not None else f"{value:g}" if isinstance(value, float) else str(value)]
 
 
-def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
-    """Return a struct with the fields of a question as JSON holds them, for schemas."""
+def wire_type(question: type) -> type[msgspec.Struct]:
+    """Return a struct with the fields of a question as JSON holds them, for schemas.
+
+    Args:
+        question: the question's dataclass.
+    """
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for field in verb.fields_at(Door.HTTP):
+    for field in fields_of(question):
+        if not field.option.doors & Door.HTTP:
+            continue
         meta = msgspec.Meta(description=field.option.help) if field.option.help else None
         plain: Any = bounded_type(field) if field.option.words is None else field.option.words.wire
         if field.option.words is not None and field.default is None:
@@ -266,9 +264,9 @@ def wire_type(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
         annotated: Any = plain if meta is None else Annotated[plain, meta]
         default = field.default if field.option.words is None else _wire_default(field)
         fields.append((field.wire, annotated) if field.is_required else (field.wire, annotated, default))
-    made = msgspec.defstruct(verb.question.__name__, fields, kw_only=True, forbid_unknown_fields=True)
-    made.__doc__ = verb.summary
-    return made
+    struct = msgspec.defstruct(question.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+    struct.__doc__ = question.__doc__
+    return struct
 
 
 def _wire_default(field: Field) -> Any:

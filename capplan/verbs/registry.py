@@ -14,6 +14,13 @@ VERBS: Mapping[str, str] = {
     "memory": "capplan.verbs.memory:MEMORY",
     "estimate": "capplan.verbs.estimate:ESTIMATE",
     "report": "capplan.verbs.report:REPORT",
+    "trace": "capplan.verbs.trace:TRACE",
+    "validate": "capplan.verbs.validate:VALIDATE",
+    "calibrate fit": "capplan.verbs.calibrate:CALIBRATE_FIT",
+    "gpus": "capplan.verbs.gpus:GPUS",
+    "gpus show": "capplan.verbs.gpus:GPUS_SHOW",
+    "gpus compare": "capplan.verbs.gpus:GPUS_COMPARE",
+    "prices": "capplan.verbs.prices:PRICES",
     "llm memory": "capplan.verbs.llm.memory:LLM_MEMORY",
     "llm estimate": "capplan.verbs.llm.estimate:LLM_ESTIMATE",
     "llm plan": "capplan.verbs.llm.plan:LLM_PLAN",
@@ -31,11 +38,15 @@ CONFIGURABLE = ("plan", "compare", "memory", "estimate", "report", "analyze")
 
 PYTHON_NAMES: Mapping[str, str] = {
     "analyze": "analyze",
+    "calibrate": "calibrate fit",
     "compare": "compare",
     "estimate": "estimate",
     "make_report": "report",
     "memory": "memory",
     "plan": "plan",
+    "prices": "prices",
+    "trace": "trace",
+    "validate": "validate",
 }
 """The verbs that `import capplan` offers, by what Python calls them."""
 
@@ -62,6 +73,6 @@ def served_verbs() -> tuple[str, ...]:
 
 
 def verb_of(question: Any) -> "Verb[Any, Any] | None":
-    """Return the verb that a question belongs to; None for what is no question of a verb."""
+    """Return the verb that a question belongs to, or None if it belongs to no verb."""
     kind = question if isinstance(question, type) else type(question)
     return next((verb for verb in map(find_verb, VERBS) if verb.question is kind), None)

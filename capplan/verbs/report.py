@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.fields import (
     EVERYWHERE,
     MODEL_HELP,
@@ -294,6 +294,7 @@ REPORT = Verb(
         "capplan report llama-3.1-70b-instruct --llm LOAD.yaml -o report.html",
     ),
     answer=answer_report,
+    effort=Effort.LONG,
     files_in=_FILES,
     outcome=_outcome,
     for_service=_for_service,

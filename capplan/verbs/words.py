@@ -24,11 +24,13 @@ class Words:
     Attributes:
         read: returns the value; takes what was given, and the field's name for the message of an error.
         write: returns the words that `read` turns into a value again.
+        python: the types that a Python caller may give, for the stub that editors read.
         wire: the type of what JSON holds, for schemas.
         to_wire: returns the value as JSON holds it.
         is_number: text that is a plain number stands for it in a query string, where all is text.
     """
 
+    python: str
     read: Callable[[Any, str], Any]
     write: Callable[[Any], str] = str
     wire: Any = str
@@ -44,6 +46,7 @@ def _quantity(units: Mapping[str, float]) -> Callable[[Any, str], Any]:
 
 
 TIME = Words(
+    python="float | str",
     read=_quantity(SECONDS),
     write=lambda value: f"{value:.12g}s",
     wire=float | _Text,
@@ -51,7 +54,13 @@ TIME = Words(
 )
 """A time in seconds, or with its unit: 50ms."""
 
-SIZE = Words(read=_quantity(BYTES), write=lambda value: f"{value:.15g}B", wire=float | _Text, is_number=True)
+SIZE = Words(
+    python="float | str",
+    read=_quantity(BYTES),
+    write=lambda value: f"{value:.15g}B",
+    wire=float | _Text,
+    is_number=True,
+)
 """A size in bytes, or with its unit: 24GiB."""
 
 
@@ -79,6 +88,7 @@ def _number(text: str) -> float | None:
 
 
 AMOUNT = Words(
+    python="float | str",
     read=_value_of("amount", "an amount; write US dollars such as 250000, 250k or 1.2M USD."),
     write=lambda value: f"{value:.15g}",
     wire=float | _Text,
@@ -94,7 +104,9 @@ def _read_watts(given: Any, what: str) -> Any:
     )
 
 
-WATTS = Words(read=_read_watts, write=lambda value: f"{value:.15g}W", wire=float | _Text, is_number=True)
+WATTS = Words(
+    python="float | str", read=_read_watts, write=lambda value: f"{value:.15g}W", wire=float | _Text, is_number=True
+)
 """A power in watts, or with its unit: 20kW."""
 
 
@@ -105,7 +117,7 @@ def _read_share(given: Any, what: str) -> float:
     return share
 
 
-SHARE = Words(read=_read_share, write=lambda value: f"{value:.6g}", wire=float | _Text)
+SHARE = Words(python="float | str", read=_read_share, write=lambda value: f"{value:.6g}", wire=float | _Text)
 """A share between 0 and 1: 95%, 0.95."""
 
 
@@ -140,6 +152,7 @@ def write_batches(batches: Batches) -> str:
 
 
 BATCHES = Words(
+    python="Sequence[int] | str",
     read=_read_batches,
     write=write_batches,
     wire=Annotated[list[Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]], Meta(min_length=1, max_length=64)] | _Text,
@@ -161,7 +174,9 @@ def _write_version(version: tuple[int, int]) -> str:
     return "{}.{}".format(*version)
 
 
-TORCH_VERSION = Words(read=_read_version, write=_write_version, wire=_Text, to_wire=_write_version)
+TORCH_VERSION = Words(
+    python="tuple[int, int] | str", read=_read_version, write=_write_version, wire=_Text, to_wire=_write_version
+)
 """A PyTorch release: 2.11, or 2.11.0+cu130."""
 
 
@@ -173,7 +188,11 @@ def _read_shape(given: Any, what: str) -> str:
     return "x".join(map(str, given))
 
 
-SHAPE = Words(read=_read_shape, wire=Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=8)] | _Text)
+SHAPE = Words(
+    python="Sequence[int] | str",
+    read=_read_shape,
+    wire=Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=8)] | _Text,
+)
 """The shape of one image without the batch: 3x640x640, or a list of sizes."""
 
 
@@ -210,7 +229,10 @@ def assignment(name: str, value: Any) -> str:
 
 
 ASSIGNMENTS = Words(
-    read=_read_assignments, wire=dict[Annotated[str, Meta(min_length=1, max_length=200)], Any], to_wire=dict
+    python="Mapping[str, Any]",
+    read=_read_assignments,
+    wire=dict[Annotated[str, Meta(min_length=1, max_length=200)], Any],
+    to_wire=dict,
 )
 """Arguments by name: a mapping, or texts NAME=VALUE whose values are Python literals, or else texts."""
 
@@ -231,7 +253,9 @@ TIME_LIMIT = replace(TIME, read=_above_zero(TIME.read, "a time above 0, such as 
 """A time above 0 in seconds, or with its unit: 500ms."""
 
 _read_rate = _above_zero(_quantity(BYTES_PER_S), "a rate above 0, such as '900 GB/s'")
-RATE = Words(read=_read_rate, write=lambda value: f"{value:.15g}B/s", wire=float | _Text, is_number=True)
+RATE = Words(
+    python="float | str", read=_read_rate, write=lambda value: f"{value:.15g}B/s", wire=float | _Text, is_number=True
+)
 """A bandwidth in bytes per second, or with its unit: 900 GB/s."""
 
 
@@ -250,7 +274,9 @@ def _write_pixels(size: tuple[int, int]) -> str:
 
 
 _MOST_PIXELS = 32768
-PIXELS = Words(read=_read_pixels, write=_write_pixels, wire=_Text, to_wire=_write_pixels)
+PIXELS = Words(
+    python="tuple[int, int] | str", read=_read_pixels, write=_write_pixels, wire=_Text, to_wire=_write_pixels
+)
 """The width and height of an image in pixels: 1024x768."""
 
 
@@ -265,7 +291,7 @@ def _read_change(given: Any, what: str) -> float:
     return value
 
 
-CHANGE = Words(read=_read_change, write=lambda value: f"{value:g}", wire=float | _Text)
+CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{value:g}", wire=float | _Text)
 """A share by which something grows: 50%, 0.5, -10%."""
 
 
@@ -285,6 +311,7 @@ def _write_token_prices(amounts: tuple[float, float]) -> str:
 
 
 TOKEN_PRICES = Words(
+    python="tuple[float, float] | str",
     read=_read_token_prices,
     write=_write_token_prices,
     wire=Annotated[list[float], Meta(min_length=2, max_length=2)] | _Text,
@@ -299,5 +326,5 @@ def _read_names(given: Any, what: str) -> tuple[str, ...]:
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
-NAMES = Words(read=_read_names, write=",".join, wire=list[_Text] | _Text, to_wire=list)
+NAMES = Words(python="Sequence[str] | str", read=_read_names, write=",".join, wire=list[_Text] | _Text, to_wire=list)
 """Names in one text, parted by commas."""

@@ -1,4 +1,4 @@
-"""`app.trace`, `app.analyze`, `app.memory` and `app.estimate`: typed questions, typed answers, one build."""
+"""`trace`, `app.analyze`, `app.memory` and `app.estimate`: typed questions, typed answers, one build."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,11 @@ from capplan.app.gpus.choice import GpuRequest
 from capplan.app.memory import MemoryRequest, memory
 from capplan.app.models import open_model
 from capplan.app.report import ReportRequest, report
-from capplan.app.trace import TraceRequest, trace
 from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
+from capplan.verbs.local import LocalContext
+from capplan.verbs.trace import TraceQuestion, answer_trace
 from tests.app.conftest import builds
 
 pytestmark = pytest.mark.slow
@@ -27,20 +28,21 @@ def ask(nets: Path, name: str) -> ModelRequest:
 
 def test_a_trace_holds_the_recordings_asked_for(nets: Path) -> None:
     wanted = (Configuration(), Configuration(variant=Variant.AMP), Configuration(training=Training()))
-    made = trace(TraceRequest(model=ask(nets, "Even"), configurations=wanted))
+    made = open_model(ask(nets, "Even")).trace(wanted)
     assert tuple(each.configuration for each in made.recordings) == wanted
     assert builds(nets) == 1
 
 
 def test_an_anonymous_trace_names_no_module(nets: Path) -> None:
-    request = TraceRequest(model=ask(nets, "Even"))
-    assert "layer" in trace(request).recordings[0].modules
-    assert "layer" not in trace(replace(request, is_anonymous=True)).recordings[0].modules
+    question = TraceQuestion(model=f"{nets}:Even", inputs=("x=8",))
+    assert "layer" in answer_trace(question, LocalContext()).recordings[0].modules
+    hidden = answer_trace(replace(question, anonymous=True), LocalContext())
+    assert "layer" not in hidden.recordings[0].modules
 
 
 def test_a_trace_answers_like_the_model_it_was_made_of(nets: Path) -> None:
     request = AnalyzeRequest(model=ask(nets, "Even"), batch=4)
-    assert analyze(replace(request, model=trace(TraceRequest(model=request.model)))) == analyze(request)
+    assert analyze(replace(request, model=open_model(request.model).trace([Configuration()]))) == analyze(request)
 
 
 def test_a_linear_layer_is_counted_by_hand(nets: Path) -> None:

@@ -8,6 +8,7 @@ from capplan.cli.main import describe_bug
 from capplan.cli.output import shorten_library_warnings
 from capplan.errors import UsageError
 from capplan.units import BYTES, parse_quantity
+from capplan.verbs.local import _built_in_gpus
 from tests.cli.conftest import Run
 
 
@@ -19,6 +20,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("no such\nkey")
 
     monkeypatch.setattr("capplan.specs.load_gpus", fail)
+    _built_in_gpus.cache_clear()
 
 
 @pytest.mark.usefixtures("broken")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from capplan.serve.planning.replies import Outcome, Refusal, Reply, Task
-from capplan.serve.questions.types import GpuQuestion
 from capplan.serve.settings import Limits, Settings
 from capplan.serve.sharing import BusyError, UnwantedError, is_wanted
 from capplan.serve.workers import pool as pool_module
 from capplan.serve.workers.pool import Lane, PlannerPool
+from capplan.verbs.gpus import GpuQuestion
 
 
 def make_test_planner(settings: Settings) -> Callable[[Task], Outcome]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from capplan.app.calibration.cpu import CPU_AT_HAND, cpu_at_hand
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
-from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
-from capplan.core.calibrate.validation import CELL_KEYS, JudgedStep, Validation
+from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
+from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.around.host import host_copy_s, with_copy

@@ -1,104 +1,95 @@
-"""List, filter and import prices of GPUs."""
+"""Filter and import prices of GPUs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from capplan.core.gpus.names import split_names
 from capplan.core.gpus.prices import Price, PriceTier, PurchasePrice, Term, current_prices
 from capplan.errors import UnknownNameError, UsageError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceRequest:
-    """Which prices are asked for; an empty field means all.
-
-    Attributes:
-        max_age_days: Leave out prices older than this, and those whose age is unknown. [days]
-        old: Only the prices that `max_age_days` would leave out.
-        history: Also prices that a newer day of the same provider replaces.
-    """
-
-    gpus: tuple[str, ...] = ()
-    providers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
-    terms: tuple[Term, ...] = ()
-    tiers: tuple[PriceTier, ...] = ()
-    max_age_days: int | None = None
-    old: bool = False
-    history: bool = False
-    overlays: tuple[Path, ...] = ()
+if TYPE_CHECKING:
+    from capplan.specs.prices import Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """Rents and purchases that answer a request."""
+    """Rents and purchases that pass filters."""
 
     hourly: tuple[Price, ...]
     purchase: tuple[PurchasePrice, ...]
 
 
-def list_prices(request: PriceRequest, *, today: date) -> PriceList:
-    """Return the prices that a request asks for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSelection:
+    """Which prices are wanted; an empty field means all.
+
+    Attributes:
+        gpus: ids of GPUs.
+        providers: names of providers, in any spelling.
+        regions: regions, countries and areas.
+        terms: terms of rent, or "buy".
+        tiers: how prices are known.
+        max_age_days: leave out prices older than this, and those whose age is unknown. [days]
+        old: only the prices that `max_age_days` would leave out.
+        history: also prices that a newer day of the same provider replaces.
+    """
+
+    gpus: Collection[str] = ()
+    providers: Sequence[str] = ()
+    regions: Sequence[str] = ()
+    terms: Collection[Term] = ()
+    tiers: Collection[PriceTier] = ()
+    max_age_days: int | None = None
+    old: bool = False
+    history: bool = False
+
+    def takes(self, price: Price | PurchasePrice, term: Term, *, today: date) -> bool:
+        """Return True if a price of a term is wanted, wherever it is asked for."""
+        return (
+            (not self.gpus or price.gpu in self.gpus)
+            and (not self.terms or term in self.terms)
+            and (not self.tiers or price.tier in self.tiers)
+            and (self.max_age_days is None or price.evidence.is_old(today, max_age_days=self.max_age_days) == self.old)
+        )
+
+
+def select_prices(known: "Prices", wanted: PriceSelection, *, today: date) -> PriceList:
+    """Return the prices that are wanted.
 
     Args:
-        request: The filters.
-        today: The day from which ages are counted.
+        known: all prices.
+        wanted: which of them.
+        today: the day from which ages are counted.
 
     Raises:
-        UnknownNameError: A GPU, provider or region that no price names.
+        UnknownNameError: no price names a provider or region.
     """
     from capplan.app.procurement.constraints import check_regions
-    from capplan.specs import load_gpus
-    from capplan.specs.prices import load_prices
     from capplan.specs.providers import load_providers
 
-    gpus, providers = load_gpus(overlays=request.overlays), load_providers()
-    known = load_prices(gpus, overlays=[folder for folder in request.overlays if folder.is_dir()])
-    wanted = {gpu.id for name in split_names(request.gpus) for gpu in gpus.find_all(name).gpus}
-    request = replace(request, providers=tuple(map(providers.canonical, request.providers)))
-    _check_names("provider", request.providers, {price.provider for price in known.hourly})
-    check_regions(request.regions, known, providers)
-    hourly = known.hourly if request.history else current_prices(known.hourly)
-    limits = _Limits(request=request, gpus=wanted, today=today)
+    names = load_providers()
+    providers = tuple(map(names.canonical, wanted.providers))
+    offering = sorted({price.provider for price in known.hourly})
+    for provider in providers:
+        if provider not in offering:
+            raise UnknownNameError("provider", provider, offering)
+    check_regions(wanted.regions, known, names)
     return PriceList(
-        hourly=tuple(price for price in hourly if limits.takes_rent(price)),
-        purchase=tuple(price for price in known.purchase if limits.takes_purchase(price)),
+        hourly=tuple(
+            price
+            for price in (known.hourly if wanted.history else current_prices(known.hourly))
+            if wanted.takes(price, price.term, today=today)
+            and (not providers or price.provider in providers)
+            and (not wanted.regions or any(price.is_in(region) for region in wanted.regions))
+        ),
+        purchase=tuple(
+            price
+            for price in known.purchase
+            if not providers and not wanted.regions and wanted.takes(price, Term.BUY, today=today)
+        ),
     )
-
-
-def _check_names(kind: str, names: Sequence[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(kind, name, sorted(known))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
-    request: PriceRequest
-    gpus: set[str]
-    today: date
-
-    def takes_rent(self, price: Price) -> bool:
-        asked = self.request
-        by_place = (not asked.providers or price.provider in asked.providers) and (
-            not asked.regions or any(price.is_in(name) for name in asked.regions)
-        )
-        return by_place and self._takes(price, price.term)
-
-    def takes_purchase(self, price: PurchasePrice) -> bool:
-        return not self.request.providers and not self.request.regions and self._takes(price, Term.BUY)
-
-    def _takes(self, price: Price | PurchasePrice, term: Term) -> bool:
-        asked = self.request
-        if (self.gpus and price.gpu not in self.gpus) or (asked.terms and term not in asked.terms):
-            return False
-        if asked.tiers and price.tier not in asked.tiers:
-            return False
-        if asked.max_age_days is None:
-            return True
-        return price.evidence.is_old(self.today, max_age_days=asked.max_age_days) == asked.old
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

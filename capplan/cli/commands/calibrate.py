@@ -1,13 +1,14 @@
 """`capplan calibrate`: make a calibration from measurements, or of the device at hand."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from capplan.cli import options
-from capplan.cli.commands.validate import AllowCode, Measured, TracesOption
+from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import (
     Format,
     FormatOption,
@@ -20,14 +21,21 @@ from capplan.cli.output import (
     warn,
 )
 from capplan.cli.progress import TERMINAL
-from capplan.errors import UsageError
-from capplan.units import format_fraction
+from capplan.verbs.registry import VERBS
 
 if TYPE_CHECKING:
     from capplan.app.calibration.calibrate import DeviceAnswer
-    from capplan.core.calibrate.fit import FittedCalibration
 
-app = typer.Typer(help="Fit efficiencies to measurements.", no_args_is_help=True, rich_markup_mode=None)
+
+class CalibrateGroup(LazyGroup):
+    """The group of commands that make calibrations."""
+
+    lazy_commands: ClassVar[Mapping[str, str]] = {"fit": VERBS["calibrate fit"]}
+
+
+app = typer.Typer(
+    cls=CalibrateGroup, help="Fit efficiencies to measurements.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("device")
@@ -151,71 +159,3 @@ def host(
         emit(dump_calibration(calibration), output=output)
     is_json = chosen is Format.JSON
     emit(to_json(costs) if is_json else laid_out(host_sections(costs), chosen, output=None), output=None)
-
-
-@app.command("fit")
-def fit(
-    measured: Measured,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the calibration goes.")],
-    name: Annotated[str, typer.Option(help="Name of the calibration, as estimates report it.")] = "own",
-    made: Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Its date; today by default.")] = None,
-    specs: options.SpecFolders = None,
-    traces: TracesOption = None,
-    allow_code: AllowCode = False,
-    only_traced: Annotated[
-        bool, typer.Option("--only-traced", help="Use only rows whose models are traced in the folder of --traces.")
-    ] = False,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of families held out in turn.")] = 5,
-    serves: Annotated[str, typer.Option(help="What it is for: eager, compile or training.")] = "eager",
-) -> None:
-    """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
-
-    MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Only rows of
-    what it is for are used: eager inference, compiled graphs, or training steps.
-
-    Examples:
-
-      capplan calibrate fit measured.csv -o mine.yaml
-    """
-    from capplan.app.calibration.calibrate import CalibrateRequest, calibrate
-    from capplan.specs.calibration import dump_calibration
-
-    request = CalibrateRequest(
-        measured=tuple(measured),
-        name=name,
-        made=_day(made),
-        command=_command(measured, output, serves),
-        serves=serves,
-        folds=folds,
-        overlays=tuple(specs or ()),
-        traces=traces,
-        allows_code=allow_code,
-        only_traced=only_traced,
-    )
-    fitted = calibrate(request, feedback=TERMINAL)
-    emit(dump_calibration(fitted.calibration), output=output)
-    warn(_summary(fitted))
-
-
-def _day(made: str | None) -> date:
-    try:
-        return date.fromisoformat(made) if made else date.today()
-    except ValueError as error:
-        raise UsageError(f"--made {made!r} is not a date such as 2026-11-21.") from error
-
-
-def _command(measured: list[Path], output: Path, serves: str) -> str:
-    chosen = f" --serves {serves}" if serves != "eager" else ""
-    return f"capplan calibrate fit {' '.join(path.name for path in measured)}{chosen} -o {output.name}"
-
-
-def _summary(fitted: "FittedCalibration") -> str:
-    if not fitted.statistics:
-        return f"{fitted.calibration.name}: no row could be held out, all are of one family of models on one GPU"
-    lines = [f"{fitted.calibration.name}: median and 90th percentile of errors on rows held out"]
-    for cell, found in fitted.statistics.items():
-        lines.append(
-            f"  {cell}: {format_fraction(found.median)}, {format_fraction(found.p90)} of {found.count} rows, "
-            f"bias {found.bias:.3f}"
-        )
-    return "\n".join(lines)

@@ -1,177 +1,35 @@
 """`capplan gpus`: the GPU database, listed, shown, compared, checked and extended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from capplan.cli.completion import complete_gpus
+from capplan.cli.asking import group_function
+from capplan.cli.lazy import LazyGroup
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import (
-    Format,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    emit,
-    laid_out,
-    resolve_format,
-    to_json,
-    warn,
-)
-from capplan.cli.sparing import SparingGroup
+from capplan.cli.output import Format, JsonOption, OutputOption, emit, laid_out, to_json, warn
 from capplan.errors import UsageError
+from capplan.verbs.gpus import GPUS
+from capplan.verbs.registry import VERBS
 
-if TYPE_CHECKING:
-    from capplan.core.gpus.attributes import Attribute
-    from capplan.core.gpus.spec import GpuSpec
+
+class GpusGroup(LazyGroup):
+    """The group of commands about the GPU database."""
+
+    lazy_commands: ClassVar[Mapping[str, str]] = {"show": VERBS["gpus show"], "compare": VERBS["gpus compare"]}
+
 
 app = typer.Typer(
-    cls=SparingGroup,
+    cls=GpusGroup,
     help="List the GPUs that capplan knows, with filters; show, compare and check them; add your own.",
     invoke_without_command=True,
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 
-GpuName = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="A GPU such as l4 or 'RTX 4090'.", show_default=False, autocompletion=complete_gpus
-    ),
-]
-
-
-@app.callback()
-def gpus(
-    context: typer.Context,
-    *,
-    vendor: Annotated[list[str] | None, typer.Option(metavar="NAME", help="NVIDIA, AMD, ...; repeatable.")] = None,
-    min_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="At least this printed memory: 24GiB.")] = None,
-    arch: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Hopper, ada-geforce, ...; repeatable.")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION", help="'bf16 >= 300 TFLOP/s', 'fp8 = unsupported', 'tdp <= 75 W and l2 > 4MiB'."
-        ),
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Sort by this column, not by id; -COLUMN puts the largest first."),
-    ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to show, or all.")] = None,
-    cpus: Annotated[
-        bool, typer.Option("--cpus", help="List the x86 CPUs of the database instead of its GPUs.")
-    ] = False,
-    ids: Annotated[bool, typer.Option("--ids", "-q", help="Print ids only, one per line.")] = False,
-    specs: SpecFolders = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
-    """List the GPUs that capplan knows, with filters.
-
-    Examples:  capplan gpus --min-memory 80GiB --sort -bf16
-    capplan gpus --where 'bf16 >= 300 TFLOP/s and tdp <= 400 W' --columns id,bf16,tdp
-    capplan gpus --cpus --sort -bandwidth
-    """
-    if context.invoked_subcommand is not None:
-        return
-    from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
-    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
-    from capplan.specs import load_gpus
-
-    conditions = [each for text in where or () for each in parse_conditions(text)]
-    conditions += [at_least("memory", min_memory, what="--min-memory")] if min_memory else []
-    names = DEFAULT_COLUMNS if columns is None else tuple(ATTRIBUTES) if columns == "all" else columns.split(",")
-    shown = [find_attribute(name) for name in names]
-    known = load_gpus(overlays=specs or ())
-    listed = known.cpus if cpus else known
-    kept = select_gpus(listed.values(), vendors=vendor or (), architectures=arch or (), conditions=conditions)
-    kept = sort_gpus(kept, sort or "id")
-    if ids:
-        emit("".join(f"{spec.id}\n" for spec in kept), output=output)
-        return
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    count = f"{len(kept)} of {len(listed)} {'CPUs' if cpus else 'GPUs'}"
-    emit(_listed(kept, shown, spelling, output, count=count), output=output)
-
-
-def _listed(
-    kept: "Sequence[GpuSpec]", shown: "Sequence[Attribute]", spelling: Format, output: Path | None, *, count: str
-) -> str:
-    """Format the devices of a list; a table ends with how many of the database they are."""
-    from capplan.report.text.gpus import gpu_list_sections
-
-    if spelling is Format.JSON:
-        from capplan.report.documents.gpus import gpus_document
-
-        return to_json(gpus_document(kept))
-    return laid_out(gpu_list_sections(kept, shown, count=count), spelling, output=output)
-
-
-@app.command()
-def show(
-    gpu: GpuName,
-    *,
-    specs: SpecFolders = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
-    """Show every value of a GPU as it is written, with its source and date, and known prices."""
-    from capplan.report.documents.gpus import gpu_sheet_document
-    from capplan.report.text.gpus import gpu_sections
-    from capplan.report.text.prices import gpu_price_sections
-    from capplan.specs import load_gpus
-    from capplan.specs.prices import load_prices
-
-    known = load_gpus(overlays=specs or ())
-    spec = known.find(gpu)
-    architecture = known.architectures[spec.architecture_id]
-    prices = load_prices(known, overlays=specs or ())
-    hourly = [price for price in prices.hourly if price.gpu == spec.id]
-    purchase = [price for price in prices.purchase if price.gpu == spec.id]
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    if spelling is Format.JSON:
-        sheet = gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase)
-        emit(to_json(sheet), output=output)
-    elif spelling is Format.TABLE:
-        sections = [*gpu_sections(spec, architecture), *gpu_price_sections(hourly, purchase)]
-        emit(laid_out(sections, spelling, output=output), output=output)
-    else:
-        raise UsageError(f"gpus show has no {spelling}; use table or json.")
-
-
-@app.command()
-def compare(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...", help="GPUs, or families such as a100.", show_default=False, autocompletion=complete_gpus
-        ),
-    ],
-    *,
-    specs: SpecFolders = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
-    """Put GPUs side by side, each number with its multiple of the first GPU's."""
-    from capplan.report.text.gpus import gpu_comparison_sections
-    from capplan.specs import load_gpus
-
-    known = load_gpus(overlays=specs or ())
-    chosen = [spec for name in names for spec in known.find_all(name).gpus]
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    if spelling is Format.JSON:
-        from capplan.report.documents.gpus import gpus_document
-
-        emit(to_json(gpus_document(chosen)), output=output)
-    else:
-        emit(laid_out(gpu_comparison_sections(chosen), spelling, output=output), output=output)
+app.callback()(group_function(GPUS))
 
 
 @app.command()

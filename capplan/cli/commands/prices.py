@@ -6,23 +6,13 @@ from typing import Annotated
 
 import typer
 
+from capplan.cli.asking import group_function
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import (
-    Format,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    emit,
-    laid_out,
-    resolve_format,
-    to_json,
-    warn,
-)
+from capplan.cli.output import emit, warn
 from capplan.cli.sparing import SparingGroup
-from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.files import write_file
-from capplan.report.text.prices import PriceGroup
+from capplan.verbs.prices import PRICES
 
 app = typer.Typer(
     cls=SparingGroup,
@@ -33,64 +23,7 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def prices(
-    context: typer.Context,
-    *,
-    gpu: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this GPU; repeatable.")] = None,
-    provider: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this provider; repeatable.")] = None,
-    region: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this region; repeatable.")] = None,
-    term: Annotated[list[Term] | None, typer.Option(help="Only this term; repeatable.")] = None,
-    tier: Annotated[list[PriceTier] | None, typer.Option(help="Only prices known this way; repeatable.")] = None,
-    max_age: Annotated[
-        int | None, typer.Option(metavar="DAYS", min=0, help="Leave out older prices and those of unknown age.")
-    ] = None,
-    old: Annotated[bool, typer.Option("--old", help="Only what --max-age would leave out.")] = False,
-    history: Annotated[bool, typer.Option("--history", help="Also prices that a newer day replaced.")] = False,
-    compare: Annotated[
-        PriceGroup | None,
-        typer.Option(help="The cheapest price of every GPU under each term, side by side; by GPU or parted further."),
-    ] = None,
-    specs: SpecFolders = None,
-    chosen_format: FormatOption = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
-    """List what GPUs cost to rent and to buy, each price with its day and how it is known.
-
-    Examples:  capplan prices --gpu h100-sxm5-80gb --term on-demand
-
-      capplan prices --provider aws --term reserved-1y --max-age 365 --format csv
-
-      capplan prices --gpu l4,h100 --compare provider
-    """
-    if context.invoked_subcommand is not None:
-        return
-    from capplan.app.gpus.prices import PriceRequest, list_prices
-    from capplan.report.documents.gpus import prices_document
-    from capplan.report.text.prices import price_comparison_sections, price_sections
-
-    if old and max_age is None:
-        raise UsageError("--old needs --max-age, such as --max-age 365.")
-    found = list_prices(
-        PriceRequest(
-            gpus=tuple(gpu or ()), providers=tuple(provider or ()), regions=tuple(region or ()),
-            terms=tuple(term or ()), tiers=tuple(tier or ()), max_age_days=max_age, old=old, history=history,
-            overlays=tuple(specs or ()),
-        ),
-        today=date.today(),
-    )  # fmt: skip
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
-    if compare is not None and spelling is Format.JSON:
-        raise UsageError("--compare makes a table: choose --format table, csv or md, or leave it out for JSON.")
-    if spelling is Format.JSON:
-        emit(to_json(prices_document(found.hourly, found.purchase)), output=output)
-        return
-    if compare is None:
-        sections = price_sections(found.hourly, found.purchase)
-    else:
-        sections = price_comparison_sections(found.hourly, found.purchase, group=compare, today=date.today())
-    emit(laid_out(sections, spelling, output=output), output=output)
+app.callback()(group_function(PRICES))
 
 
 @app.command("import")

@@ -15,6 +15,9 @@ class Switch(StrEnum):
     UNKNOWN = "unknown"
 
 
+CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
+"""What makes a cell of a validation, unless other columns are named."""
+
 _ZOO = ("torchvision", "timm", "hf")
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 

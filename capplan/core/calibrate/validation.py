@@ -14,8 +14,6 @@ from capplan.core.latency.types import LatencyEstimate
 
 _FASTEST_CLOCKS = 1 / 6
 
-CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:

@@ -15,18 +15,18 @@ from capplan.serve.http.bodies import content_response, read_body, unless_gone
 from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
-from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Task
-from capplan.serve.questions import results, types
+from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Spelling, Task
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
+from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
+from capplan.verbs.gpus import GpuQuestion
 from capplan.verbs.registry import find_verb, served_verbs
+from capplan.verbs.trace import TraceQuestion
 
 QUESTIONS: dict[str, type[Any]] = {
     **{path.replace(" ", "/"): find_verb(path).question for path in served_verbs()},
-    "gpus": types.GpusQuestion,
-    "prices": types.PricesQuestion,
-    "results": results.ResultsQuestion,
+    "results": ResultsQuestion,
 }
 """What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
 
@@ -107,7 +107,7 @@ async def ask(service: Service, request: Request, task: Task) -> Reply:
     return outcome
 
 
-def spelling_of(request: Request) -> types.Spelling:
+def spelling_of(request: Request) -> Spelling:
     """Return the format asked for: by `format` in the query string, else by the Accept header, else JSON.
 
     Raises:
@@ -117,14 +117,14 @@ def spelling_of(request: Request) -> types.Spelling:
     if asked is not None:
         if asked not in MEDIA_TYPES:
             raise ProblemError(400, f"unknown format {asked[:100]!r}; use {', '.join(MEDIA_TYPES)}.")
-        return cast("types.Spelling", asked)
+        return cast("Spelling", asked)
     accepted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "").split(",")]
     by_type = {value.partition(";")[0]: name for name, value in MEDIA_TYPES.items()}
     for each in accepted:
         if each in ("*/*", "application/*", "text/html"):
             break
         if each in by_type:
-            return cast("types.Spelling", by_type[each])
+            return by_type[each]
     return "json"
 
 
@@ -145,7 +145,7 @@ def _download_headers(request: Request, spelling: str) -> dict[str, str]:
 
 def _one_gpu(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        question = question_from_mapping(types.GpuQuestion, {"gpu": request.path_params["gpu"]})
+        question = question_from_mapping(GpuQuestion, {"gpu": request.path_params["gpu"]})
         try:
             return await answered(service, request, question)
         except ProblemError as error:
@@ -173,7 +173,7 @@ def _add_trace(service: Service) -> Endpoint:
             except CapplanError as error:
                 raise refused(str(error), error.exit_code) from error
             return _created(request, kept)
-        question = question_from_json(types.TraceQuestion, content)
+        question = question_from_json(TraceQuestion, content)
         reply = await ask(service, request, Task(question=question))
         return _created(request, await asyncio.to_thread(service.uploads.keep, reply.content))
 

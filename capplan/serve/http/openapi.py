@@ -8,18 +8,18 @@ import msgspec
 
 from capplan.report.schemas import schema_text
 from capplan.serve.http.problems import PROBLEM_TYPE
-from capplan.serve.planning.replies import MEDIA_TYPES
-from capplan.serve.questions import results, types
+from capplan.serve.planning.replies import MEDIA_TYPES, Spelling
+from capplan.serve.questions.results import ResultsQuestion
 from capplan.verbs.read import wire_type
 from capplan.verbs.registry import find_verb, served_verbs
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ASKED = {
-    **{path.replace(" ", "/"): (wire_type(find_verb(path)), find_verb(path).schema) for path in served_verbs()},
-    "gpus": (types.GpusQuestion, "gpus"),
-    "prices": (types.PricesQuestion, "prices"),
-    "results": (results.ResultsQuestion, None),
+    **{
+        path.replace(" ", "/"): (wire_type(find_verb(path).question), find_verb(path).schema) for path in served_verbs()
+    },
+    "results": (wire_type(ResultsQuestion), None),
 }
 """By path: the type of the question, and the schema of the document that answers it."""
 
@@ -27,10 +27,8 @@ _ASKED = {
 @cache
 def openapi_document() -> dict[str, Any]:
     """Return the description as a document; the same for every caller, who must not change it."""
-    questions, components = msgspec.json.schema_components(
-        [kind for kind, _ in _ASKED.values()] + [types.TraceQuestion], ref_template=_REF
-    )
-    named = dict(zip([*_ASKED, "traces"], questions, strict=True))
+    questions, components = msgspec.json.schema_components([kind for kind, _ in _ASKED.values()], ref_template=_REF)
+    named = dict(zip(_ASKED, questions, strict=True))
     paths: dict[str, Any] = {}
     for name, (kind, schema) in _ASKED.items():
         answer = _document_schema(schema, components) if schema else {"type": "object"}
@@ -47,7 +45,7 @@ def openapi_document() -> dict[str, Any]:
             "operationId": "add_trace",
             "summary": "Upload a trace file, or trace a model and keep the trace.",
             "requestBody": {"required": True, "content": {
-                "application/json": {"schema": {"anyOf": [named["traces"], _TRACE_FILE]}},
+                "application/json": {"schema": {"anyOf": [named["trace"], _TRACE_FILE]}},
                 "application/gzip": {"schema": {"type": "string", "format": "binary"}},
             }},
             "responses": {"201": {"description": "The trace is kept."}, **_problems()},
@@ -121,7 +119,7 @@ def _operation(name: str, kind: Any, answer: dict[str, Any], **given: Any) -> di
 
 
 def _other_formats(name: str) -> dict[str, Any]:
-    spelt = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
+    spelt: tuple[Spelling, ...] = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
     return {MEDIA_TYPES[each].partition(";")[0]: {"schema": {"type": "string"}} for each in spelt}
 
 

@@ -8,8 +8,9 @@ import mcp_types
 from capplan.docs_pages import docs_pages
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.serve.planning.replies import Refusal, Task
-from capplan.serve.questions import types
 from capplan.serve.service import Service
+from capplan.verbs.gpus import GpuQuestion, GpusQuestion
+from capplan.verbs.prices import PricesQuestion
 
 GPUS, PRICES, DOCS = "capplan://gpus", "capplan://prices", "capplan://docs/"
 ONE_GPU = "capplan://gpus/{gpu}"
@@ -69,12 +70,12 @@ def _contents(uri: str, kind: str, text: str) -> mcp_types.ReadResourceResult:
     return mcp_types.ReadResourceResult(contents=[content])
 
 
-def _question(uri: str) -> types.GpusQuestion | types.GpuQuestion | types.PricesQuestion:
+def _question(uri: str) -> GpusQuestion | GpuQuestion | PricesQuestion:
     if uri == GPUS:
-        return types.GpusQuestion()
+        return GpusQuestion()
     if uri == PRICES:
-        return types.PricesQuestion()
+        return PricesQuestion()
     head, _, gpu = uri.rpartition("/")
     if head == GPUS and gpu:
-        return types.GpuQuestion(gpu=unquote(gpu)[:200])
+        return GpuQuestion(gpu=unquote(gpu)[:200])
     raise UnknownNameError("resource", uri[:200], (GPUS, ONE_GPU, PRICES, *(DOCS + name for name in docs_pages())))

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import quote
 
 import mcp_types
 import msgspec
 
 from capplan.errors import CapplanError, UsageError
 from capplan.report.schemas import schema_of
-from capplan.serve.links import API, question_link
+from capplan.serve.links import question_link
 from capplan.serve.planning.replies import Refusal, Reply, Task
-from capplan.serve.questions import types
 from capplan.serve.questions.read import question_from_mapping
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
@@ -48,21 +46,10 @@ class Asked:
 def asked_by_tool() -> Mapping[str, Asked]:
     """Return what each tool asks, by the tool's name: the verb's words, such as llm_plan."""
     verbs = {path.replace(" ", "_"): find_verb(path) for path in served_verbs()}
-    lists = {
-        "gpus": (types.GpusQuestion, "gpus"),
-        "gpu": (types.GpuQuestion, "gpus-show"),
-        "prices": (types.PricesQuestion, "prices"),
-    }
     return {
-        **{
-            name: Asked(question=verb.question, wire=wire_type(verb), schema=verb.schema, summary=verb.summary)
-            for name, verb in verbs.items()
-            if verb.schema is not None
-        },
-        **{
-            name: Asked(question=kind, wire=kind, schema=schema, summary=kind.__doc__ or "")
-            for name, (kind, schema) in lists.items()
-        },
+        name: Asked(question=verb.question, wire=wire_type(verb.question), schema=verb.schema, summary=verb.summary)
+        for name, verb in verbs.items()
+        if verb.schema is not None
     }
 
 
@@ -147,8 +134,7 @@ def _whole(question: Any, name: str, address: str | None) -> str:
     """Return sentences that say where the whole answer is: at an address of the service, and on the command line."""
     verb = verb_of(question)
     link = "" if address is None else _link(question, name, address)
-    if verb is None:
-        return link
+    assert verb is not None
     changed = changed_fields(question, door=Door.HTTP)
     as_files = [f"`{field.wire}`" for field in changed if not field.option.doors & Door.COMMAND]
     beside = f" (with {' and '.join(as_files)} from a file)" if as_files else ""
@@ -157,8 +143,6 @@ def _whole(question: Any, name: str, address: str | None) -> str:
 
 def _link(question: Any, name: str, address: str) -> str:
     """Return a line with the address of the whole answer; empty where a query string cannot hold the question."""
-    if isinstance(question, types.GpuQuestion):
-        return f"The whole answer: {address.rstrip('/')}{API}/gpus/{quote(question.gpu)}"
     link = question_link(name.replace("_", "/", 1), question)
     return "" if link is None else f"The whole answer: {address.rstrip('/')}{link}"
 

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-import msgspec
 from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
@@ -14,7 +13,7 @@ from capplan.serve.questions.bounds import check_bounds
 from capplan.verbs.fields import Text
 from capplan.verbs.options import Door, Field, Option
 from capplan.verbs.plan import PLAN, PlanQuestion
-from capplan.verbs.read import read_question
+from capplan.verbs.read import changed_fields, read_question
 
 MOST_MODELS = 4
 
@@ -116,20 +115,19 @@ def usual_words(name: str) -> str:
     return "" if default is None or default == () else str(getattr(default, "value", default))
 
 
-def form_address(question: msgspec.Struct, **changed: Any) -> str:
+def form_address(question: Any, **changed: Any) -> str:
     """Return the address of a state of another form: what differs from the defaults of its type.
 
     Args:
         question: the state.
         **changed: fields that are to differ.
     """
-    return _query(_changed_pairs(msgspec.structs.replace(question, **changed)))
+    return _query(_changed_pairs(replace(question, **changed)))
 
 
-def _changed_pairs(state: msgspec.Struct) -> list[tuple[str, str]]:
-    usual = type(state)()
-    values = {name: getattr(state, name) for name in state.__struct_fields__}
-    return [(name, _spelt(value)) for name, value in values.items() if value != getattr(usual, name)]
+def _changed_pairs(state: Any) -> list[tuple[str, str]]:
+    changed = changed_fields(state, door=Door.HTTP)
+    return [(field.name, _spelt(value)) for field, value in changed.items()]
 
 
 def _query(pairs: list[tuple[str, str]]) -> str:
@@ -139,7 +137,7 @@ def _query(pairs: list[tuple[str, str]]) -> str:
 def _spelt(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -17,8 +17,8 @@ from capplan.serve.planning.naming import model_request
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.results import ResultsQuestion
-from capplan.serve.questions.types import ModelPart
 from capplan.units import format_bytes, format_rate, format_seconds
+from capplan.verbs.fields import ModelFields
 
 _SERVED = "llm:"
 _PLAIN = re.compile(r"[\w.:+/ -]*")
@@ -84,14 +84,14 @@ def address_of(row: Mapping[str, Any]) -> str:
         row: a row of a sweep's answer, by column.
     """
     model, gpu = str(row["model"]), row.get("gpu")
-    gpus = [str(gpu)] if gpu else []
+    gpus = (str(gpu),) if gpu else ()
     try:
         if model.startswith(_SERVED):
             served = LlmPageQuestion(
                 model=model.removeprefix(_SERVED), gpus=gpus, engine=row.get("framework") or "vllm"
             )
             return f"/llm{form_address(served)}"
-        model_request(ModelPart(model=model)).parse()
+        model_request(ModelFields(model=model)).parse()
     except CapplanError:
         return ""
     given = {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}

@@ -4,16 +4,13 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capplan.api.requests import choose
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
-from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.printable import printable
 from capplan.report.documents.codec import to_plain
@@ -23,7 +20,6 @@ from capplan.serve.planning.jobs import TraceJob
 from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
-from capplan.serve.questions import types
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
 from capplan.verbs.contract import Context, Look, Verb
@@ -69,14 +65,14 @@ class Case(Context):
         """Return the request for the GPUs that a question names, in the database of the service."""
         return self.data.gpu_request(question)
 
-    def model(self, part: types.ModelPart | ModelFields) -> ModelSource:
+    def model(self, part: ModelFields) -> ModelSource:
         """Return the model that a question is about: an uploaded trace, or one whose traces are looked up.
 
         Raises:
             UsageError: the model is not one that the service takes.
         """
         found = self._full_width(part)
-        scheme = find_scheme(part.weights, part.activations)
+        scheme = find_scheme(part.quantised_weights(), part.activations)
         return found if scheme is None else QuantisedSource(source=found, scheme=scheme)
 
     def gpu_database(self, specs: Sequence[Path] = ()) -> Gpus:
@@ -102,7 +98,7 @@ class Case(Context):
             )
         return words
 
-    def _full_width(self, part: types.ModelPart | ModelFields) -> Model:
+    def _full_width(self, part: ModelFields) -> Model:
         words = (part.model or "").strip()
         if part.config is not None:
             if words:
@@ -111,17 +107,16 @@ class Case(Context):
         if words.startswith(CONFIG_PREFIX):
             return self._config_model(part, self.data.configs.find(words.removeprefix(CONFIG_PREFIX)))
         if words.startswith(TRACE_PREFIX):
-            freezes = isinstance(part, ModelFields) and bool(part.freeze)
-            if freezes or part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
+            if part.freeze or part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
             held = self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
             return UploadedModel(held=held, words=held.target, shelf=self.data.shelf)
         request = model_request(part)
         return self._served(request, None)
 
-    def _config_model(self, part: types.ModelPart | ModelFields, config: Mapping[str, Any]) -> ServedModel:
+    def _config_model(self, part: ModelFields, config: Mapping[str, Any]) -> ServedModel:
         content = checked_config(config)
-        named = model_request(_as_named(part))
+        named = model_request(replace(part, model="hf:config", config=None))
         return self._served(replace(named, words=f"hf:{config_name(config)}/config.json"), content)
 
     def _served(self, request: Any, config: bytes | None) -> ServedModel:
@@ -158,19 +153,6 @@ class Case(Context):
         )
 
 
-def _as_named(part: types.ModelPart | ModelFields) -> types.ModelPart | ModelFields:
-    """Return the same arguments and inputs for a model named by its architecture alone."""
-    if isinstance(part, ModelFields):
-        return replace(part, model="hf:config", config=None)
-    return types.ModelPart(
-        model="hf:config",
-        arguments=part.arguments,
-        inputs=part.inputs,
-        input_size=part.input_size,
-        seq_len=part.seq_len,
-    )
-
-
 def answer(task: Task, data: Data) -> Outcome:
     """Answer a question, or return what it needs first, or the sentence that says why it has no answer.
 
@@ -189,41 +171,6 @@ def answer(task: Task, data: Data) -> Outcome:
         needed = case.missing or list(case.needed)
         return TracesNeeded(jobs=tuple(needed)) if needed else reply
     return replace(reply, hints=tuple(case.needed))
-
-
-def workload_of(part: types.WorkloadPart | PlanQuestion) -> Workload:
-    """Return the conditions that a question states.
-
-    Raises:
-        UsageError: a word is unknown.
-    """
-    if isinstance(part, PlanQuestion):
-        return part.workload(part.default_precision())
-    return Workload(
-        precision=choose(Precision, part.precision or Precision.FP32.value, "precision"),
-        framework=choose(Framework, part.framework, "framework"),
-        layout=choose(Layout, part.layout, "layout"),
-        training=_training(part.training),
-        torch_version=_torch_version(part.torch_version),
-    )
-
-
-def _training(asked: types.Training | bool | None) -> Training | None:
-    if not asked:
-        return None
-    step = types.Training() if asked is True else asked
-    return Training(
-        optimizer=choose(Optimizer, step.optimizer, "optimizer"),
-        checkpointing=step.checkpointing,
-        accumulate=step.accumulate,
-    )
-
-
-def _torch_version(text: str) -> tuple[int, int]:
-    pieces = text.split("+", maxsplit=1)[0].split(".")
-    if len(pieces) < 2 or not all(piece.isascii() and piece.isdecimal() and len(piece) < 5 for piece in pieces[:2]):
-        raise UsageError(f"torch_version {text!r} is not a PyTorch version; write MAJOR.MINOR, such as 2.11.")
-    return int(pieces[0]), int(pieces[1])
 
 
 def to_json(document: Any) -> str:
@@ -251,7 +198,7 @@ def work_out(question: Any, case: Case) -> Reply:
         return content if isinstance(content, str | bytes) else plain_text(content)
 
     writers = {spelling: partial(written, spelling) for spelling in verb.formats}
-    case.may_lack_hints = isinstance(question, PlanQuestion)
+    case.may_lack_hints = verb.hints_may_wait
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 
 
@@ -264,103 +211,8 @@ def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
     from capplan.specs.calibration import load_calibration
     from capplan.specs.memory_calibration import load_memory_calibration
 
-    workload, calibration = workload_of(part), load_calibration()
+    workload, calibration = part.workload(part.default_precision()), load_calibration()
     model = open_model(case.model(part))
     trace = model.trace([workload.configuration])
     ready = model.prepared(trace, workload, calibration=calibration, memory_calibration=load_memory_calibration())
     return ready, calibration
-
-
-@work_out.register
-def _gpus(question: types.GpusQuestion, case: Case) -> Reply:
-    from capplan.core.gpus.attributes import DEFAULT_COLUMNS, find_attribute
-    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
-    from capplan.report.documents.gpus import gpus_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.gpus import gpu_list_sections
-
-    known = case.data.gpus
-    conditions = [each for text in question.where for each in parse_conditions(text)]
-    conditions += [at_least("memory", question.min_memory, what="min_memory")] if question.min_memory else []
-    kept = select_gpus(
-        known.values(), vendors=question.vendors, architectures=question.architectures, conditions=conditions
-    )
-    kept = sort_gpus(kept, question.sort)
-    shown = [find_attribute(name) for name in DEFAULT_COLUMNS]
-    sections = gpu_list_sections(kept, shown, count=f"{len(kept)} of {len(known)} GPUs")
-    return case.spell(
-        {
-            "json": lambda: to_json(gpus_document(kept)),
-            "table": lambda: render(sections, Format.TABLE),
-            "csv": lambda: render(sections, Format.CSV),
-            "md": lambda: render(sections, Format.MD),
-        }
-    )
-
-
-@work_out.register
-def _gpu(question: types.GpuQuestion, case: Case) -> Reply:
-    from capplan.report.documents.gpus import gpu_sheet_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.gpus import gpu_sections
-    from capplan.report.text.prices import gpu_price_sections
-
-    spec = case.data.gpus.find(question.gpu)
-    architecture = case.data.gpus.architectures[spec.architecture_id]
-    hourly = [price for price in case.data.prices.hourly if price.gpu == spec.id]
-    purchase = [price for price in case.data.prices.purchase if price.gpu == spec.id]
-
-    def document() -> str:
-        return to_json(gpu_sheet_document(spec, architecture, hourly=hourly, purchase=purchase))
-
-    def text() -> str:
-        sections = [*gpu_sections(spec, architecture), *gpu_price_sections(hourly, purchase)]
-        return render(sections, Format.TABLE)
-
-    return case.spell({"json": document, "table": text})
-
-
-@work_out.register
-def _prices(question: types.PricesQuestion, case: Case) -> Reply:
-    from capplan.app.gpus.prices import PriceRequest, list_prices
-    from capplan.core.gpus.prices import PriceTier, Term
-    from capplan.report.documents.gpus import prices_document
-    from capplan.report.render import render
-    from capplan.report.sections import Format
-    from capplan.report.text.prices import price_sections
-
-    if question.old and question.max_age_days is None:
-        raise UsageError("`old` needs `max_age_days`, such as 365.")
-    found = list_prices(
-        PriceRequest(
-            gpus=tuple(question.gpus),
-            providers=tuple(question.providers),
-            regions=tuple(question.regions),
-            terms=tuple(choose(Term, each, "term") for each in question.terms),
-            tiers=tuple(choose(PriceTier, each, "tier") for each in question.tiers),
-            max_age_days=question.max_age_days,
-            old=question.old,
-            history=question.history,
-            overlays=case.data.overlays,
-        ),
-        today=date.today(),
-    )
-    return case.spell(
-        {
-            "json": lambda: to_json(prices_document(found.hourly, found.purchase)),
-            "table": lambda: render(price_sections(found.hourly, found.purchase), Format.TABLE),
-            "csv": lambda: render(price_sections(found.hourly, found.purchase), Format.CSV),
-            "md": lambda: render(price_sections(found.hourly, found.purchase), Format.MD),
-        }
-    )
-
-
-@work_out.register
-def _trace(question: types.TraceQuestion, case: Case) -> Reply:
-    from capplan.core.trace.format import dump_trace
-
-    workload = workload_of(question)
-    made = open_model(case.model(question)).trace([workload.configuration], exact_batch=question.exact_batch)
-    return case.spell({"json": lambda: dump_trace(made, compress=False)})

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.app.gpus.choice import GpuFilters, GpuRequest
+from capplan.app.gpus.choice import GpuRequest
 from capplan.app.kept_traces.cache import TraceCache, default_cache
 from capplan.errors import UsageError
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.models import TraceShelf
-from capplan.serve.questions.types import GpuPart
 from capplan.serve.settings import Settings
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.prices import Prices, load_price_file, load_prices
@@ -117,17 +116,12 @@ class Data:
         self.configs = Configs(folder=folders.configs)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
 
-    def gpu_request(self, part: GpuPart | GpuFields) -> GpuRequest:
+    def gpu_request(self, part: GpuFields) -> GpuRequest:
         """Return the request for the GPUs that a question names."""
         return GpuRequest(
-            ids=tuple(part.gpus or ()),
-            with_cpus=part.with_cpus if isinstance(part, GpuFields) else False,
-            filters=GpuFilters(
-                where=tuple(part.where),
-                vendors=tuple(part.vendors),
-                architectures=tuple(part.architectures),
-                min_memory=part.min_memory,
-            ),
+            ids=part.gpus,
+            with_cpus=part.with_cpus,
+            filters=part.gpu_filters(),
             overlays=self.overlays,
             database=self.gpus,
             prices=self.prices,

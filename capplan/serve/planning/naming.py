@@ -14,7 +14,6 @@ from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.bounds import check_bounds
-from capplan.serve.questions.types import ModelPart
 from capplan.verbs.fields import ModelFields
 from capplan.verbs.words import assignment
 
@@ -52,7 +51,7 @@ def is_trace_id(words: str) -> bool:
     return _TRACE_ID.fullmatch(words) is not None
 
 
-def model_request(part: ModelPart | ModelFields) -> ModelRequest:
+def model_request(part: ModelFields) -> ModelRequest:
     """Return the request for a model that a question names, of zoo names and architectures only.
 
     Raises:
@@ -64,15 +63,11 @@ def model_request(part: ModelPart | ModelFields) -> ModelRequest:
         words=words,
         arg=tuple(assignment(name, value) for name, value in checked_arguments(part.arguments).items()),
         inputs=tuple(part.inputs),
-        input_size=_size(part.input_size),
+        input_size=part.input_size,
         seq_len=part.seq_len,
-        freeze=part.freeze if isinstance(part, ModelFields) else (),
-        selected_share=part.selected_share if isinstance(part, ModelFields) else None,
+        freeze=part.freeze,
+        selected_share=part.selected_share,
     )
-
-
-def _size(size: list[int] | str | None) -> str | None:
-    return "x".join(map(str, size)) if isinstance(size, list) else size
 
 
 def checked_name(words: str) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.questions.types import Spelling
 
-MEDIA_TYPES: Mapping[str, str] = {
+Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx", "gz"]
+MEDIA_TYPES: Mapping[Spelling, str] = {
     "json": "application/json",
     "table": "text/plain; charset=utf-8",
     "csv": "text/csv; charset=utf-8",
@@ -15,6 +15,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     "html": "text/html; charset=utf-8",
     "pdf": "application/pdf",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "gz": "application/gzip",
 }
 
 

@@ -1,33 +1,36 @@
 """The form about served language models."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from capplan.serve.questions.types import Name, Positive, Words
+from capplan.verbs.fields import Name
 from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
+from capplan.verbs.options import Door, Option
 
-LlmName = Annotated[
-    str, Meta(max_length=100, description="A name of `capplan llm models`.", examples=["llama-3.1-8b-instruct"])
-]
+_FORM = Option(doors=Door.HTTP)
+_Words = Annotated[str, Meta(max_length=200), _FORM]
+_Amount = Annotated[float | None, Meta(ge=0.0, le=1e15), _FORM]
 
 
-class LlmPageQuestion(Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, kw_only=True)
+class LlmPageQuestion:
     """The fields of the form about serving: times of a replica on GPUs, or deployments that carry a load."""
 
-    find: Literal["times", "deployments"] = "times"
-    model: LlmName = ""
-    gpus: Annotated[list[Name], Meta(max_length=16)] = []
-    weights: Words = ""
-    kv: Words = ""
-    tp: Degree = DeploymentFields.tp
-    engine: Words = DeploymentFields.engine
-    input_len: Tokens = MeanLengthFields.input_len
-    output_len: Tokens = MeanLengthFields.output_len
-    rate: Positive | None = None
-    clients: Positive | None = None
-    max_ttft: Words = ""
-    max_tpot: Words = ""
-    percentile: Words = "mean"
-    redundancy: Annotated[int, Meta(ge=0, le=1000)] = SearchFields.redundancy
-    explain: Words = ""
+    find: Annotated[Literal["times", "deployments"], _FORM] = "times"
+    model: Annotated[str, Meta(max_length=100), _FORM] = ""
+    gpus: Annotated[tuple[Name, ...], Meta(max_length=16), _FORM] = ()
+    weights: _Words = ""
+    kv: _Words = ""
+    tp: Annotated[Degree, _FORM] = DeploymentFields.tp
+    engine: _Words = DeploymentFields.engine
+    input_len: Annotated[Tokens, _FORM] = MeanLengthFields.input_len
+    output_len: Annotated[Tokens, _FORM] = MeanLengthFields.output_len
+    rate: _Amount = None
+    clients: _Amount = None
+    max_ttft: _Words = ""
+    max_tpot: _Words = ""
+    percentile: _Words = "mean"
+    redundancy: Annotated[int, Meta(ge=0, le=1000), _FORM] = SearchFields.redundancy
+    explain: _Words = ""

@@ -38,6 +38,7 @@ def _write_clients(clients: tuple[int, ...]) -> str:
 
 
 CLIENTS = Words(
+    python="Sequence[int] | str",
     read=lambda given, what: read_clients([given] if isinstance(given, int) else given, what=what),
     write=_write_clients,
     wire=Annotated[list[Annotated[int, Meta(ge=1, le=MOST_CLIENTS)]], Meta(min_length=1, max_length=64)] | Word,
@@ -58,7 +59,9 @@ def _write_statistic(statistic: Statistic) -> str:
     return statistic.value.lstrip("p")
 
 
-STATISTIC = Words(read=_read_statistic, write=_write_statistic, wire=int | Word, to_wire=_write_statistic)
+STATISTIC = Words(
+    python="int | str", read=_read_statistic, write=_write_statistic, wire=int | Word, to_wire=_write_statistic
+)
 """The mean, or a percentile: 99, p99."""
 
 DOWNLOAD = Option(help="Fetch the configuration and headers of hf:org/name over the network.", doors=HERE)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import TIME_CALIBRATION
 from capplan.verbs.options import HERE, Door, Option, Topic
@@ -104,6 +104,7 @@ LLM_FLEET = Verb(
     "first.\n\nExit 1 if none does.",
     examples=("capplan llm fleet FLEET.yaml",),
     answer=answer_llm_fleet,
+    effort=Effort.LONG,
     sections=_sections,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.llm.fields import (
     FilesHereFields,
     LanguageModelFields,
@@ -146,6 +146,7 @@ LLM_PLAN = Verb(
         "capplan llm plan qwen3-32b --gpu h100-sxm5-80gb --gpu l40s --concurrency 64 --max-tpot 50ms --percentile 99",
     ),
     answer=answer_llm_plan,
+    effort=Effort.LONG,
     sections=_sections,
     document=_document,
     files=_files,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Verb
+from capplan.verbs.contract import Context, Effort, Look, Verb
 from capplan.verbs.llm.fields import (
     CLIENTS,
     DeploymentFields,
@@ -83,9 +83,11 @@ def _write_numbers(numbers: Sequence[float]) -> str:
 
 
 _NUMBERS = Annotated[list[float], Meta(max_length=96)] | Word
-RATES = Words(read=_read_rates, write=_write_numbers, wire=float | _NUMBERS, to_wire=list)
+RATES = Words(
+    python="float | Sequence[float] | str", read=_read_rates, write=_write_numbers, wire=float | _NUMBERS, to_wire=list
+)
 """Rates of requests: 2, 0.5,1,2 or 1..16 for doublings. [1/s]"""
-DAY = Words(read=_read_day, write=_write_numbers, wire=_NUMBERS, to_wire=list)
+DAY = Words(python="Sequence[float] | str", read=_read_day, write=_write_numbers, wire=_NUMBERS, to_wire=list)
 """The shape of a day: numbers in any unit, one for each part of 24 hours, such as 24 hourly counts."""
 
 
@@ -243,6 +245,7 @@ LLM_SIMULATE = Verb(
     "goodput.",
     examples=("capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms",),
     answer=answer_llm_simulate,
+    effort=Effort.LONG,
     settle=_settle,
     sections=_sections,
     document=_document,

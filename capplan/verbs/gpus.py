@@ -1,0 +1,239 @@
+"""`gpus`, `gpus show` and `gpus compare`: the GPU database, listed with filters, one by one and side by side."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.verbs.contract import Context, Effort, Look, Verb
+from capplan.verbs.fields import GpuFilterFields, Name, OwnSpecs
+from capplan.verbs.options import Door, Option, Topic
+from capplan.verbs.words import NAMES
+
+if TYPE_CHECKING:
+    from capplan.core.gpus.prices import Price, PurchasePrice
+    from capplan.core.gpus.spec import Architecture, GpuSpec
+    from capplan.report.sections import Line, Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpusQuestion(GpuFilterFields):
+    """The GPUs of the database that pass filters."""
+
+    sort: Annotated[
+        Name,
+        Option(
+            help="Sort by this column; -COLUMN puts the largest first.", metavar="COLUMN", topic=Topic.ANSWER,
+            shows_default=True,
+        ),
+    ] = "id"  # fmt: skip
+    columns: Annotated[
+        tuple[str, ...] | None,
+        Option(help="Columns of a table, or all.", metavar="A,B,...", topic=Topic.ANSWER, words=NAMES),
+    ] = None
+    cpus: Annotated[bool, Option(help="List the x86 CPUs of the database instead of its GPUs.", topic=Topic.ANSWER)] = (
+        False
+    )
+    ids: Annotated[
+        bool,
+        Option(
+            help="Print ids only, one per line.", flags=("--ids", "-q"), topic=Topic.ANSWER, doors=Door.COMMAND
+        ),
+    ] = False  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuList:
+    """The GPUs that pass filters, in their order, and of how many of the database they are."""
+
+    gpus: "tuple[GpuSpec, ...]"
+    known_count: int
+
+
+def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
+    """Return the GPUs that pass filters, sorted.
+
+    Args:
+        question: the filters and the order.
+        context: which database there is.
+
+    Raises:
+        UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
+    """
+    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
+
+    conditions = [condition for text in question.where for condition in parse_conditions(text)]
+    if question.min_memory:
+        conditions.append(at_least("memory", question.min_memory, what="--min-memory"))
+    database = context.gpu_database(question.specs)
+    known = database.cpus if question.cpus else database
+    kept = select_gpus(
+        known.values(), vendors=question.vendors, architectures=question.architectures, conditions=conditions
+    )
+    return GpuList(gpus=tuple(sort_gpus(kept, question.sort)), known_count=len(known))
+
+
+def _list_sections(answers: Sequence[GpuList], question: GpusQuestion) -> "Iterable[Section]":
+    from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
+    from capplan.report.text.gpus import gpu_list_sections
+
+    names = DEFAULT_COLUMNS if question.columns is None else question.columns
+    shown = list(map(find_attribute, tuple(ATTRIBUTES) if tuple(names) == ("all",) else names))
+    found, kind = answers[0], "CPUs" if question.cpus else "GPUs"
+    return gpu_list_sections(found.gpus, shown, count=f"{len(found.gpus)} of {found.known_count} {kind}")
+
+
+def _id_lines(answers: Sequence[GpuList], question: GpusQuestion, _look: Look) -> "list[Line] | None":
+    from capplan.report.sections import line
+
+    return [line(gpu.id) for gpu in answers[0].gpus] if question.ids else None
+
+
+def _list_document(answers: Sequence[GpuList], _question: GpusQuestion) -> Any:
+    from capplan.report.documents.gpus import gpus_document
+
+    return gpus_document(answers[0].gpus)
+
+
+GPUS = Verb(
+    path="gpus",
+    question=GpusQuestion,
+    summary="List the GPUs that capplan knows, with filters.",
+    examples=(
+        "capplan gpus --min-memory 80GiB --sort -bf16",
+        "capplan gpus --where 'bf16 >= 300 TFLOP/s and tdp <= 400 W' --columns id,bf16,tdp",
+        "capplan gpus --cpus --sort -bandwidth",
+    ),
+    answer=answer_gpus,
+    sections=_list_sections,
+    document=_list_document,
+    lines=_id_lines,
+    schema="gpus",
+    effort=Effort.SHORT,
+    in_python=lambda found: found.gpus,
+    returns="capplan.core.gpus.spec:GpuSpec[]",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuQuestion:
+    """Every value of one GPU, with its source and date, and known prices."""
+
+    gpu: Annotated[
+        str,
+        Meta(min_length=1, max_length=200),
+        Option(help="A GPU such as l4 or 'RTX 4090'.", metavar="NAME", is_argument=True, completes="gpus"),
+    ]
+    specs: OwnSpecs = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSheet:
+    """One GPU, its architecture, and its prices."""
+
+    gpu: "GpuSpec"
+    architecture: "Architecture"
+    hourly: "tuple[Price, ...]"
+    purchase: "tuple[PurchasePrice, ...]"
+
+
+def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
+    """Return a GPU with its architecture and prices.
+
+    Args:
+        question: its name.
+        context: which database and prices there are.
+
+    Raises:
+        UnknownNameError: there is no such GPU.
+    """
+    known, prices = context.gpu_database(question.specs), context.price_list(question.specs)
+    gpu = known.find(question.gpu)
+    return GpuSheet(
+        gpu=gpu,
+        architecture=known.architectures[gpu.architecture_id],
+        hourly=tuple(price for price in prices.hourly if price.gpu == gpu.id),
+        purchase=tuple(price for price in prices.purchase if price.gpu == gpu.id),
+    )
+
+
+def _sheet_sections(answers: Sequence[GpuSheet], _question: GpuQuestion) -> "Iterable[Section]":
+    from capplan.report.text.gpus import gpu_sections
+    from capplan.report.text.prices import gpu_price_sections
+
+    sheet = answers[0]
+    return [*gpu_sections(sheet.gpu, sheet.architecture), *gpu_price_sections(sheet.hourly, sheet.purchase)]
+
+
+def _sheet_document(answers: Sequence[GpuSheet], _question: GpuQuestion) -> Any:
+    from capplan.report.documents.gpus import gpu_sheet_document
+
+    sheet = answers[0]
+    return gpu_sheet_document(sheet.gpu, sheet.architecture, hourly=sheet.hourly, purchase=sheet.purchase)
+
+
+GPUS_SHOW = Verb(
+    path="gpus show",
+    question=GpuQuestion,
+    summary="Show every value of a GPU as it is written, with its source and date, and known prices.",
+    examples=("capplan gpus show l4", "capplan gpus show 'RTX 4090' --format json"),
+    answer=answer_gpu,
+    sections=_sheet_sections,
+    document=_sheet_document,
+    schema="gpus-show",
+    effort=Effort.SHORT,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuComparisonQuestion:
+    """GPUs side by side."""
+
+    gpus: Annotated[
+        tuple[Name, ...],
+        Meta(min_length=1, max_length=100),
+        Option(help="GPUs, or families such as a100.", metavar="NAME...", is_argument=True, completes="gpus"),
+    ]
+    specs: OwnSpecs = ()
+
+
+def answer_gpu_comparison(question: GpuComparisonQuestion, context: Context) -> "tuple[GpuSpec, ...]":
+    """Return the GPUs that names stand for, in their order.
+
+    Args:
+        question: the names.
+        context: which database there is.
+
+    Raises:
+        UnknownNameError: a name stands for none.
+    """
+    known = context.gpu_database(question.specs)
+    return tuple(gpu for name in question.gpus for gpu in known.find_all(name).gpus)
+
+
+def _comparison_sections(
+    answers: "Sequence[tuple[GpuSpec, ...]]", _question: GpuComparisonQuestion
+) -> "Iterable[Section]":
+    from capplan.report.text.gpus import gpu_comparison_sections
+
+    return gpu_comparison_sections(answers[0])
+
+
+def _comparison_document(answers: "Sequence[tuple[GpuSpec, ...]]", _question: GpuComparisonQuestion) -> Any:
+    from capplan.report.documents.gpus import gpus_document
+
+    return gpus_document(answers[0])
+
+
+GPUS_COMPARE = Verb(
+    path="gpus compare",
+    question=GpuComparisonQuestion,
+    summary="Put GPUs side by side, each number with its multiple of the first GPU's.",
+    examples=("capplan gpus compare l4 a10 t4",),
+    answer=answer_gpu_comparison,
+    sections=_comparison_sections,
+    document=_comparison_document,
+    schema="gpus",
+    effort=Effort.SHORT,
+)

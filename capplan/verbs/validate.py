@@ -1,0 +1,163 @@
+"""`validate`: how wrong the predictions are on anyone's measurements."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.calibrate.measured import CELL_KEYS
+from capplan.errors import UsageError
+from capplan.units import format_seconds
+from capplan.verbs.contract import Context, Look, Outcome, Verb
+from capplan.verbs.fields import CalibrationFields, OwnSpecs
+from capplan.verbs.options import HERE, Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.words import NAMES
+
+if TYPE_CHECKING:
+    from capplan.app.calibration.validate import ValidateAnswer
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredFields:
+    """Files of measurements, and how their models are traced."""
+
+    measured: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="Measurements: CSV, .csv.gz, Parquet or .jsonl of measure.", metavar="MEASURED...", topic=Topic.MODEL,
+            is_argument=True, doors=HERE,
+        ),
+    ]  # fmt: skip
+    specs: OwnSpecs = ()
+    traces: Annotated[
+        Path | None,
+        Option(help="Keep traces here; by default in the user's cache.", metavar="DIR", doors=HERE),
+    ] = None
+    allow_code: Annotated[
+        bool,
+        Option(help="Import the Python files and packages that rows name; else these are skipped.", doors=HERE),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateQuestion(MeasuredFields, CalibrationFields):
+    """How wrong predictions of steps are."""
+
+    by: Annotated[
+        tuple[str, ...],
+        Option(help="Columns that make a cell.", words=NAMES, shows_default=True, doors=HERE, metavar="A,B,..."),
+    ] = CELL_KEYS
+    host_copy: Annotated[
+        bool, Option(help="The timers held the copy of the inputs from the host, too.", doors=HERE)
+    ] = False
+    worst: Annotated[
+        int,
+        Meta(ge=0),
+        Option(
+            help="How many of the worst rows to show.", topic=Topic.ANSWER, shows_default=True, doors=Door.COMMAND
+        ),
+    ] = 15  # fmt: skip
+    plot: Annotated[
+        Path | None,
+        Option(help="Plot predicted against measured.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND),
+    ] = None
+
+
+def answer_validate(question: ValidateQuestion, _context: Context) -> "ValidateAnswer":
+    """Return the errors of predictions by cell and over all rows, and every row with its prediction.
+
+    Args:
+        question: the files of measurements, and how their rows are grouped.
+
+    Raises:
+        UsageError: a file is missing, unreadable or lacks a column.
+        UnknownNameError: `by` names what is no column.
+    """
+    from capplan.app.calibration.validate import ValidateRequest, validate
+
+    return validate(
+        ValidateRequest(
+            measured=question.measured,
+            keys=question.by,
+            calibration=question.calibration,
+            overlays=question.specs,
+            traces=question.traces,
+            allows_code=question.allow_code,
+            with_copies=question.host_copy,
+        )
+    )
+
+
+def _settle(question: ValidateQuestion, _look: Look) -> ValidateQuestion:
+    check_pictures(question.plot)
+    return question
+
+
+def _sections(answers: "Sequence[ValidateAnswer]", question: ValidateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.validation import validation_sections
+
+    return validation_sections(answers[0].validation, by=list(question.by), worst=question.worst)
+
+
+def _document(answers: "Sequence[ValidateAnswer]", _question: ValidateQuestion) -> Any:
+    from capplan.report.documents.validation import validation_document
+
+    return validation_document(answers[0].validation)
+
+
+def _files(answers: "Sequence[ValidateAnswer]", question: ValidateQuestion) -> Mapping[Path, bytes]:
+    from capplan.report.text.validation import validation_chart
+
+    judged = answers[0].judged
+    return pictures({question.plot: validation_chart(list(judged))}) if question.plot is not None and judged else {}
+
+
+def _outcome(answer: "ValidateAnswer") -> Outcome:
+    """Name columns that nothing reads and the first rows that are faster than the GPU's peaks.
+
+    A validation that judged nothing ends as a wrong question does.
+    """
+    warnings = [
+        f"{file}: columns that no prediction reads: {', '.join(columns)}"
+        for file, columns in answer.unread_columns.items()
+    ]
+    rows = answer.validation.implausible()
+    warnings += [
+        f"{row.step.file}, row {row.step.line}: {format_seconds(row.step.latency_s)} implies more than the peak of "
+        f"{row.step.gpu} (bound {format_seconds(row.estimate.bound_s)}); are the units mixed up?"
+        for row in rows[:5]
+    ]
+    if len(rows) > 5:
+        warnings.append(f"{len(rows) - 5} more rows imply more than the peak; all are judged like the others.")
+    if answer.judged:
+        return Outcome(warnings=tuple(warnings))
+    sentence = "capplan: no row could be predicted; see the skipped rows."
+    return Outcome(exit_code=UsageError.exit_code, warnings=(*warnings, sentence))
+
+
+VALIDATE = Verb(
+    path="validate",
+    question=ValidateQuestion,
+    summary="Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.\n\n"
+    "Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len, "
+    "latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, "
+    "each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's "
+    "switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) "
+    "and host_copy (1 where the timer held the copy of the inputs). Files of `capplan measure` (.jsonl) are read, too.",
+    examples=(
+        "capplan validate measured.csv",
+        "capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json",
+    ),
+    answer=answer_validate,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    outcome=_outcome,
+    schema="validate",
+    returns="capplan.app.calibration.validate:ValidateAnswer",
+)
