@@ -321,8 +321,9 @@ TOKEN_PRICES = Words(
 
 
 def _read_names(given: Any, what: str) -> tuple[str, ...]:
-    del what
     texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{what} {str(given)[:80]}: write names, parted by commas.")
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
