@@ -22,6 +22,7 @@ from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Sharding, Training
@@ -69,7 +70,7 @@ def analyze(
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batch: Batch size of all counts; 1, or what a file is fixed to.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
@@ -153,7 +154,7 @@ def compare(
     Without --gpu, the GPUs are those that `capplan plan` recommends for the first model.
 
     Args:
-        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.
         precisions: fp32, tf32, fp32-ieee, fp16, bf16, amp-fp16, amp-bf16, int8, fp8; repeatable; fp32,fp16 by default.
         frameworks: eager, compile, compile-graphs, tensorrt, onnxruntime; repeatable; eager,compile by default.
@@ -244,7 +245,7 @@ def estimate(
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batches: 8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -328,7 +329,7 @@ def make_report(
     MODEL may also be a plan that `capplan plan --format json` saved.
 
     Args:
-        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file. None where the load file lists services.
+        models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml. None where the load file lists services.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
         load: What is asked: a service, a job or a training purchase.
         arguments: Constructor or config argument; repeatable.
@@ -432,7 +433,7 @@ def memory(
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         batch: Batch size on each GPU; 1, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -471,6 +472,10 @@ def plan(
     as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
+    settings: Mapping[str, Any] = ...,
+    offload: Offload | str | None = ...,
+    ulysses: int = ...,
+    ring: int = ...,
     batches: Sequence[int] | str = ...,
     gpu_count: int = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
@@ -516,7 +521,11 @@ def plan(
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
+        ring: GPUs that share it in a ring of blocks; times --ulysses.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
         gpu_count: GPUs of one machine that train together, each with a batch of its own; with --train.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
@@ -613,7 +622,7 @@ def trace(
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
-        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, or a trace file.
+        model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         train: Answer for training steps instead of inference.
         optimizer: Optimizer of a training step.
         checkpointing: Recompute activations in the backward pass.

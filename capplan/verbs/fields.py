@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from capplan.core.pipelines.types import Offload
 from capplan.core.workload import (
     DEFAULT_UTILIZATION,
     Configuration,
@@ -39,7 +40,7 @@ SWEPT = ANYWHERE | Door.SWEEP
 
 MODEL_HELP = (
     "resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, "
-    "or a trace file."
+    "a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml."
 )
 _TORCHAO = "torchao="
 
@@ -188,6 +189,58 @@ class ModelFields(InputFields):
             weights=self.quantised_weights(),
             activations=self.activations,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineFields:
+    """What is said of a pipeline: its item, where weights wait, and how GPUs share an item."""
+
+    settings: Annotated[
+        dict[str, Any],
+        Option(
+            help="Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.", flags=("--set",),
+            metavar="NAME=NUMBER", topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+        ),
+    ] = field(default_factory=dict)  # fmt: skip
+    offload: Annotated[
+        Offload | None,
+        Option(
+            help="Where the weights of a pipeline's waiting parts are; the fastest that fits by default.",
+            topic=Topic.MODEL, doors=SWEPT,
+        ),
+    ] = None  # fmt: skip
+    ulysses: Annotated[
+        int,
+        Meta(ge=1, le=64),
+        Option(
+            help="GPUs of a machine that share a pipeline's sequence by heads; times --ring.", topic=Topic.MODEL,
+            doors=SWEPT,
+        ),
+    ] = 1  # fmt: skip
+    ring: Annotated[
+        int,
+        Meta(ge=1, le=64),
+        Option(
+            help="GPUs that share it in a ring of blocks; times --ulysses.", topic=Topic.MODEL, doors=SWEPT
+        ),
+    ] = 1  # fmt: skip
+
+    @property
+    def sharing_gpus(self) -> int:
+        """Return how many GPUs make one batch of items together."""
+        return self.ulysses * self.ring
+
+    def refuse_pipeline_options(self, model: str) -> None:
+        """Refuse options of pipelines beside a model.
+
+        Raises:
+            UsageError: one was given.
+        """
+        if self.settings or self.offload is not None or self.sharing_gpus > 1:
+            raise UsageError(
+                f"--set, --offload, --ulysses and --ring describe a pipeline, and {model} is a model: name a pipeline, "
+                "such as diffusers:black-forest-labs/FLUX.1-dev or FILE.pipeline.yaml."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

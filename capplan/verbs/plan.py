@@ -16,6 +16,7 @@ from capplan.verbs.fields import (
     JobFields,
     LimitFields,
     ModelFields,
+    PipelineFields,
     PriceFields,
     StrictFields,
     WorkloadFields,
@@ -60,8 +61,8 @@ class TogetherFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, BatchFields, TogetherFields, GpuFields, WorkloadFields, LimitFields, JobFields, PriceFields,
-    StrictFields, CalibrationFields,
+    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, WorkloadFields, LimitFields, JobFields,
+    PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -101,6 +102,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.models import open_model
+    from capplan.app.pipelines.find import names_pipeline
     from capplan.app.plan import PlanContext, PlanTerms, plan
     from capplan.core.gpus.prices import in_one_machine, offers_on_demand
 
@@ -110,7 +112,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         calibration=question.calibration,
         feedback=context.feedback,
     )
-    prices = in_one_machine(shared.prices, gpu_count=question.gpu_count)
+    prices = in_one_machine(shared.prices, gpu_count=question.gpu_count * question.sharing_gpus)
     shared = replace(shared, prices=prices, offers=offers_on_demand(prices))
     terms = PlanTerms(
         batches=question.batches,
@@ -118,6 +120,12 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         limits=question.limits(),
         sort=question.sort,
     )
+    if names_pipeline(question.model):
+        from capplan.app.pipelines.answer import plan_pipeline
+        from capplan.verbs.pipelines import pipeline_request
+
+        return plan_pipeline(pipeline_request(question, context, terms.workload), terms, shared, job=question.job())
+    question.refuse_pipeline_options(question.model)
     return plan(
         open_model(context.model(question), feedback=context.feedback),
         terms,
@@ -136,12 +144,16 @@ def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Sec
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
     from capplan.report.text.answer import Selection, answer_lines
+    from capplan.report.text.pipeline import pipeline_lines
 
     if question.everything:
         return None
     lines: list[Line] = []
     for plan in plans:
-        lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]
+        if plan.pipeline is not None:
+            lines += [(), *pipeline_lines(plan, width=look.width, top=question.top)]
+        else:
+            lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]
     return lines[1:]
 
 

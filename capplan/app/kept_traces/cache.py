@@ -24,7 +24,7 @@ from capplan.files import exists, replace_whole
 from capplan.folders import PACKAGE, cache_folder, is_installed
 from capplan.strict_json import read_json
 
-LIBRARIES = ("torch", "torchvision", "timm", "transformers", "onnx")
+LIBRARIES = ("torch", "torchvision", "timm", "transformers", "diffusers", "onnx")
 """Distributions whose versions a trace depends on."""
 
 DAMAGED = "(damaged)"
@@ -254,7 +254,7 @@ def _absolute(words: str) -> str:
     if (
         ".py" in words
         or "/" in words
-        or (":" in words and words.partition(":")[0] not in ("torchvision", "timm", "hf"))
+        or (":" in words and words.partition(":")[0] not in ("torchvision", "timm", "hf", "diffusers"))
     ):
         return f"{Path.cwd()}:{words}"
     return f"{Path.cwd()}:{words}" if exists(words.removeprefix("hf:")) else words
@@ -271,7 +271,7 @@ def _own_code() -> str:
     """Hash the state of capplan's tracing code, by its files' sizes and times."""
     digest = hashlib.sha256()
     for part in _OWN_CODE:
-        for path in sorted((PACKAGE / part).rglob("*.py")):
+        for path in sorted(path for path in (PACKAGE / part).rglob("*") if path.suffix in (".py", ".json")):
             stat = path.stat()
             digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()

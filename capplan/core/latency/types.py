@@ -46,7 +46,7 @@ class LatencyEstimate:
     `calibration` names what the interval was learnt from; None where nothing was measured for this
     cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
     gradients over several `micro_batches` of the batch; its time is theirs together. On several GPUs each of
-    `gpu_count` takes such a batch. `evidence` says what the GPU's
+    `gpu_count` takes such a batch; `gpus_per_batch` share one. `evidence` says what the GPU's
     speed rests on, `evidence_reason` names it.
     """
 
@@ -59,6 +59,7 @@ class LatencyEstimate:
     notes: tuple[str, ...] = ()
     micro_batches: int = 1
     gpu_count: int = 1
+    gpus_per_batch: int = 1
     evidence: Evidence = Evidence.SPEC_SHEET
     evidence_reason: str = ""
 

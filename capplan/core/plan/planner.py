@@ -1,5 +1,6 @@
 """Make a plan from a trace, GPUs and limits: judge each GPU and batch by memory, latency and throughput."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,8 +31,69 @@ LARGEST_CURVE_BATCH = 2**16
 """Latency curves are followed up to this batch in search of the knee."""
 
 
+class Planned(ABC):
+    """What can be planned: a model or a pipeline under one workload, with its memory and time on any GPU and batch."""
+
+    workload: Workload
+    calibration: Calibration | None
+    facts: "ModelFacts"
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """The words that name it."""
+
+    @property
+    @abstractmethod
+    def exact_batch(self) -> int | None:
+        """The only batch that its sizes hold at; None where they are functions of the batch."""
+
+    @property
+    @abstractmethod
+    def refused_above(self) -> int | None:
+        """The largest batch that no kernel refuses, whatever the memory; None where none does."""
+
+    @abstractmethod
+    def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
+        """Return the largest batch whose process stays within a GPU's memory; 0 where not one sample does."""
+
+    @abstractmethod
+    def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
+        """Estimate the memory of a batch on a GPU."""
+
+    @abstractmethod
+    def latencies(
+        self, gpus: Sequence[GpuSpec], batches: Sequence[int]
+    ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+        """Estimate the time of each batch on each GPU; `Unsupported` where a GPU cannot run it."""
+
+    @abstractmethod
+    def input_bytes(self, batch: int) -> int:
+        """Return the bytes that a batch of inputs takes. [bytes]"""
+
+    @property
+    @abstractmethod
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on what makes the figures uncertain."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> tuple[str, ...]:
+        """What holds beside the workload's own conditions, such as steps that prepared the model."""
+
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen for the user when it was traced."""
+
+    @property
+    @abstractmethod
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the libraries that it was traced with."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Planned):
     """Shared parts of all plans of one trace under one workload, for any GPUs, batches and limits.
 
     A caller that answers many questions about a model keeps it, because the memory's replays are kept in it.
@@ -68,9 +130,68 @@ class Prepared:
             facts=model_facts(trace, recording),
         )
 
+    @property
+    def _recording(self) -> Recording:
+        return self.trace.recording(self.workload.configuration)
+
+    @property
+    def target(self) -> str:
+        """The words that name the model."""
+        return self.trace.target
+
+    @property
+    def exact_batch(self) -> int | None:
+        """The only batch that the recording holds at; None where sizes are functions of the batch."""
+        return self._recording.exact_batch
+
+    @property
+    def refused_above(self) -> int | None:
+        """The largest batch that no kernel refuses for tensors of 2^31 elements."""
+        return self.memory.refused_above
+
+    def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
+        """Return the largest batch that fits a GPU, by replays of the allocator."""
+        return largest_fitting_batch(self.memory, gpu=gpu, available_bytes=available_bytes)
+
+    def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
+        """Estimate the memory of a batch on a GPU."""
+        return self.memory.estimate(batch=batch, gpu=gpu, available_bytes=available_bytes)
+
+    def latencies(
+        self, gpus: Sequence[GpuSpec], batches: Sequence[int]
+    ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+        """Estimate the time of each batch on each GPU."""
+        return estimate_latencies(self.step, gpus=gpus, batches=batches)
+
+    def input_bytes(self, batch: int) -> int:
+        """Return the bytes that a batch of inputs takes. [bytes]"""
+        return sum(each.size_bytes(batch) for each in self.trace.inputs)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on values that were assumed and operators that could not be counted."""
+        return cautions(self._recording)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The one batch that sizes hold at, and the steps that prepared the model."""
+        exact = self.exact_batch
+        prepared = (each for each in self.trace.provenance.notes if each.startswith((PREPARED, QUANTISED)))
+        return (*((f"sizes hold at batch {exact} only",) if exact else ()), *prepared)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen for the user when the model was traced."""
+        return self.trace.provenance.notes
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the libraries that the model was traced with."""
+        return self.trace.provenance.versions
+
 
 def make_plan(
-    prepared: Prepared,
+    prepared: Planned,
     *,
     gpus: Iterable[GpuSpec],
     batches: Batches,
@@ -88,17 +209,7 @@ def make_plan(
         prices: hourly prices, of which the lowest on-demand one of each GPU counts.
         sort: the order of the fits.
     """
-    trace, workload = prepared.trace, prepared.workload
-    recording = trace.recording(workload.configuration)
-    question = _Question(
-        trace=trace,
-        recording=recording,
-        workload=workload,
-        limits=limits,
-        memory=prepared.memory,
-        step=prepared.step,
-        rents=cheapest_on_demand(prices),
-    )
+    question = _Question(planned=prepared, limits=limits, rents=cheapest_on_demand(prices))
     judged = _judge_all(question, list(gpus), batches)
     fits = rank_fits((each for each in judged if isinstance(each, Fit)), sort)
     rejections = sorted(
@@ -106,16 +217,16 @@ def make_plan(
     )
     return Plan(
         model=prepared.facts,
-        target=trace.target,
-        workload=workload,
+        target=prepared.target,
+        workload=prepared.workload,
         limits=limits,
         fits=fits,
         rejections=tuple(rejections),
-        assumptions=_assumptions(question, prepared.calibration),
-        notes=(*_gains(fits[:_MOST_GAINS]), *trace.provenance.notes),
-        versions=trace.provenance.versions,
+        assumptions=_assumptions(question),
+        notes=(*_gains(fits[:_MOST_GAINS]), *prepared.notes),
+        versions=prepared.versions,
         calibration=prepared.calibration.name if prepared.calibration else None,
-        cautions=cautions(recording),
+        cautions=prepared.cautions,
     )
 
 
@@ -185,22 +296,18 @@ class _Candidate:
 class _Question:
     """The inputs that stay the same while GPUs are judged one by one."""
 
-    trace: Trace
-    recording: Recording
-    workload: Workload
+    planned: Planned
     limits: Limits
-    memory: MemoryModel
-    step: ExecutedStep
     rents: Mapping[str, Price]
 
 
 def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
     largest = [_largest_batch(question, gpu) for gpu in gpus]
-    exact = question.recording.exact_batch
+    exact = question.planned.exact_batch
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
     maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
-    grid = estimate_latencies(question.step, gpus=gpus, batches=sizes)
+    grid = question.planned.latencies(gpus, sizes)
     judged = []
     for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))
@@ -212,7 +319,7 @@ def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -
 
 def _largest_batch(question: _Question, gpu: GpuSpec) -> int:
     available = available_memory(gpu, utilization_fraction=question.limits.utilization_fraction)
-    return largest_fitting_batch(question.memory, gpu=gpu, available_bytes=available.expected)
+    return question.planned.largest_batch(gpu, available_bytes=available.expected)
 
 
 def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:
@@ -241,11 +348,11 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         refusal = _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
         return replace(refusal, lacking=candidate.latency.lacking)
     available = available_memory(gpu, utilization_fraction=limits.utilization_fraction)
-    memory = question.memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+    memory = question.planned.memory_at(batch, gpu, available_bytes=available.expected)
     status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
     if status is FitStatus.DOES_NOT_FIT:
         return _reject_memory(candidate, memory, available.expected)
-    refused = question.memory.refused_above
+    refused = question.planned.refused_above
     if refused is not None and batch > refused:
         reason = f"a kernel refuses tensors of that size, whatever the memory: {refused} is the largest batch"
         return _reject(candidate, batch, Constraint.SUPPORT, reason)
@@ -262,7 +369,7 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
             reason = f"reaches {_interval(rate, format_rate)}/s, wanted {format_rate(wanted)}/s"
             return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
         status = _weaker(status, rate.low >= wanted)
-    input_bytes = sum(each.size_bytes(batch) for each in question.trace.inputs)
+    input_bytes = question.planned.input_bytes(batch)
     return Fit(
         gpu=gpu,
         batch=batch,
@@ -272,7 +379,7 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         max_batch=candidate.max_batch,
         recommended_batch=recommended,
         rent=question.rents.get(gpu.id),
-        scales=question.recording.exact_batch is None,
+        scales=question.planned.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
 
@@ -337,8 +444,8 @@ def _together(workload: Workload) -> str:
     return f", gradients summed over {workload.gpu_count} GPUs of one machine" if workload.gpu_count > 1 else ""
 
 
-def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[str, ...]:
-    workload, recording = question.workload, question.recording
+def _assumptions(question: _Question) -> tuple[str, ...]:
+    workload, calibration = question.planned.workload, question.planned.calibration
     mode = (
         f"whole training steps: forward, backward, optimizer{_together(workload)}"
         if workload.configuration.mode is Mode.TRAINING
@@ -355,6 +462,5 @@ def _assumptions(question: _Question, calibration: Calibration | None) -> tuple[
     if workload.framework.is_engine:
         launched = "kernel by kernel" if workload.framework is Framework.ONNXRUNTIME else "whole"
         software = f"{workload.software}: one engine, its graph launched {launched}"
-    prepared = (each for each in question.trace.provenance.notes if each.startswith((PREPARED, QUANTISED)))
-    exact = (f"sizes hold at batch {recording.exact_batch} only",) if recording.exact_batch else ()
-    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *exact, *prepared)
+
+    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *question.planned.conditions)

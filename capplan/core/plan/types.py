@@ -73,6 +73,53 @@ class ModelFacts(HasParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartFacts:
+    """A part of a pipeline on any GPU: its parameters, its weights, and how often it runs for a batch of one item."""
+
+    name: str
+    class_name: str
+    parameter_count: int
+    weight_bytes: int
+    times: float
+    flops_per_item: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineFacts:
+    """What a pipeline makes and of what parts; `parameters` are an item's, such as height and steps.
+
+    `item_seconds` is how long an item of sound or film plays; None where it has no length. `gpu_count` GPUs share an
+    item's sequence, as `sharing` says.
+    """
+
+    item: str
+    parts: tuple[PartFacts, ...]
+    parameters: Mapping[str, float]
+    item_seconds: float | None = None
+    gpu_count: int = 1
+    sharing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartTime:
+    """A part's share of a batch of items on one GPU: how often it runs, in what time, and what moving it takes. [s]
+
+    `peak_bytes` is the memory of the process while it runs.
+    """
+
+    name: str
+    times: float
+    compute_s: float
+    moving_s: float
+    peak_bytes: float
+
+    @property
+    def total_s(self) -> float:
+        """Time of all runs, moving the weights included. [s]"""
+        return self.compute_s + self.moving_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """A GPU that serves one batch within the limits, certainly or perhaps.
 
@@ -80,7 +127,8 @@ class Fit:
     buying throughput within memory and latency limit, None where no batch keeps the latency limit.
     `scales` is False where the trace holds at this batch alone: larger ones were not judged, whatever the memory.
     `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
-    lowest dated on-demand price that is known for this GPU.
+    lowest dated on-demand price that is known for this GPU. `parts` are those of a pipeline, and `offload` says where
+    the weights of its parts wait: "none", "model" or "sequential".
     """
 
     gpu: GpuSpec
@@ -93,13 +141,15 @@ class Fit:
     host_copy_s: float | None
     rent: Price | None = None
     scales: bool = True
+    parts: tuple[PartTime, ...] = ()
+    offload: str = "none"
 
     @property
     def usd_per_million_samples(self) -> float | None:
         """Return what a million samples cost at the rented price and full load; None where no price is known. [USD]"""
         if self.rent is None:
             return None
-        usd_per_s = self.latency.gpu_count * self.rent.usd_per_hour / 3600
+        usd_per_s = self.latency.gpu_count * self.latency.gpus_per_batch * self.rent.usd_per_hour / 3600
         return usd_per_s / self.latency.throughput_per_s.expected * 1e6
 
 
@@ -163,7 +213,8 @@ class Plan:
     `cautions` say what makes the figures of this model uncertain: values that were assumed, operators that could not be
     counted. `assumptions` are the conditions of the question.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
-    side, the most important first, `changes` what other conditions would make of the first recommendation.
+    side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
+    says what the samples are that a pipeline makes; None for a model.
     """
 
     model: ModelFacts
@@ -181,6 +232,7 @@ class Plan:
     recommended: tuple[Recommendation, ...] = ()
     shortlist: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
+    pipeline: PipelineFacts | None = None
 
     def best(self, criterion: Criterion | str | None = None) -> Fit | None:
         """Return the recommended fit by a criterion; without one, the cheapest, else the first in order.

@@ -21,7 +21,8 @@ def load_target(words: str, *, request: InputRequest) -> Target:
     """Find the model that words name, without building it, and the steps that prepare it.
 
     `torchvision:NAME`, `timm:NAME`, a bare name of either; `hf:` with a config.json, its folder or an architecture;
-    `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`; a TorchScript archive.
+    `diffusers:` with a component of a pipeline; `FILE.py:NAME`, `package.module:NAME`; `FILE.pt2`; `FILE.onnx`; a
+    TorchScript archive.
 
     Raises:
         UsageError: no such model or file, arguments or inputs that it does not take.
@@ -59,6 +60,10 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.transformers import transformers_target
 
         return transformers_target(rest, request)
+    if kind == "diffusers" and colon:
+        from capplan.probe.target.sources.diffusers import diffusers_target
+
+        return diffusers_target(rest, request)
     if colon or words.endswith(".py"):
         from capplan.probe.target.sources.code import code_target
 

@@ -19,6 +19,7 @@ from capplan.core.plan.types import (
     Job,
     Limits,
     ModelFacts,
+    PipelineFacts,
     Plan,
     Recommendation,
     Rejection,
@@ -94,6 +95,38 @@ class RentDocument(msgspec.Struct, frozen=True, kw_only=True):
     date: date
 
 
+class PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part's share of a batch of items on one GPU."""
+
+    name: str
+    times: Annotated[float, Meta(description="how often it runs for the batch")]
+    compute_s: Annotated[float, Meta(description="all its runs")]
+    moving_s: Annotated[float, Meta(description="its weights between the host and the GPU")]
+    peak_bytes: Annotated[float, Meta(description="the process while it runs")]
+
+
+class PipelinePart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a pipeline on any GPU."""
+
+    name: str
+    class_name: str = field(name="class")
+    params: int
+    weight_bytes: int
+    times: Annotated[float, Meta(description="how often it runs for a batch of one item")]
+    flops_per_item: float
+
+
+class PlannedPipeline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pipeline makes; samples of the plan are its items."""
+
+    item: str
+    parameters: dict[str, float]
+    parts: tuple[PipelinePart, ...]
+    item_seconds: Annotated[float | None, Meta(description="how long an item of sound or film plays")] = None
+    gpu_count: Annotated[int, Meta(description="GPUs that share an item's sequence")] = 1
+    sharing: str = ""
+
+
 class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU that serves one batch within the limits, certainly or perhaps."""
 
@@ -130,6 +163,10 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = Evidence.SPEC_SHEET
     evidence_reason: str = ""
+    parts: Annotated[tuple[PlannedPart, ...], Meta(description="of a pipeline, in order")] = ()
+    offload: Annotated[str, Meta(description="where a pipeline's waiting weights are: none, model, sequential")] = (
+        "none"
+    )
     notes: tuple[str, ...]
 
 
@@ -208,6 +245,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     changes: Annotated[
         tuple[PlannedChange, ...], Meta(description="What other conditions would make of the first recommendation.")
     ] = ()
+    pipeline: Annotated[PlannedPipeline | None, Meta(description="null for a model")] = None
     fits: tuple[PlannedFit, ...]
     rejections: tuple[PlannedRejection, ...]
     assumptions: tuple[str, ...]
@@ -269,6 +307,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         recommended=_recommendations(plan),
         shortlist=plan.shortlist,
         changes=tuple(map(_change, plan.changes)),
+        pipeline=None if plan.pipeline is None else _pipeline(plan.pipeline),
         fits=tuple(_fit(fit, plan.gpu_hours(fit)) for fit in plan.fits),
         rejections=tuple(map(_rejection, plan.rejections)),
         assumptions=plan.assumptions,
@@ -295,6 +334,27 @@ def _model(model: ModelFacts) -> PlannedModel:
     )
 
 
+def _pipeline(facts: PipelineFacts) -> PlannedPipeline:
+    return PlannedPipeline(
+        item=facts.item,
+        parameters=dict(facts.parameters),
+        parts=tuple(
+            PipelinePart(
+                name=part.name,
+                class_name=part.class_name,
+                params=part.parameter_count,
+                weight_bytes=part.weight_bytes,
+                times=part.times,
+                flops_per_item=part.flops_per_item,
+            )
+            for part in facts.parts
+        ),
+        item_seconds=facts.item_seconds,
+        gpu_count=facts.gpu_count,
+        sharing=facts.sharing,
+    )
+
+
 def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
     latency = fit.latency
     return PlannedFit(
@@ -317,6 +377,17 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         calibration=latency.calibration,
         evidence=latency.evidence,
         evidence_reason=latency.evidence_reason,
+        parts=tuple(
+            PlannedPart(
+                name=part.name,
+                times=part.times,
+                compute_s=part.compute_s,
+                moving_s=part.moving_s,
+                peak_bytes=part.peak_bytes,
+            )
+            for part in fit.parts
+        ),
+        offload=fit.offload,
         notes=(*fit.memory.notes, *latency.notes),
     )
 

@@ -8,6 +8,8 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
+from capplan.report.text.pipeline import columns as pipeline_columns
+from capplan.report.text.pipeline import pipeline_blocks
 from capplan.units import (
     format_bytes,
     format_count,
@@ -30,9 +32,12 @@ def _section(plan: Plan) -> Section:
     blocks: list[Block] = [Lines([_headline(plan)], role=LineRole.TITLE)]
     if recommended := _recommended(plan):
         blocks.append(Lines(recommended, role=LineRole.ITEM, is_attached=True))
+    if plan.pipeline is not None:
+        blocks += pipeline_blocks(plan)
     if plan.fits:
         hours = [_hours_column(plan)] if plan.job else []
-        blocks.append(Table([*_FITS, *hours], plan.fits))
+        shown = _FITS if plan.pipeline is None else pipeline_columns(plan, plan.fits)
+        blocks.append(Table([*shown, *hours], plan.fits))
     if plan.rejections:
         blocks.append(Lines([f"{len(plan.rejections)} rejected:"]))
         blocks.append(Table(_REJECTIONS, plan.rejections, is_attached=True))

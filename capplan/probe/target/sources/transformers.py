@@ -60,14 +60,33 @@ def transformers_target(words: str, request: InputRequest) -> Target:
     Raises:
         UsageError: no such file or architecture, or config arguments that it does not have.
     """
-    import_transformers()
     full = full_words(f"hf:{words}", request)
     path = _config_path(words)
     given = {} if path is None else _read_config(path)
-    config = make_config(full, given or {"model_type": words}, dict(request.arguments))
+    name = words if path is None else path.resolve().parent.name
+    source = "default config" if path is None else path.name
+    return target_of_config(full, given or {"model_type": words}, request, name=name, source=source)
+
+
+def target_of_config(
+    full: str, given: dict[str, Any], request: InputRequest, *, name: str, source: str = "config"
+) -> Target:
+    """Return the model that a config's content describes.
+
+    Args:
+        full: the words that name the model with its arguments.
+        given: the content of a config, with its `model_type`.
+        request: the user's arguments and inputs.
+        name: the model's name.
+        source: where the content is from, for the note on the model's class.
+
+    Raises:
+        UsageError: no such architecture, or config arguments that it does not have.
+    """
+    import_transformers()
+    config = make_config(full, given, dict(request.arguments))
     model_class = choose_class(config, full)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
-    source = "default config" if path is None else path.name
     notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
     if getattr(model_class, "_supports_sdpa", False) and not _names_attention(request):
         notes.append(_WHO_DECIDES_ATTENTION.format(version=versions_of("transformers")["transformers"]))
@@ -75,7 +94,7 @@ def transformers_target(words: str, request: InputRequest) -> Target:
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
         notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
     return Target(
-        name=words if path is None else path.resolve().parent.name,
+        name=name,
         words=full,
         library="transformers",
         builder=lambda: _build(model_class, config),

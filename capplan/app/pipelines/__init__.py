@@ -1,0 +1,1 @@
+"""Use cases of pipelines: found by their words, their parts traced, answered as one."""

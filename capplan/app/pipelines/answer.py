@@ -1,0 +1,283 @@
+"""Answer questions about pipelines: their parts traced, planned together, with weights on the GPU or on the host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, refuse_uncertain
+from capplan.app.pipelines.find import find_pipeline
+from capplan.app.plan import PlanContext, PlanTerms
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.memory.fit import available_memory
+from capplan.core.pipelines.calibration import PipelineCalibration
+from capplan.core.pipelines.expression import Number
+from capplan.core.pipelines.prepared import PreparedPart, PreparedPipeline
+from capplan.core.pipelines.sharing import Degrees, share_sequence
+from capplan.core.pipelines.timing import Correction
+from capplan.core.pipelines.types import Offload, Part, PartKind, Pipeline
+from capplan.core.plan.planner import Prepared, make_plan, merge_plans
+from capplan.core.plan.recommend import with_recommendations
+from capplan.core.plan.types import Change, Fit, Job, Plan, Rejection, rank_fits
+from capplan.core.quantisation.schemes import find_scheme
+from capplan.core.workload import Framework, Workload
+from capplan.errors import CapplanError, UsageError
+from capplan.probe.inputs.request import ModelRequest
+from capplan.specs.pipelines.calibration import load_pipeline_calibration
+
+SourceOf = Callable[[Part, tuple[str, ...]], ModelSource]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineRequest:
+    """A pipeline under the conditions of a question.
+
+    Attributes:
+        words: what names the pipeline.
+        settings: values of its parameters.
+        workload: the conditions; `precision` counts only where the question states it.
+        states_precision: True if the question states number formats, which then hold for all parts.
+        weights: the number format that weights are quantised to; None for the parts' own.
+        offload: where weights wait; None tries each, the fastest first.
+        degrees: the GPUs that share an item's sequence.
+        source: how a door finds the model of a part; None finds it on this machine.
+        is_strict: refuse a part with operators that could not be counted.
+    """
+
+    words: str
+    settings: Mapping[str, Number] = field(default_factory=dict)
+    workload: Workload = field(default_factory=Workload)
+    states_precision: bool = False
+    weights: str | None = None
+    offload: Offload | None = None
+    degrees: Degrees = field(default_factory=Degrees)
+    source: SourceOf | None = None
+    is_strict: bool = False
+
+    def pipeline(self) -> Pipeline:
+        """Return the pipeline with its parameters as they are set.
+
+        Raises:
+            UsageError: there is no such pipeline or parameter.
+        """
+        if self.workload.training is not None:
+            raise UsageError(f"{self.words} is a pipeline, which runs: --train is for a model; name a part of it.")
+        return find_pipeline(self.words).with_settings(self.settings)
+
+    def offloads(self, pipeline: Pipeline) -> tuple[Offload, ...]:
+        """Return the places of waiting weights to try, the fastest first."""
+        chosen = self.offload or pipeline.offload
+        return tuple(Offload) if chosen is None and len(pipeline.parts) > 1 else (chosen or Offload.NONE,)
+
+
+def _source_here(part: Part, inputs: tuple[str, ...]) -> ModelSource:
+    arguments = tuple(f"{name}={value!r}" for name, value in part.arguments.items())
+    return ModelRequest(words=part.model, arg=arguments, inputs=inputs)
+
+
+def workload_of(part: Part, pipeline: Pipeline, request: PipelineRequest) -> Workload:
+    """Return the conditions under which a part runs: its own, the question's, then the pipeline's."""
+    precision = part.precision
+    if precision is None and request.states_precision:
+        precision = request.workload.precision
+    precision = precision or pipeline.precision or request.workload.precision
+    has_denoiser = any(each.kind is PartKind.DENOISER for each in pipeline.parts)
+    takes_framework = part.kind is PartKind.DENOISER or not has_denoiser
+    framework = part.framework or (request.workload.framework if takes_framework else Framework.EAGER)
+    return replace(request.workload, precision=precision, framework=framework)
+
+
+@dataclass(kw_only=True)
+class TracedParts:
+    """The parts that were traced for one question, each once, however many conditions it is asked under.
+
+    Attributes:
+        context: the calibrations of kernels and memory.
+        calibration: the calibration of pipelines.
+    """
+
+    context: PlanContext
+    calibration: PipelineCalibration
+    _models: dict[tuple[str, str, tuple[str, ...], str | None], Model] = field(default_factory=dict)
+    _parts: dict[tuple[object, ...], PreparedPart] = field(default_factory=dict)
+
+    def of(self, pipeline: Pipeline, request: PipelineRequest) -> tuple[PreparedPart, ...]:
+        """Return the parts of a pipeline under the conditions of a request.
+
+        Raises:
+            UsageError: a part is no model, or its sequence cannot be shared.
+            TraceError: a part could not be traced, or is refused by `is_strict`.
+        """
+        quantised = [part.name for part in pipeline.parts if part.quantises] or [part.name for part in pipeline.parts]
+        return tuple(
+            self._part(part, pipeline, request, part.weights or (request.weights if part.name in quantised else None))
+            for part in pipeline.parts
+        )
+
+    def _part(self, part: Part, pipeline: Pipeline, request: PipelineRequest, weights: str | None) -> PreparedPart:
+        inputs, workload = pipeline.inputs(part), workload_of(part, pipeline, request)
+        degrees = request.degrees if part.tokens else Degrees()
+        key = (part.name, part.model, inputs, weights, workload, degrees)
+        if key not in self._parts:
+            model = self._model(part, inputs, request, weights)
+            self._parts[key] = self._prepared(part, model, workload, pipeline, degrees)
+            if request.is_strict:
+                refuse_uncertain(model.words, model.recording(workload.configuration))
+        return replace(self._parts[key], part=part)
+
+    def _model(self, part: Part, inputs: tuple[str, ...], request: PipelineRequest, weights: str | None) -> Model:
+        """Return the model of a part, opened once for all the conditions of a question."""
+        key = (part.name, part.model, inputs, weights)
+        if key not in self._models:
+            if weights is None:
+                self._models[key] = open_model(
+                    (request.source or _source_here)(part, inputs), feedback=self.context.feedback
+                )
+            else:
+                plain = self._model(part, inputs, request, None)
+                scheme = find_scheme(weights, None)
+                self._models[key] = (
+                    plain if scheme is None else open_model(QuantisedSource(source=plain, scheme=scheme))
+                )
+        return self._models[key]
+
+    def _prepared(
+        self, part: Part, model: Model, workload: Workload, pipeline: Pipeline, degrees: Degrees
+    ) -> PreparedPart:
+        configuration = workload.configuration
+        first = model.trace([configuration])
+        trace = first if first.recording(configuration).exact_batch is None else model.trace_at(configuration, 1)
+        kernels, memory = self.context.calibration, self.context.memory_calibration
+        whole = model.prepared(trace, workload, calibration=kernels, memory_calibration=memory)
+        correction = None if part.kind is PartKind.OTHER else Correction(calibration=self.calibration)
+        if degrees.gpu_count == 1:
+            return PreparedPart(part=part, whole=whole, shared=whole, correction=correction)
+        lengths = pipeline.sequence_lengths(part)
+        made = share_sequence(
+            trace.recording(configuration), degrees, lengths=lengths, name=f"{pipeline.name}: {part.name}"
+        )
+        own = replace(trace, recordings=(made.recording,))
+        shared = Prepared.of(own, workload, calibration=kernels, memory_calibration=memory)
+        correction = Correction(calibration=self.calibration, degrees=degrees, attention=made.attention)
+        return PreparedPart(part=part, whole=whole, shared=shared, correction=correction)
+
+
+def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[PreparedPipeline, ...]:
+    """Return the pipeline with its weights in each place that a question leaves open, the fastest first.
+
+    Raises:
+        UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
+        TraceError: a part could not be traced.
+    """
+    pipeline = request.pipeline()
+    if request.degrees.gpu_count > 1 and not any(part.tokens for part in pipeline.parts):
+        raise UsageError(f"{pipeline.name} has no part whose sequence GPUs can share: leave out --ulysses and --ring.")
+    parts = traced.of(pipeline, request)
+    shown = next((part.whole for part in parts if part.part.kind is PartKind.DENOISER), parts[0].whole)
+    workload = replace(shown.workload, framework=request.workload.framework)
+    return tuple(
+        PreparedPipeline(
+            pipeline=pipeline,
+            workload=workload,
+            calibration=traced.context.calibration,
+            parts=parts,
+            offload=offload,
+            degrees=request.degrees,
+        )
+        for offload in request.offloads(pipeline)
+    )
+
+
+def plan_pipeline(
+    request: PipelineRequest,
+    terms: PlanTerms,
+    context: PlanContext,
+    *,
+    job: Job | None = None,
+    feedback: Feedback = SILENCE,
+) -> Plan:
+    """Return the plan of a pipeline: which GPUs make its items, with weights where, how fast and at what cost.
+
+    Args:
+        request: the pipeline and its conditions.
+        terms: batches, limits and order; the workload is the request's.
+        context: the GPUs, prices and calibrations.
+        job: a finite number of items.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
+        TraceError: a part could not be traced.
+    """
+    traced = TracedParts(context=context, calibration=load_pipeline_calibration())
+    prepared = prepare_pipeline(request, traced)
+    with feedback.progress(f"planning {request.words}"):
+        made = _planned(prepared, terms, context)
+    made = with_recommendations(made, named=context.named, offers=context.offers)
+    changes = _changes(made, request, terms, traced)
+    return replace(made, job=job, changes=changes, notes=(*context.notes, *made.notes))
+
+
+_AT_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
+
+
+def _planned(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: PlanContext) -> Plan:
+    """Plan a pipeline with its weights in each place; of a GPU and batch the first place that fits counts."""
+    batches = _AT_ONE if terms.batches.choice is BatchChoice.AUTO and len(prepared[0].parts) > 1 else terms.batches
+    fits: dict[tuple[str, int], Fit] = {}
+    rejections: dict[tuple[str, int], Rejection] = {}
+    plans = []
+    left = list(context.gpus)
+    for each in prepared:
+        made = make_plan(each, gpus=left, batches=batches, limits=terms.limits, prices=context.prices, sort=terms.sort)
+        plans.append(made)
+        for fit in made.fits:
+            room = available_memory(fit.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
+            fits.setdefault((fit.gpu.id, fit.batch), each.with_parts(fit, available_bytes=room))
+        for rejection in made.rejections:
+            rejections[rejection.gpu.id, rejection.batch] = rejection
+        fitting = {gpu_id for gpu_id, _ in fits}
+        if batches.choice is not BatchChoice.LISTED:
+            left = [gpu for gpu in left if gpu.id not in fitting]
+    first = merge_plans(plans[:1], sort=terms.sort)
+    kept = tuple(each for key, each in rejections.items() if key not in fits and key[0] not in _whole(fits, batches))
+    return replace(
+        first,
+        fits=rank_fits(fits.values(), terms.sort),
+        rejections=tuple(sorted(kept, key=lambda each: (each.batch, each.gpu.id))),
+        pipeline=prepared[0].pipeline_facts,
+    )
+
+
+def _whole(fits: Mapping[tuple[str, int], Fit], batches: Batches) -> set[str]:
+    """Return the GPUs whose batch was chosen for them, so that another place's refusal of a batch says nothing."""
+    return set() if batches.choice is BatchChoice.LISTED else {gpu_id for gpu_id, _ in fits}
+
+
+def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts) -> tuple[Change, ...]:
+    """Return what other conditions would make of the recommended fit: compiled, fp8 weights, half the steps."""
+    best = made.best()
+    if best is None or made.pipeline is None:
+        return ()
+    pipeline = request.pipeline()
+    others: list[tuple[str, str, PipelineRequest]] = []
+    if request.workload.framework is Framework.EAGER:
+        compiled = replace(request.workload, framework=Framework.COMPILE)
+        others.append(("compiled", "--framework compile", replace(request, workload=compiled)))
+    if request.weights is None and any(part.quantises for part in pipeline.parts):
+        others.append(("fp8 weights", "--weights fp8", replace(request, weights="fp8")))
+    if (steps := pipeline.parameters.get("steps", 0)) >= 2:
+        fewer = int(steps) // 2
+        halved = replace(request, settings={**request.settings, "steps": fewer})
+        others.append(("half the steps", f"--set steps={fewer}", halved))
+    limits = replace(terms.limits, max_latency_s=None, min_throughput_per_s=None)
+    at_batch = replace(terms, batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)), limits=limits)
+    found = []
+    for name, option, other in others:
+        try:
+            prepared = prepare_pipeline(other, traced)
+            fits = _planned(prepared, at_batch, replace(traced.context, gpus=(best.gpu,))).fits
+        except CapplanError:  # a remark beside the answer, which other conditions may not take
+            continue
+        if fits:
+            found.append(Change(name=name, option=option, before=best, after=fits[0]))
+    return tuple(found)

@@ -1,0 +1,306 @@
+"""Make a pipeline of the components of a diffusers pipeline: text encoders, denoiser, decoder of latents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from capplan.core.pipelines.expression import Number
+from capplan.core.pipelines.types import Part, PartKind, Pipeline
+from capplan.core.workload import Precision
+from capplan.errors import UsageError
+from capplan.probe.diffusers.index import PREFIX, DiffusersIndex, find_index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Denoiser:
+    """How diffusers calls a class of denoiser.
+
+    Attributes:
+        inputs: templates of inputs; names of the configuration stand for its numbers.
+        tokens: the lengths of the sequences that its attention sees; GPUs share them.
+        text_tokens: what prompts are padded to where the folder does not say, by text encoder.
+        parameters: height, width, frames and steps of the pipeline in diffusers.
+        guidance: whether the pipeline runs guidance as one batch ("together"), in two passes ("apart"), or not.
+    """
+
+    inputs: tuple[str, ...]
+    tokens: tuple[str, ...]
+    text_tokens: tuple[int, ...]
+    parameters: Mapping[str, int]
+    guidance: str = "together"
+
+
+_IMAGE = {"height": 1024, "width": 1024}
+_LATENT = "Nx{in_channels}x{latent_height}x{latent_width}"
+_VIDEO_LATENT = "Nx{in_channels}x{latent_frames}x{latent_height}x{latent_width}"
+_GRID = "(latent_height // patch) * (latent_width // patch)"
+_VIDEO_GRID = f"ceil(latent_frames / patch_t) * {_GRID}"
+
+_DENOISERS: Mapping[str, _Denoiser] = {
+    "FluxTransformer2DModel": _Denoiser(
+        inputs=(
+            "hidden_states=Nx{image_tokens}x{in_channels}", "encoder_hidden_states=Nx{text}x{joint_attention_dim}",
+            "pooled_projections=Nx{pooled_projection_dim}", "timestep=N", "img_ids=Nx{image_tokens}x3",
+            "txt_ids=Nx{text}x3", "guidance=N",
+        ),
+        tokens=("(latent_height // 2) * (latent_width // 2)",),
+        text_tokens=(77, 512),
+        parameters={**_IMAGE, "steps": 28},
+        guidance="distilled",
+    ),
+    "SD3Transformer2DModel": _Denoiser(
+        inputs=(
+            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text + 77}x{joint_attention_dim}",
+            "pooled_projections=Nx{pooled_projection_dim}", "timestep=N",
+        ),
+        tokens=(_GRID,),
+        text_tokens=(77, 77, 256),
+        parameters={**_IMAGE, "steps": 28},
+    ),
+    "SanaTransformer2DModel": _Denoiser(
+        inputs=(
+            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
+            "encoder_attention_mask=Nx{text}",
+        ),
+        tokens=(_GRID,),
+        text_tokens=(300,),
+        parameters={**_IMAGE, "steps": 20},
+    ),
+    "PixArtTransformer2DModel": _Denoiser(
+        inputs=(
+            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
+            "encoder_attention_mask=Nx{text}",
+        ),
+        tokens=(_GRID,),
+        text_tokens=(300,),
+        parameters={**_IMAGE, "steps": 20},
+    ),
+    "HunyuanDiT2DModel": _Denoiser(
+        inputs=(
+            f"hidden_states={_LATENT}", "timestep=N", "encoder_hidden_states=Nx77x{cross_attention_dim}",
+            "text_embedding_mask=Nx77", "encoder_hidden_states_t5=Nx{text}x{cross_attention_dim_t5}",
+            "text_embedding_mask_t5=Nx{text}", "image_meta_size=Nx6", "style=int64:N",
+            "image_rotary_emb__0=Nx{image_tokens}x{attention_head_dim}",
+            "image_rotary_emb__1=Nx{image_tokens}x{attention_head_dim}",
+        ),
+        tokens=(_GRID,),
+        text_tokens=(77, 256),
+        parameters={**_IMAGE, "steps": 50},
+    ),
+    "WanTransformer3DModel": _Denoiser(
+        inputs=(f"hidden_states={_VIDEO_LATENT}", "timestep=int64:N", "encoder_hidden_states=Nx{text}x{text_dim}"),
+        tokens=(_VIDEO_GRID,),
+        text_tokens=(512,),
+        parameters={"height": 480, "width": 832, "frames": 81, "steps": 50},
+        guidance="apart",
+    ),
+    "HunyuanVideoTransformer3DModel": _Denoiser(
+        inputs=(
+            f"hidden_states={_VIDEO_LATENT}", "timestep=int64:N", "encoder_hidden_states=Nx{text}x{text_embed_dim}",
+            "encoder_attention_mask=Nx{text}", "pooled_projections=Nx{pooled_projection_dim}", "guidance=N",
+        ),
+        tokens=(_VIDEO_GRID,),
+        text_tokens=(256, 77),
+        parameters={"height": 720, "width": 1280, "frames": 129, "steps": 50},
+        guidance="distilled",
+    ),
+    "CogVideoXTransformer3DModel": _Denoiser(
+        inputs=(
+            "hidden_states=Nx{ceil(latent_frames / patch_t) * patch_t}x{in_channels}x{latent_height}x{latent_width}",
+            "encoder_hidden_states=Nx{text}x{text_embed_dim}", "timestep=int64:N",
+            "image_rotary_emb__0=Nx{image_tokens}x{attention_head_dim}",
+            "image_rotary_emb__1=Nx{image_tokens}x{attention_head_dim}",
+        ),
+        tokens=(_VIDEO_GRID,),
+        text_tokens=(226,),
+        parameters={"height": 480, "width": 720, "frames": 49, "steps": 50},
+    ),
+    "UNet2DConditionModel": _Denoiser(
+        inputs=(f"sample={_LATENT}", "timestep=N", "encoder_hidden_states=Nx{text}x{cross_attention_dim}"),
+        tokens=(),
+        text_tokens=(77, 77),
+        parameters={"height": 512, "width": 512, "steps": 50},
+    ),
+}  # fmt: skip
+_SDXL_CONDITIONS = ("added_cond_kwargs__text_embeds=Nx1280", "added_cond_kwargs__time_ids=Nx6")
+_DECODED_TEXT = {"LlamaModel": 95, "LlavaForConditionalGeneration": 95}
+"""Tokens of the instruction before the prompt, which HunyuanVideo's pipeline cuts from what the encoder returns
+(`crop_start` of DEFAULT_PROMPT_TEMPLATE in pipeline_hunyuan_video.py)."""
+
+
+def diffusers_pipeline(words: str) -> Pipeline:
+    """Return the pipeline that `diffusers:NAME` names.
+
+    Args:
+        words: a published name, or a folder with model_index.json.
+
+    Raises:
+        UsageError: no such pipeline, or a denoiser or autoencoder whose inputs are not known.
+    """
+    index = find_index(words)
+    name = index.denoiser
+    config = index.components[name]
+    known = _DENOISERS.get(str(config.get("_class_name")))
+    if known is None:
+        raise UsageError(
+            f"{PREFIX}{index.name}: the inputs of {config.get('_class_name')} are not known; known are "
+            f"{', '.join(_DENOISERS)}. Describe the pipeline in a file, with the inputs of its parts."
+        )
+    encoders = [each for each in index.components if each.startswith("text_encoder")]
+    tokens = {
+        each: index.text_tokens.get(each, length) for each, length in zip(encoders, known.text_tokens, strict=False)
+    }
+    guidance = index.guidance or known.guidance
+    parameters: dict[str, Number] = {**known.parameters, **index.parameters}
+    parameters |= {f"{each}_tokens": length for each, length in tokens.items()}
+    parameters |= {"passes": 1 if guidance == "distilled" else 2}
+    numbers = {key: value for key, value in config.items() if type(value) in (int, float)}
+    main = encoders[0] if index.pipeline.startswith("HunyuanVideo") else encoders[-1]
+    vae = _autoencoder(index)
+    parameters |= vae.parameters
+    derived = {
+        "text": f"{main}_tokens",
+        "vae_scale": str(vae.scale),
+        "patch": str(_largest(config.get("patch_size", 1))),
+        "patch_t": str(_first(config)),
+        **vae.derived,
+        **{key: repr(value) for key, value in numbers.items() if key not in ("patch_size", "patch_size_t")},
+    }
+    if known.tokens:
+        derived["image_tokens"] = known.tokens[0]
+    together = guidance == "together"
+    denoiser = Part(
+        name=name,
+        model=f"{PREFIX}{index.name}/{name}",
+        inputs=_denoiser_inputs(known, config),
+        times="steps" if together else "steps * passes",
+        samples="passes" if together else "1",
+        kind=PartKind.DENOISER,
+        tokens=("image_tokens", "image_tokens + text") if known.tokens else (),
+        quantises=True,
+    )
+    return Pipeline(
+        name=f"{PREFIX}{index.name}",
+        item="video" if "frames" in parameters else "image",
+        parts=(*(_text_encoder(index, each) for each in encoders), denoiser, vae.part),
+        parameters=parameters,
+        derived=derived,
+        precision=Precision.FP16 if name == "unet" else Precision.BF16,
+    )
+
+
+def _largest(value: Any) -> int:
+    return int(max(value)) if isinstance(value, list | tuple) else int(value)
+
+
+def _first(config: Mapping[str, Any]) -> int:
+    """Return how many frames of latents one token covers."""
+    patch = config.get("patch_size", 1)
+    return int(patch[0]) if isinstance(patch, list) else int(config.get("patch_size_t") or 1)
+
+
+def _denoiser_inputs(known: _Denoiser, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the inputs of a denoiser, without those that its configuration turns off."""
+    left_out = {"guidance": not config.get("guidance_embeds", False)}
+    left_out["image_rotary_emb__0"] = left_out["image_rotary_emb__1"] = config.get(
+        "_class_name"
+    ) == "CogVideoXTransformer3DModel" and not config.get("use_rotary_positional_embeddings", False)
+    left_out["style"] = left_out["image_meta_size"] = not config.get("use_style_cond_and_image_meta_size", True)
+    inputs = tuple(each for each in known.inputs if not left_out.get(each.partition("=")[0], False))
+    return inputs + (_SDXL_CONDITIONS if config.get("addition_embed_type") == "text_time" else ())
+
+
+def _text_encoder(index: DiffusersIndex, name: str) -> Part:
+    config = index.components[name]
+    architectures = config.get("architectures") or [""]
+    template = _DECODED_TEXT.get(architectures[0], 0)
+    return Part(
+        name=name,
+        model=f"{PREFIX}{index.name}/{name}",
+        inputs=(
+            f"input_ids=int64:Nx{{{name}_tokens + {template}}}",
+            f"attention_mask=int64:Nx{{{name}_tokens + {template}}}",
+        ),
+        times="passes",
+        kind=PartKind.TEXT_ENCODER,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Autoencoder:
+    part: Part
+    scale: int
+    derived: Mapping[str, str]
+    parameters: Mapping[str, Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tiles:
+    """How a class of autoencoder compresses a video, and the tiles that it decodes when tiling is on. [latents]
+
+    `size` and `stride` are those of height and width, `frames` and `frame_stride` those of time, 0 where it is not cut.
+    """
+
+    scale: int | None = None
+    temporal: int = 1
+    size: int = 0
+    stride: int = 0
+    frames: int = 0
+    frame_stride: int = 0
+    is_tiled: bool = False
+    is_sliced: bool = False
+
+
+_AUTOENCODERS: Mapping[str, _Tiles] = {
+    "AutoencoderKL": _Tiles(),
+    "AutoencoderDC": _Tiles(size=16, stride=14),
+    "AutoencoderKLWan": _Tiles(scale=8, temporal=4, size=32, stride=24),
+    "AutoencoderKLHunyuanVideo": _Tiles(
+        scale=8, temporal=4, size=32, stride=24, frames=5, frame_stride=3, is_tiled=True
+    ),
+    "AutoencoderKLCogVideoX": _Tiles(scale=8, temporal=4, size=30, stride=25, is_sliced=True),
+}
+"""The sizes are the classes' own (`tile_sample_min_height` and its like in diffusers 0.42). AutoencoderKL cuts tiles of
+its configuration's `sample_size` that overlap by a quarter. HunyuanVideo is tiled by default, because its publishers
+run it so: whole, the decoder's attention over all frames takes hundreds of GB."""
+
+
+def _autoencoder(index: DiffusersIndex) -> _Autoencoder:
+    """Return the part that makes pixels of latents, once for each item, or tile by tile."""
+    config = index.components.get("vae")
+    if config is None:
+        raise UsageError(f"{PREFIX}{index.name} has no vae, so that the size of its latents is not known.")
+    kind = str(config.get("_class_name"))
+    tiles = _AUTOENCODERS.get(kind)
+    if tiles is None:
+        raise UsageError(f"{PREFIX}{index.name}: {kind} is not known; known are {', '.join(_AUTOENCODERS)}.")
+    blocks = config.get("encoder_block_out_channels") or config.get("block_out_channels") or [0] * 4
+    scale = tiles.scale or 2 ** (len(blocks) - 1)
+    size = tiles.size or int(config.get("sample_size", 512)) // scale
+    stride = tiles.stride or size * 3 // 4
+    derived = {
+        "latent_height": "height // vae_scale",
+        "latent_width": "width // vae_scale",
+        "tile_height": f"min(latent_height, {size}) if vae_tiling else latent_height",
+        "tile_width": f"min(latent_width, {size}) if vae_tiling else latent_width",
+    }
+    tiled = [f"ceil(latent_{side} / {stride})" for side in ("height", "width")]
+    shape = ["N", str(config.get("latent_channels", 16))]
+    needed = f"max(latent_height, latent_width) > {size}"
+    if tiles.temporal > 1:
+        derived["latent_frames"] = f"(frames - 1) // {tiles.temporal} + 1"
+        derived["tile_frames"] = f"min(latent_frames, {tiles.frames}) if vae_tiling else latent_frames"
+        shape.append("{tile_frames}" if tiles.frames else "{latent_frames}")
+        if tiles.frames:
+            tiled.append(f"ceil(latent_frames / {tiles.frame_stride})")
+    derived["tiles"] = f"({' * '.join(tiled)} if {needed} else 1) if vae_tiling else 1"
+    part = Part(
+        name="vae",
+        model=f"{PREFIX}{index.name}/vae.decode",
+        inputs=("z=" + "x".join([*shape, "{tile_height}", "{tile_width}"]),),
+        times="tiles * (batch if vae_slicing else 1)",
+        samples="1 / batch if vae_slicing else 1",
+        kind=PartKind.DECODER,
+    )
+    switches = {"vae_tiling": int(tiles.is_tiled), "vae_slicing": int(tiles.is_sliced)}
+    return _Autoencoder(part=part, scale=scale, derived=derived, parameters=switches)

@@ -1,0 +1,107 @@
+"""Compare estimates of pipelines with measurements of them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpus.choice import GpuRequest, find_gpus
+from capplan.app.gpus.priced import PriceFilters
+from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
+from capplan.app.plan import PlanContext
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.device import Unsupported
+from capplan.core.pipelines.measured import JudgedPipeline, MeasuredPipeline, PipelineValidation
+from capplan.core.pipelines.prepared import PreparedPipeline
+from capplan.core.pipelines.types import Offload
+from capplan.core.workload import Precision, Workload
+from capplan.errors import CapplanError
+from capplan.specs.measured.pipelines import read_measured_pipelines
+from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.units import counted
+
+_PRECISIONS = {
+    "": None, "bfloat16": Precision.BF16, "bf16": Precision.BF16, "float16": Precision.FP16, "fp16": Precision.FP16,
+    "float32": Precision.FP32, "fp32": Precision.FP32,
+}  # fmt: skip
+
+
+class MeasuredParts:
+    """The pipelines of measured rows, each traced once for each of its settings and ways to share it."""
+
+    def __init__(self, gpus: Iterable[str], *, calibration: Path | None = None, feedback: Feedback = SILENCE) -> None:
+        """Load the GPUs that rows name, with the calibrations of kernels and of pipelines.
+
+        Args:
+            gpus: the GPUs by id.
+            calibration: a calibration of kernels; None for the one in force.
+            feedback: where progress is shown.
+        """
+        known = find_gpus(GpuRequest()).known
+        self.gpus: dict[str, GpuSpec] = {name: known[name] for name in gpus if name in known}
+        context = PlanContext.of(
+            GpuRequest(specs=tuple(self.gpus.values())), PriceFilters(), calibration=calibration, feedback=feedback
+        )
+        self._traced = TracedParts(context=context, calibration=load_pipeline_calibration())
+        self._prepared: dict[tuple[object, ...], PreparedPipeline] = {}
+
+    def of(self, row: MeasuredPipeline) -> PreparedPipeline:
+        """Return the pipeline of a row, all of whose weights are on the GPU.
+
+        Raises:
+            CapplanError: there is no such pipeline, it cannot be traced, or its number format is not known.
+        """
+        key = (row.pipeline, tuple(row.settings.items()), row.degrees, row.weights)
+        if key not in self._prepared:
+            precision = _PRECISIONS.get(row.weights.lower())
+            quantised = None if row.weights.lower() in _PRECISIONS else row.weights
+            request = PipelineRequest(
+                words=row.pipeline,
+                settings=row.settings,
+                workload=Workload() if precision is None else Workload(precision=precision),
+                states_precision=precision is not None,
+                weights=quantised,
+                offload=Offload.NONE,
+                degrees=row.degrees,
+            )
+            self._prepared[key] = prepare_pipeline(request, self._traced)[0]
+        return self._prepared[key]
+
+
+def validate_pipelines(
+    files: Iterable[Path], *, calibration: Path | None = None, feedback: Feedback = SILENCE
+) -> PipelineValidation:
+    """Estimate every row of measured pipelines.
+
+    Args:
+        files: CSV files, compressed or not.
+        calibration: a calibration of kernels; None for the one in force.
+        feedback: where progress is shown.
+
+    Raises:
+        UsageError: a file is missing, unreadable, or lacks a column.
+    """
+    read = [read_measured_pipelines(path) for path in files]
+    skipped = Counter[str]()
+    for found in read:
+        skipped.update(found.skipped)
+    rows = [row for found in read for row in found.rows]
+    parts = MeasuredParts({row.gpu for row in rows}, calibration=calibration, feedback=feedback)
+    judged = []
+    with feedback.progress(f"estimating {counted(len(rows), 'pipeline')}"):
+        for row in rows:
+            try:
+                judged.append(_judged(row, parts))
+            except CapplanError as error:
+                skipped[str(error)] += 1
+    return PipelineValidation(rows=tuple(judged), skipped=dict(skipped))
+
+
+def _judged(row: MeasuredPipeline, parts: MeasuredParts) -> JudgedPipeline:
+    gpu = parts.gpus.get(row.gpu)
+    if gpu is None:
+        raise CapplanError(f"no GPU {row.gpu!r} in the database")
+    answer = parts.of(row).latencies([gpu], [row.batch])[0]
+    if isinstance(answer, Unsupported):
+        raise CapplanError(answer.reason)
+    return JudgedPipeline(measured=row, latency_s=answer[0].latency_s)

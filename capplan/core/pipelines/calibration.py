@@ -1,0 +1,74 @@
+"""What was fitted of whole pipelines: factors on groups of kernels, what sharing a sequence costs, and the errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capplan.core.origin import Origin
+
+ATTENTION, PRODUCTS, CONVOLUTIONS, OTHERS = "attention", "products", "convolutions", "others"
+GROUPS = (ATTENTION, PRODUCTS, CONVOLUTIONS, OTHERS)
+"""Groups of kernels whose times a calibration of pipelines corrects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceLaws:
+    """What several GPUs that share a sequence spend beside their part of the work.
+
+    Attributes:
+        ulysses_share: the share of a link that all-to-all exchanges of queries, keys, values and results reach.
+        ring_share: the same of the exchange of keys and values around a ring, where it is not hidden.
+        ulysses_host_s: what a host spends on an attention layer's all-to-alls. [s]
+        ring_host_s: what it spends on a step of the ring. [s]
+        layer_host_s: what the engine's own layers add to a host's time of each attention layer. [s]
+    """
+
+    ulysses_share: float = 0.5
+    ring_share: float = 0.5
+    ulysses_host_s: float = 1e-4
+    ring_host_s: float = 1e-4
+    layer_host_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineWidth:
+    """How far a measured pipeline may lie from its estimate, in logs: 90 % half-widths of what was held out.
+
+    Attributes:
+        models: of whole models, on a GPU with measured pipelines.
+        gpus: of whole GPUs, added in square on one without.
+        shared: of models whose sequence several GPUs share.
+    """
+
+    models: float = 0.35
+    gpus: float = 0.35
+    shared: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineCalibration:
+    """What remains of measured pipelines once their kernels are estimated one by one.
+
+    Attributes:
+        name: what intervals are attributed to.
+        factors: factors on the time of groups of kernels on a GPU without measured pipelines.
+        gpus: those of GPUs with measured pipelines, by id.
+        host: a factor on the host's time.
+        sequence: what sharing a sequence costs.
+        width: how far estimates may lie off.
+        origin: what it was made from; None where nothing was fitted.
+    """
+
+    name: str = "none"
+    factors: Mapping[str, float] = field(default_factory=dict)
+    gpus: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    host: float = 1.0
+    sequence: SequenceLaws = field(default_factory=SequenceLaws)
+    width: PipelineWidth = field(default_factory=PipelineWidth)
+    origin: Origin | None = None
+
+    def factors_on(self, gpu_id: str) -> Mapping[str, float]:
+        """Return the factors on the groups of kernels on a GPU."""
+        return self.gpus.get(gpu_id, self.factors)
+
+
+UNCALIBRATED = PipelineCalibration()

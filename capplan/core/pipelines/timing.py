@@ -1,0 +1,164 @@
+"""The time of one run of a part, with what a calibration of pipelines corrects and what sharing a sequence adds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
+from capplan.core.latency.around.data_parallel import Link, link_of
+from capplan.core.latency.classes import ALL_CLASSES, ATTENTION, BATCHED_MATMUL, FORWARD_CONVOLUTIONS, LINEAR
+from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency.op_table import kernel_table
+from capplan.core.latency.predict import DeviceTimes, estimate_latencies, time_kernels
+from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import FloatArray, Interval
+from capplan.core.pipelines.calibration import ATTENTION as ATTENTION_GROUP
+from capplan.core.pipelines.calibration import CONVOLUTIONS, GROUPS, OTHERS, PRODUCTS, PipelineCalibration
+from capplan.core.pipelines.sharing import Degrees, SharedAttention, exchange_s
+
+_NORM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTimes:
+    """A run's time on one GPU at some batches: by group of kernels, the host's, and the least, of reading weights. [s]
+
+    `by_group` is [group, batch] in the order of `GROUPS`, `expected` the uncorrected estimate at each batch.
+    """
+
+    by_group: FloatArray
+    host_s: float
+    weights_s: float
+
+    def corrected(
+        self, calibration: PipelineCalibration, gpu_id: str, *, waited_s: FloatArray, host_added_s: float
+    ) -> FloatArray:
+        """Return the time at each batch, corrected and with what sharing adds. [s]"""
+        factors = calibration.factors_on(gpu_id)
+        device_s = np.array([factors.get(group, 1.0) for group in GROUPS]) @ self.by_group + waited_s
+        host_s = self.host_s * calibration.host + host_added_s
+        return np.asarray(np.maximum((device_s**_NORM + host_s**_NORM) ** (1 / _NORM), self.weights_s))
+
+    @property
+    def uncorrected(self) -> FloatArray:
+        """Return the time at each batch as estimated kernel by kernel. [s]"""
+        device_s = self.by_group.sum(axis=0)
+        return np.asarray(np.maximum((device_s**_NORM + self.host_s**_NORM) ** (1 / _NORM), self.weights_s))
+
+
+def _group_of(label: str) -> str:
+    if label == ATTENTION:
+        return ATTENTION_GROUP
+    if label in (LINEAR, BATCHED_MATMUL):
+        return PRODUCTS
+    return CONVOLUTIONS if label in FORWARD_CONVOLUTIONS else OTHERS
+
+
+_GROUP_INDEX = np.array([GROUPS.index(_group_of(label)) for label in ALL_CLASSES])
+
+
+def group_times(step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int]) -> GroupTimes | None:
+    """Return the time of a step by group of kernels; None on a device that the groups say nothing of."""
+    rates = None if not step.is_alike_on(gpu) else device_rates(gpu, step.workload, step.laws)
+    if not isinstance(rates, DeviceRates):
+        return None
+    table = kernel_table(step, batches=batches)
+    times: DeviceTimes = time_kernels(step, table, devices=[(gpu, rates)])
+    spent = times.times.total_s[0] * times.count[0][:, None]
+    group = _GROUP_INDEX[table.label]
+    by_group = np.stack([spent[group == index].sum(axis=0) for index in range(len(GROUPS))])
+    return GroupTimes(by_group=by_group, host_s=float(times.host_s[0, 0]), weights_s=float(times.weights_s[0, 0]))
+
+
+def link_bytes_per_s(gpu: GpuSpec) -> float:
+    """Return what a GPU sends to the others of its machine in one direction. [bytes/s]"""
+    if link_of(gpu) is Link.SWITCHED and gpu.nvlink_bytes_per_s:
+        return gpu.nvlink_bytes_per_s / 2
+    return gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """How a part's runs differ from what its kernels alone say.
+
+    Attributes:
+        calibration: factors and laws.
+        degrees: the GPUs that share the sequence.
+        attention: the attention layers of which each GPU holds a share; empty where none is shared.
+    """
+
+    calibration: PipelineCalibration
+    degrees: Degrees = field(default_factory=Degrees)
+    attention: tuple[SharedAttention, ...] = ()
+
+    def waited_s(self, gpu: GpuSpec, batches: Sequence[int]) -> FloatArray:
+        """Return how long GPUs wait for one another in a run, at each batch. [s]"""
+        laws, link = self.calibration.sequence, link_bytes_per_s(gpu)
+        return np.array([
+            exchange_s(
+                self.attention, self.degrees, batch=batch, link_bytes_per_s=link, ulysses_share=laws.ulysses_share,
+                ring_share=laws.ring_share,
+            )
+            for batch in batches
+        ])  # fmt: skip
+
+    @property
+    def host_added_s(self) -> float:
+        """What sharing adds to the host's time of a run. [s]"""
+        if self.degrees.gpu_count == 1:
+            return 0.0
+        laws, layers = self.calibration.sequence, sum(each.calls for each in self.attention)
+        per_layer = laws.layer_host_s + laws.ring_host_s * (self.degrees.ring - 1)
+        return layers * (per_layer + laws.ulysses_host_s * (self.degrees.ulysses > 1))
+
+
+def time_runs(
+    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int], correction: Correction | None
+) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+    """Estimate one run of a part on each GPU at each batch; without a correction as `plan` does of the part alone."""
+    plain = estimate_latencies(step, gpus=gpus, batches=batches)
+    if correction is None:
+        return plain
+    return tuple(
+        row if isinstance(row, Unsupported) else _corrected(row, step, gpu, batches, correction)
+        for row, gpu in zip(plain, gpus, strict=True)
+    )
+
+
+def _corrected(
+    row: tuple[LatencyEstimate, ...], step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int], correction: Correction
+) -> tuple[LatencyEstimate, ...]:
+    times = group_times(step, gpu, batches)
+    if times is None:
+        return row
+    calibration = correction.calibration
+    expected_s = times.corrected(
+        calibration,
+        gpu.id,
+        waited_s=correction.waited_s(gpu, batches),
+        host_added_s=correction.host_added_s,
+    )
+    if calibration.origin is None:
+        ratios = expected_s / times.uncorrected
+        return tuple(
+            replace(each, latency_s=_scaled(each.latency_s, float(ratio)))
+            for each, ratio in zip(row, ratios, strict=True)
+        )
+    is_shared, width = correction.degrees.gpu_count > 1, calibration.width
+    own = width.shared if is_shared else width.models
+    half = float(np.hypot(own, 0.0 if gpu.id in calibration.gpus else width.gpus))
+    return tuple(
+        replace(
+            each,
+            latency_s=Interval(low=expected / np.exp(half), expected=expected, high=expected * np.exp(half)),
+            bound_s=min(each.bound_s, expected),
+            calibration=calibration.name,
+        )
+        for each, expected in zip(row, expected_s.tolist(), strict=True)
+    )
+
+
+def _scaled(interval: Interval, ratio: float) -> Interval:
+    return Interval(low=interval.low * ratio, expected=interval.expected * ratio, high=interval.high * ratio)

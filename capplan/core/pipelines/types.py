@@ -1,0 +1,163 @@
+"""What a pipeline is: parts with a model, how often each runs for an item, and the parameters of an item."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from capplan.core.pipelines.expression import Number, evaluate, filled
+from capplan.core.workload import Framework, Precision
+from capplan.errors import UsageError, nearest_names
+
+LARGEST_RUNS = 10**7
+"""Most runs of a part for one batch of items."""
+BATCH_NAME = "batch"
+"""The parameter that holds how many items are made at once."""
+
+
+class Offload(StrEnum):
+    """Where the weights of parts are that do not run.
+
+    `NONE` keeps all on the GPU. `MODEL` moves a part there when its turn comes and back after it
+    (`enable_model_cpu_offload`). `SEQUENTIAL` moves each layer for every pass (`enable_sequential_cpu_offload`).
+    """
+
+    NONE = "none"
+    MODEL = "model"
+    SEQUENTIAL = "sequential"
+
+
+class PartKind(StrEnum):
+    """What a part does, by which a calibration of pipelines corrects it; `OTHER` is corrected by none."""
+
+    TEXT_ENCODER = "text-encoder"
+    DENOISER = "denoiser"
+    DECODER = "decoder"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One model of a pipeline. Texts are expressions over the pipeline's parameters.
+
+    Attributes:
+        name: its name in the pipeline.
+        model: the model, as `plan` takes it.
+        arguments: constructor or config arguments.
+        inputs: inputs in the grammar of `--input`, with expressions in braces; empty where the model knows its own.
+        times: how often it runs for a batch of items.
+        samples: how many samples of its own a run takes for each item; may name `batch`, so that `1 / batch` is one
+            sample a run.
+        kind: what it does.
+        precision: its number formats; None for the pipeline's.
+        framework: how it runs; None for the pipeline's.
+        weights: the number format that its linear layers are quantised to.
+        tokens: the lengths of the sequence that several GPUs share; empty for a part that each GPU runs whole.
+        quantises: True if an option that quantises weights means this part.
+    """
+
+    name: str
+    model: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    times: str = "1"
+    samples: str = "1"
+    kind: PartKind = PartKind.OTHER
+    precision: Precision | None = None
+    framework: Framework | None = None
+    weights: str | None = None
+    tokens: tuple[str, ...] = ()
+    quantises: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Parts that together make an item.
+
+    Attributes:
+        name: the words that name it.
+        item: what it makes, in the singular: image, video, clip.
+        parts: in the order in which they run.
+        parameters: numbers of an item by name, such as height and steps, which a question may set.
+        derived: expressions over the parameters and those before them, by name.
+        item_seconds: an expression for how many seconds of sound or film an item is; None where it has no length.
+        precision: the number formats of parts that state none; None for the models' own.
+        offload: where weights wait; None leaves it to the question.
+        notes: what was chosen for the user.
+    """
+
+    name: str
+    item: str
+    parts: tuple[Part, ...]
+    parameters: Mapping[str, Number] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
+    item_seconds: str | None = None
+    precision: Precision | None = None
+    offload: Offload | None = None
+    notes: tuple[str, ...] = ()
+
+    def with_settings(self, settings: Mapping[str, Number]) -> "Pipeline":
+        """Return the pipeline with other values of its parameters.
+
+        Raises:
+            UsageError: it has no such parameter.
+        """
+        for name in settings:
+            if name not in self.parameters:
+                meant = nearest_names(name, self.parameters) or sorted(self.parameters)
+                raise UsageError(f"{self.name} has no parameter {name!r} to set; it has {', '.join(meant) or 'none'}.")
+        return replace(self, parameters={**self.parameters, **settings})
+
+    def values(self, batch: int) -> Mapping[str, Number]:
+        """Return the parameters, what is derived from them, and the batch.
+
+        Raises:
+            UsageError: an expression is refused.
+        """
+        values: dict[str, Number] = {**self.parameters, BATCH_NAME: batch}
+        for name, text in self.derived.items():
+            values[name] = evaluate(text, values, where=f"{self.name}: {name}")
+        return values
+
+    def inputs(self, part: Part) -> tuple[str, ...]:
+        """Return the inputs of a part for the parameters' values, in the grammar of `--input`.
+
+        Raises:
+            UsageError: an expression is refused, or is not whole.
+        """
+        values = self.values(1)
+        return tuple(filled(text, values, where=f"{self.name}: inputs of {part.name}") for text in part.inputs)
+
+    def runs(self, part: Part, batch: int) -> "Runs":
+        """Return how often a part runs for a batch of items, and how many samples a run takes.
+
+        Raises:
+            UsageError: an expression is refused; runs are negative or too many; or samples are not whole.
+        """
+        values, where = self.values(batch), f"{self.name}: {part.name}"
+        times = evaluate(part.times, values, where=f"{where}: times")
+        samples = batch * evaluate(part.samples, values, where=f"{where}: samples")
+        if not 0 <= times <= LARGEST_RUNS:
+            raise UsageError(f"{where}: times is {times:g}; a part runs from 0 to {LARGEST_RUNS:,} times.")
+        if samples < 1 or samples != int(samples):
+            raise UsageError(f"{where}: {samples:g} samples a run at batch {batch}; a whole number from 1 is needed.")
+        return Runs(times=times, batch=int(samples))
+
+    def seconds_of_item(self) -> float | None:
+        """Return how long an item plays; None where it has no length. [s]"""
+        if self.item_seconds is None:
+            return None
+        return float(evaluate(self.item_seconds, self.values(1), where=f"{self.name}: item_seconds"))
+
+    def sequence_lengths(self, part: Part) -> tuple[int, ...]:
+        """Return the lengths of the sequence that several GPUs share in a part."""
+        values = self.values(1)
+        return tuple(int(evaluate(text, values, where=f"{self.name}: tokens of {part.name}")) for text in part.tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """How often a part runs for a batch of items, and the batch of a run, in its own samples."""
+
+    times: Number
+    batch: int

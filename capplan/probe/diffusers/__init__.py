@@ -1,0 +1,1 @@
+"""diffusers: the configurations of pipelines, and modules built from them without weights."""

@@ -1,0 +1,133 @@
+"""diffusers: denoisers and autoencoders from their configurations, never from a checkpoint."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from capplan.errors import UnknownNameError, UsageError
+from capplan.probe.diffusers.index import PREFIX, find_component
+from capplan.probe.foreign.libraries import call_with_arguments, import_library
+from capplan.probe.foreign.torchvision_ops import import_torchvision
+from capplan.probe.inputs.common import asked_inputs
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
+from capplan.probe.inputs.tensors import Device, InputMaker, make_tensor
+from capplan.probe.target.sources.transformers import import_transformers, target_of_config
+from capplan.probe.target.types import Target
+from capplan.probe.target.words import full_words, source_sha256, versions_of
+
+_SHARED = ("img_ids", "txt_ids", "image_rotary_emb")
+"""Inputs that are the same for all samples, so that diffusers' pipelines pass them without the batch."""
+_FIXED: Mapping[str, Mapping[str, Any]] = {
+    "PixArtTransformer2DModel": {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}},
+}
+"""Arguments that a pipeline passes to a denoiser although they hold no tensor."""
+
+
+def diffusers_target(words: str, request: InputRequest) -> Target:
+    """Find a component of a diffusers pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or `CLASS` with arguments.
+
+    Raises:
+        UsageError: diffusers is not installed; no such pipeline, component or class; or the inputs are not stated.
+    """
+    found = find_component(words)
+    full = full_words(f"{PREFIX}{words}", request)
+    if found.class_name is None:
+        return target_of_config(full, dict(found.config), request, name=words.replace("/", "."))
+    import_transformers()
+    diffusers = import_library("diffusers")
+    model_class = _class_named(diffusers, found.class_name)
+    inputs: InputMaker | None = asked_inputs(request)
+    if inputs is None:
+        raise UsageError(
+            f"{full} needs its inputs: --input hidden_states=16x128x128 and so on; `capplan plan {PREFIX}NAME` with "
+            "the name of a pipeline states them by itself."
+        )
+    if request.inputs:
+        inputs = PipelineInputs(specs=request.inputs, fixed=_FIXED.get(found.class_name, {}))
+    return Target(
+        name=words,
+        words=full,
+        library="diffusers",
+        builder=lambda: _built(full, model_class, found.config, dict(request.arguments), found.method),
+        inputs=inputs,
+        versions=versions_of("torch", "diffusers", "transformers"),
+        source_sha256=source_sha256(model_class),
+    )
+
+
+def _class_named(diffusers: Any, name: str) -> Any:
+    import_torchvision()
+    known = [each for each in dir(diffusers) if each.endswith(("Model", "DModel")) or each.startswith("Autoencoder")]
+    found = getattr(diffusers, name, None) if name in dir(diffusers) else None
+    if not (inspect.isclass(found) and issubclass(found, torch.nn.Module)):
+        raise UnknownNameError("class of diffusers", name, known)
+    return found
+
+
+class _Method(torch.nn.Module):
+    """A module whose forward is another method of a module, such as an autoencoder's decode."""
+
+    def __init__(self, module: torch.nn.Module, method: str) -> None:
+        super().__init__()
+        self.module, self.method = module, method
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method."""
+        return getattr(self.module, self.method)(*args, **kwargs)
+
+
+def _built(
+    words: str, model_class: Any, config: Mapping[str, Any], arguments: Mapping[str, Any], method: str
+) -> torch.nn.Module:
+    """Build a class of a configuration, of which later releases' keys are left out, and of the user's arguments."""
+    known = inspect.signature(model_class.__init__).parameters
+    taken = {name: value for name, value in config.items() if name in known}
+    made = call_with_arguments(words, model_class, {**taken, **arguments})
+    if method and not callable(getattr(made, method, None)):
+        raise UsageError(f"{words}: {model_class.__name__} has no method {method!r}.")
+    return _Method(made, method) if method else made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineInputs:
+    """The arguments of one call as a diffusers pipeline makes them.
+
+    A name such as `added_cond_kwargs__text_embeds` is an item of a dictionary, `image_rotary_emb__0` one of a tuple.
+    """
+
+    specs: tuple[InputSpec, ...]
+    fixed: Mapping[str, Any]
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the tensors and put them where their names say."""
+        kwargs: dict[str, Any] = {name: dict(value) for name, value in self.fixed.items()}
+        nested: dict[str, dict[str, torch.Tensor]] = {}
+        for spec in self.specs:
+            name, _, item = (spec.name or "").partition("__")
+            is_shared = name in _SHARED and spec.shape[0] == BATCH
+            own = replace(spec, shape=spec.shape[1:]) if is_shared else spec
+            tensor = make_tensor(own, batch=batch, device=device)
+            if item:
+                nested.setdefault(name, {})[item] = tensor
+            else:
+                kwargs[name] = tensor
+        for name, items in nested.items():
+            is_tuple = all(item.isdecimal() for item in items)
+            kwargs[name] = tuple(items.values()) if is_tuple else {**kwargs.get(name, {}), **items}
+        names = tuple(
+            name if isinstance(value, torch.Tensor) else f"{name}[{place}]"
+            for name, value in kwargs.items()
+            for place in _tensor_places(value)
+        )
+        return ModelInputs(kwargs=kwargs, names=names)
+
+
+def _tensor_places(value: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [0]
+    if isinstance(value, dict):
+        return [key for key, each in value.items() if isinstance(each, torch.Tensor)]
+    return list(range(len(value)))

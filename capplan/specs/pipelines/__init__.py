@@ -1,0 +1,1 @@
+"""Pipelines as YAML: their files, and what was fitted of them."""

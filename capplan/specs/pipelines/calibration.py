@@ -1,0 +1,75 @@
+"""Read and write what was fitted of whole pipelines: `calibrations/pipelines.yaml`."""
+
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from capplan.core.origin import Origin
+from capplan.core.pipelines.calibration import GROUPS, PipelineCalibration, PipelineWidth, SequenceLaws
+from capplan.errors import SpecError
+from capplan.specs.folders import calibration_file
+
+PIPELINES_FILE = "pipelines.yaml"
+SCHEMA_VERSION = 1
+
+
+def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
+    """Read the calibration of pipelines.
+
+    Args:
+        path: a file that `benchmarks/pipelines.py` wrote, None for the one in force.
+
+    Raises:
+        SpecError: the file is missing, is not YAML, has another schema, or lacks a key.
+    """
+    where = str(path) if path else f"calibrations/{PIPELINES_FILE}"
+    try:
+        document = yaml.safe_load((path or calibration_file(PIPELINES_FILE)).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"{where}: {error.strerror or error}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError(f"{where} is not YAML: {error}") from error
+    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
+        raise SpecError(f"{where} is not a calibration of pipelines of schema_version {SCHEMA_VERSION}.")
+    try:
+        origin = document["origin"]
+        if not isinstance(origin["made"], date):
+            raise SpecError(f"{where}: origin.made is {origin['made']!r}; write a date such as 2026-11-21.")
+        return PipelineCalibration(
+            name=str(document["name"]),
+            factors=_factors(document["factors"], where),
+            gpus={name: _factors(found, where) for name, found in document["gpus"].items()},
+            host=float(document["host"]),
+            sequence=SequenceLaws(**document["sequence"]),
+            width=PipelineWidth(**document["width"]),
+            origin=Origin(**{**origin, "sources": tuple(origin["sources"])}),
+        )
+    except KeyError as error:
+        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
+    except (TypeError, AttributeError, ValueError) as error:
+        raise SpecError(f"{where}: {error}.") from error
+
+
+def _factors(found: dict[str, Any], where: str) -> dict[str, float]:
+    if unknown := set(found) - set(GROUPS):
+        raise SpecError(f"{where}: {sorted(unknown)[0]} is no group of kernels; known are {', '.join(GROUPS)}.")
+    return {name: float(value) for name, value in found.items()}
+
+
+def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
+    """Write a calibration as YAML; the same calibration gives the same text."""
+    assert calibration.origin is not None
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "name": calibration.name,
+        "origin": {**asdict(calibration.origin), "sources": list(calibration.origin.sources)},
+        "host": calibration.host,
+        "factors": dict(calibration.factors),
+        "gpus": {name: dict(calibration.gpus[name]) for name in sorted(calibration.gpus)},
+        "sequence": asdict(calibration.sequence),
+        "width": asdict(calibration.width),
+    }
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

@@ -1,0 +1,54 @@
+"""diffusers' pipelines by name: parts as published, and what a larger image or a second pass costs."""
+
+import pytest
+
+pytest.importorskip("diffusers", reason="diffusers is not installed (capplan[zoo])")
+
+import capplan
+from capplan.app.pipelines.find import find_pipeline, names_pipeline
+from capplan.core.plan.types import Plan
+from capplan.errors import CapplanError
+
+pytestmark = pytest.mark.zoo
+GPU = "h100-sxm5-80gb"
+
+PUBLISHED = {
+    # Denoisers: sizes that the publishers print, and counts of the checkpoints. Encoders: T5 v1.1 XXL has 4.76 billion
+    # in its encoder, CLIP ViT-L/14 123 million and OpenCLIP bigG 695 million in their text towers; gemma-2-2b 2.61.
+    "black-forest-labs/FLUX.1-dev": {
+        "transformer": 11_901_408_320, "text_encoder_2": 4_762_310_656, "text_encoder": 123_060_480, "vae": 83_819_683,
+    },
+    "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS": {"transformer": 610_856_096, "vae": 83_653_863},
+    "stable-diffusion-v1-5/stable-diffusion-v1-5": {
+        "unet": 859_520_964, "vae": 83_653_863, "text_encoder": 123_060_480,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parts_have_the_published_parameters(name: str) -> None:
+    plan: Plan = capplan.plan(f"diffusers:{name}", gpus=[GPU], batches=[1])
+    assert plan.pipeline is not None
+    counts = {part.name: part.parameter_count for part in plan.pipeline.parts}
+    assert {part: counts[part] for part in PUBLISHED[name]} == PUBLISHED[name]
+
+
+def test_twice_the_pixels_are_at_least_twice_the_tokens() -> None:
+    small, large = (
+        capplan.plan("diffusers:PixArt-Sigma-XL-2-1024-MS", gpus=[GPU], batches=[1], settings={"height": height})
+        for height in (512, 1024)
+    )
+    assert large.model.flops_per_sample > 2 * small.model.flops_per_sample
+    assert large.fits[0].memory.total_bytes.expected > small.fits[0].memory.total_bytes.expected
+
+
+def test_short_names_stand_for_the_published_ones() -> None:
+    assert find_pipeline("diffusers:flux.1-DEV").name == "diffusers:black-forest-labs/FLUX.1-dev"
+
+
+def test_a_component_or_a_class_is_a_model_and_a_mistyped_name_a_pipeline() -> None:
+    assert names_pipeline("diffusers:black-forest-labs/FLUX.1-dev")
+    assert not names_pipeline("diffusers:black-forest-labs/FLUX.1-dev/transformer")
+    assert not names_pipeline("diffusers:FluxTransformer2DModel")
+    with pytest.raises(CapplanError, match=r"did you mean black-forest-labs/FLUX\.1-dev"):
+        find_pipeline("diffusers:black-forest-labs/FLUX.1-devv")

@@ -1,0 +1,92 @@
+"""Laws of pipelines: time is a sum, memory the worst moment, and a pipeline of one part is the part."""
+
+from pathlib import Path
+
+import pytest
+
+import capplan
+from capplan.core.plan.types import Fit, Plan
+from capplan.errors import CapplanError
+
+GPU = "h100-sxm5-80gb"
+
+
+def planned(path: Path, **settings: int) -> Fit:
+    """Return the plan of a pipeline on one GPU at a batch of one item."""
+    plan: Plan = capplan.plan(str(path), gpus=[GPU], batches=[1], settings=settings)
+    return plan.fits[0]
+
+
+def part_s(fit: Fit, name: str) -> float:
+    return next(part.total_s for part in fit.parts if part.name == name)
+
+
+def test_time_is_linear_in_steps(pipeline_file: Path) -> None:
+    ten, twenty, forty = (planned(pipeline_file, steps=steps) for steps in (10, 20, 40))
+    once = twenty.latency.latency_s.expected - ten.latency.latency_s.expected
+    twice = forty.latency.latency_s.expected - twenty.latency.latency_s.expected
+    assert twice == pytest.approx(2 * once)
+    assert part_s(forty, "denoiser") == pytest.approx(4 * part_s(ten, "denoiser"))
+
+
+def test_the_parts_add_up_to_the_whole(pipeline_file: Path) -> None:
+    fit = planned(pipeline_file)
+    assert sum(part.total_s for part in fit.parts) == pytest.approx(fit.latency.latency_s.expected)
+    assert fit.memory.total_bytes.expected == pytest.approx(max(part.peak_bytes for part in fit.parts))
+
+
+def test_a_part_that_never_runs_costs_its_weights_alone(pipeline_file: Path) -> None:
+    none, plan = planned(pipeline_file, steps=0), capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1])
+    assert part_s(none, "denoiser") == 0
+    assert none.memory.total_bytes.expected <= plan.fits[0].memory.total_bytes.expected
+    weights = sum(part.size_bytes.expected for part in none.memory.parts if "weights" in part.name)
+    # 2 × (64·256 + 256 + 256·64 + 64) + (128·512 + 512 + 512·128 + 128) parameters of two bytes
+    assert weights == 2 * (2 * (64 * 256 + 256 + 256 * 64 + 64) + 128 * 512 + 512 + 512 * 128 + 128)
+
+
+def test_a_pipeline_of_one_part_is_the_part(pipeline_file: Path) -> None:
+    alone = pipeline_file.parent / "alone.pipeline.yaml"
+    alone.write_text('parts: {mixer: {model: "mixer.py:Mixer", inputs: ["x=77x64"]}}\n', encoding="utf-8")
+    batches = [1, 8, 1024]
+    gpus = [GPU, "l4", "t4"]
+    model = capplan.plan("mixer.py:Mixer", inputs=["x=77x64"], gpus=gpus, batches=batches)
+    pipeline = capplan.plan(str(alone), gpus=gpus, batches=batches)
+    assert [fit.latency for fit in pipeline.fits] == [fit.latency for fit in model.fits]
+    assert [fit.memory.total_bytes for fit in pipeline.fits] == [fit.memory.total_bytes for fit in model.fits]
+    assert [fit.max_batch for fit in pipeline.fits] == [fit.max_batch for fit in model.fits]
+    assert pipeline.model.flops_per_sample == model.model.flops_per_sample
+
+
+def test_offloading_takes_less_memory_and_more_time(pipeline_file: Path) -> None:
+    fits = [
+        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], offload=offload).fits[0]
+        for offload in ("none", "model", "sequential")
+    ]
+    memory = [fit.memory.total_bytes.expected for fit in fits]
+    times = [fit.latency.latency_s.expected for fit in fits]
+    assert memory == sorted(memory, reverse=True)
+    assert memory[0] > memory[2]
+    assert times == sorted(times)
+    assert [fit.offload for fit in fits] == ["none", "model", "sequential"]
+
+
+def test_a_larger_batch_never_takes_less_memory_or_time(pipeline_file: Path) -> None:
+    plan = capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1, 2, 4, 8, 16])
+    fits = sorted(plan.fits, key=lambda fit: fit.batch)
+    allocated = [fit.memory.peak_allocated_bytes.expected for fit in fits]
+    assert allocated == sorted(allocated)
+    assert [fit.latency.latency_s.expected for fit in fits] == sorted(fit.latency.latency_s.expected for fit in fits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"stepz": 3}, "has no parameter 'stepz' to set; it has steps"), ({"steps": -1}, "a part runs from 0 to")],
+)
+def test_settings_that_say_nothing_are_refused(pipeline_file: Path, settings: dict[str, int], message: str) -> None:
+    with pytest.raises(CapplanError, match=message):
+        capplan.plan(str(pipeline_file), gpus=[GPU], settings=settings)
+
+
+def test_a_setting_beside_a_model_is_refused(pipeline_file: Path) -> None:
+    with pytest.raises(CapplanError, match="describe a pipeline"):
+        capplan.plan("mixer.py:Mixer", inputs=["x=77x64"], settings={"steps": 3})
