@@ -16,6 +16,11 @@ from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Statistic, Task
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.training.accuracy import TrainingValidation
+from capplan.llm.core.training.estimate import TrainingMemoryAnswer
+from capplan.llm.core.training.frameworks import States
+from capplan.llm.core.training.job import AttentionKernel, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
+from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.simulate import Prefill
 
@@ -356,4 +361,271 @@ def fit_memory(
         since: First version of vLLM that the logs are of.
         base: Calibration to start from instead of the shipped one.
         data: What the logs are, for the file's origin; the file's name by default.
+    """
+
+def train_memory(
+    model: str,
+    *,
+    gpu: str,
+    method: Method | str = ...,
+    rank: int = ...,
+    targets: Sequence[str] | str = ...,
+    base: BaseFormat | str | None = ...,
+    precision: Compute | str = ...,
+    states: States | str | None = ...,
+    optimizer: OptimizerRecipe | str = ...,
+    seq_len: int = ...,
+    framework: str | None = ...,
+    attention: AttentionKernel | str | None = ...,
+    fused_loss: bool = ...,
+    compile: bool = ...,
+    offload: Sequence[Offloaded | str] | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
+    gpu_count: int = ...,
+    gpus_per_node: int | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    vp: int = ...,
+    cp: int = ...,
+    ep: int = ...,
+    shard: Shard | str | None = ...,
+    shard_group: int | None = ...,
+    zero_bubble: bool = ...,
+    micro_batch: int = ...,
+    accumulate: int = ...,
+    recompute: Recompute | str | None = ...,
+    measured_step_s: float | str | None = ...,
+    measured_peak_bytes: float | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> TrainingMemoryAnswer:
+    """Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.
+
+    Exit 1 if it does not fit.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        method: Train all parameters, or adapters beside a frozen base.
+        rank: Rank of adapters.
+        targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
+        base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.
+        precision: Format of matrix products.
+        states: master: 16-bit weights with an fp32 copy; autocast: fp32 weights; pure: all in 16 bits. The framework's by default.
+        optimizer: Optimizer by the states that it keeps.
+        seq_len: Tokens of a sequence.
+        framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        fused_loss: The loss is computed by chunks, as Liger's kernels do.
+        compile: Pointwise operators are fused by torch.compile.
+        offload: Keep this in the host's memory; repeatable.
+        network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
+        gpu_count: GPUs of the job.
+        gpus_per_node: GPUs of one server; as many as its fast links join by default.
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        vp: Model chunks of a stage (interleaving).
+        cp: GPUs that share a sequence.
+        ep: GPUs among which whole experts are distributed.
+        shard: What data-parallel ranks share; zero3 is FSDP. By default the framework's.
+        shard_group: Ranks that share states (hybrid sharding); all by default.
+        zero_bubble: The pipeline splits the backward pass (ZB-H1).
+        micro_batch: Sequences of one forward pass.
+        accumulate: Micro-batches of one optimizer step.
+        recompute: What the backward pass computes again; the least that fits by default.
+        measured_step_s: Time of one optimizer step that you measured of this job.
+        measured_peak_bytes: Peak of reserved memory that you measured of this job.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants of training other than the shipped ones.
+    """
+
+def train_estimate(
+    model: str,
+    *,
+    gpu: str,
+    method: Method | str = ...,
+    rank: int = ...,
+    targets: Sequence[str] | str = ...,
+    base: BaseFormat | str | None = ...,
+    precision: Compute | str = ...,
+    states: States | str | None = ...,
+    optimizer: OptimizerRecipe | str = ...,
+    seq_len: int = ...,
+    framework: str | None = ...,
+    attention: AttentionKernel | str | None = ...,
+    fused_loss: bool = ...,
+    compile: bool = ...,
+    offload: Sequence[Offloaded | str] | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
+    gpu_count: int = ...,
+    gpus_per_node: int | None = ...,
+    tp: int = ...,
+    pp: int = ...,
+    vp: int = ...,
+    cp: int = ...,
+    ep: int = ...,
+    shard: Shard | str | None = ...,
+    shard_group: int | None = ...,
+    zero_bubble: bool = ...,
+    micro_batch: int = ...,
+    accumulate: int = ...,
+    recompute: Recompute | str | None = ...,
+    tokens: float | str | None | None = ...,
+    samples: float | str | None | None = ...,
+    mean_len: float | None = ...,
+    epochs: float = ...,
+    padded: bool = ...,
+    failure_hours: float = ...,
+    storage_bytes_per_s: float | str = ...,
+    restart_s: float | str = ...,
+    spot_per_hour: float = ...,
+    measured_step_s: float | str | None = ...,
+    measured_peak_bytes: float | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> PricedTraining:
+    """Estimate how fast a language model trains, with intervals, and the days and money of a run.
+
+    Exit 1 if it does not fit in memory.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        gpu: Exact id or alias of a GPU.
+        method: Train all parameters, or adapters beside a frozen base.
+        rank: Rank of adapters.
+        targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
+        base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.
+        precision: Format of matrix products.
+        states: master: 16-bit weights with an fp32 copy; autocast: fp32 weights; pure: all in 16 bits. The framework's by default.
+        optimizer: Optimizer by the states that it keeps.
+        seq_len: Tokens of a sequence.
+        framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        fused_loss: The loss is computed by chunks, as Liger's kernels do.
+        compile: Pointwise operators are fused by torch.compile.
+        offload: Keep this in the host's memory; repeatable.
+        network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
+        gpu_count: GPUs of the job.
+        gpus_per_node: GPUs of one server; as many as its fast links join by default.
+        tp: GPUs that share every matrix.
+        pp: Pipeline stages.
+        vp: Model chunks of a stage (interleaving).
+        cp: GPUs that share a sequence.
+        ep: GPUs among which whole experts are distributed.
+        shard: What data-parallel ranks share; zero3 is FSDP. By default the framework's.
+        shard_group: Ranks that share states (hybrid sharding); all by default.
+        zero_bubble: The pipeline splits the backward pass (ZB-H1).
+        micro_batch: Sequences of one forward pass.
+        accumulate: Micro-batches of one optimizer step.
+        recompute: What the backward pass computes again; the least that fits by default.
+        tokens: Tokens of the data set, such as 2T or 10G.
+        samples: Samples of the data set instead of tokens.
+        mean_len: Mean tokens of a sample; whole sequences by default.
+        epochs: Passes over the data set.
+        padded: Each sample is padded to a sequence instead of packed with others.
+        failure_hours: GPU hours between failures; Llama 3's report by default.
+        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
+        restart_s: Time to start again after a failure.
+        spot_per_hour: Interruptions of one spot server per hour.
+        measured_step_s: Time of one optimizer step that you measured of this job.
+        measured_peak_bytes: Peak of reserved memory that you measured of this job.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants of training other than the shipped ones.
+    """
+
+def train_plan(
+    model: str,
+    *,
+    method: Method | str = ...,
+    rank: int = ...,
+    targets: Sequence[str] | str = ...,
+    base: BaseFormat | str | None = ...,
+    precision: Compute | str = ...,
+    states: States | str | None = ...,
+    optimizer: OptimizerRecipe | str = ...,
+    seq_len: int = ...,
+    framework: str | None = ...,
+    attention: AttentionKernel | str | None = ...,
+    fused_loss: bool = ...,
+    compile: bool = ...,
+    offload: Sequence[Offloaded | str] | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
+    tokens: float | str | None | None = ...,
+    samples: float | str | None | None = ...,
+    mean_len: float | None = ...,
+    epochs: float = ...,
+    padded: bool = ...,
+    failure_hours: float = ...,
+    storage_bytes_per_s: float | str = ...,
+    restart_s: float | str = ...,
+    spot_per_hour: float = ...,
+    gpus: str | Gpus | Sequence[str] | None = ...,
+    counts: Sequence[int] | int | None = ...,
+    max_gpus: int = ...,
+    global_batch: int | None = ...,
+    deadline_s: float | str | None = ...,
+    budget_usd: float | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> TrainingPlan:
+    """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs.
+
+    Exit 1 if none fits or keeps the limits.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        method: Train all parameters, or adapters beside a frozen base.
+        rank: Rank of adapters.
+        targets: Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.
+        base: Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.
+        precision: Format of matrix products.
+        states: master: 16-bit weights with an fp32 copy; autocast: fp32 weights; pure: all in 16 bits. The framework's by default.
+        optimizer: Optimizer by the states that it keeps.
+        seq_len: Tokens of a sequence.
+        framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
+        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        fused_loss: The loss is computed by chunks, as Liger's kernels do.
+        compile: Pointwise operators are fused by torch.compile.
+        offload: Keep this in the host's memory; repeatable.
+        network_bytes_per_s: One GPU's network to other servers, one direction, such as '50 GB/s'.
+        tokens: Tokens of the data set, such as 2T or 10G.
+        samples: Samples of the data set instead of tokens.
+        mean_len: Mean tokens of a sample; whole sequences by default.
+        epochs: Passes over the data set.
+        padded: Each sample is padded to a sequence instead of packed with others.
+        failure_hours: GPU hours between failures; Llama 3's report by default.
+        storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
+        restart_s: Time to start again after a failure.
+        spot_per_hour: Interruptions of one spot server per hour.
+        gpus: Only this GPU; repeatable. All rented data-centre GPUs by default.
+        counts: GPUs of a job; repeatable. Powers of two up to --max-gpus by default.
+        max_gpus: Most GPUs of a job.
+        global_batch: Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.
+        deadline_s: Longest run, such as 14d.
+        budget_usd: Most money, such as 250k.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants of training other than the shipped ones.
+    """
+
+def train_validate(
+    *measured: Sequence[str | Path] | str | None,
+    quality: str = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> TrainingValidation:
+    """Compare predicted with measured speed and memory of training runs.
+
+    Where a row does not state what it computes again, the least that fits is assumed. Rows that cannot be predicted are listed with the reason.
+
+    Args:
+        measured: Measured runs: CSV, plain or .gz.
+        quality: Qualities that are judged; rows without one count as B.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants of training other than the shipped ones.
     """

@@ -20,6 +20,12 @@ from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocu
 from capplan.report.documents.llm.plan import LlmPlanDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
 from capplan.report.documents.llm.simulation import SimulationDocument
+from capplan.report.documents.llm.training import (
+    LlmTrainEstimateDocument,
+    LlmTrainMemoryDocument,
+    LlmTrainPlanDocument,
+    LlmTrainValidateDocument,
+)
 from capplan.report.documents.local_state import CacheDocument, SettingsDocument
 from capplan.report.documents.measurement import (
     FailureDocument,
@@ -53,6 +59,10 @@ DOCUMENTS: dict[str, Any] = {
     "llm-models": LlmModelsDocument,
     "llm-plan": LlmPlanDocument,
     "llm-simulate": SimulationDocument,
+    "llm-train-estimate": LlmTrainEstimateDocument,
+    "llm-train-memory": LlmTrainMemoryDocument,
+    "llm-train-plan": LlmTrainPlanDocument,
+    "llm-train-validate": LlmTrainValidateDocument,
     "llm-validate": LlmValidationDocument,
     "measure": (MeasureDocument, MeasurementDocument, FailureDocument),
     "measure-compare": MeasurementComparisonsDocument,

@@ -30,6 +30,10 @@ VERBS: Mapping[str, str] = {
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
     "llm fit-memory": "capplan.verbs.llm.fit_memory:LLM_FIT_MEMORY",
+    "llm train memory": "capplan.verbs.llm.train.memory:LLM_TRAIN_MEMORY",
+    "llm train estimate": "capplan.verbs.llm.train.estimate:LLM_TRAIN_ESTIMATE",
+    "llm train plan": "capplan.verbs.llm.train.plan:LLM_TRAIN_PLAN",
+    "llm train validate": "capplan.verbs.llm.train.validate:LLM_TRAIN_VALIDATE",
 }
 """Where each verb lies, by its path: the words of its command."""
 
@@ -53,7 +57,9 @@ PYTHON_NAMES: Mapping[str, str] = {
 
 def llm_names() -> dict[str, str]:
     """Return the verbs that `import capplan.llm` offers, by what Python calls them."""
-    return {path.removeprefix("llm ").replace("-", "_"): path for path in VERBS if path.startswith("llm ")}
+    return {
+        path.removeprefix("llm ").replace("-", "_").replace(" ", "_"): path for path in VERBS if path.startswith("llm ")
+    }
 
 
 def find_verb(path: str) -> "Verb[Any, Any]":

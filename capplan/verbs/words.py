@@ -87,6 +87,17 @@ def _number(text: str) -> float | None:
         return None
 
 
+_COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
+
+COUNT = Words(
+    read=_quantity(_COUNTS),
+    write=lambda value: f"{value:.15g}",
+    wire=float | _Text,
+    is_number=True,
+    python="float | str | None",
+)
+"""A number of things, with a decimal prefix where it is long: 15T, 10G (or 10B), 50k."""
+
 AMOUNT = Words(
     python="float | str",
     read=_value_of("amount", "an amount; write US dollars such as 250000, 250k or 1.2M USD."),

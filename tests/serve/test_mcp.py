@@ -57,6 +57,18 @@ QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "llm_models": ({}, "llm models"),
     "llm_fleet": ({"fleet": FLEET}, "llm fleet FLEET"),
+    "llm_train_memory": (
+        {"model": LLAMA, "gpu": "rtx-4090", "method": "qlora", "seq_len": 2048},
+        f"llm train memory {LLAMA} --gpu rtx-4090 --method qlora --seq-len 2048",
+    ),
+    "llm_train_estimate": (
+        {"model": LLAMA, "gpu": "h100-sxm5-80gb", "gpu_count": 8, "tokens": "10G"},
+        f"llm train estimate {LLAMA} --gpu h100-sxm5-80gb --gpus 8 --tokens 10000000000",
+    ),
+    "llm_train_plan": (
+        {"model": LLAMA, "gpus": ["l40s", "h100-sxm5-80gb"], "counts": [8], "samples": "50k", "method": "lora"},
+        f"llm train plan {LLAMA} --gpu l40s,h100-sxm5-80gb --gpus 8 --samples 50000 --method lora",
+    ),
     "gpus": ({"min_memory": "80GiB", "vendors": ["nvidia"]}, "gpus --min-memory 80GiB --vendor nvidia"),
     "gpus_show": ({"gpu": "l4"}, "gpus show l4"),
     "gpus_compare": ({"gpus": ["l4", "t4"]}, "gpus compare l4 t4"),

@@ -143,7 +143,7 @@ def _whole(question: Any, name: str, address: str | None) -> str:
 
 def _link(question: Any, name: str, address: str) -> str:
     """Return a line with the address of the whole answer; empty where a query string cannot hold the question."""
-    link = question_link(name.replace("_", "/", 1), question)
+    link = question_link(name.replace("_", "/"), question)
     return "" if link is None else f"The whole answer: {address.rstrip('/')}{link}"
 
 

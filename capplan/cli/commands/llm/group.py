@@ -14,6 +14,7 @@ COMMANDS = {
     "validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "fit": "capplan.verbs.llm.fit:LLM_FIT",
     "fit-memory": "capplan.verbs.llm.fit_memory:LLM_FIT_MEMORY",
+    "train": "capplan.cli.commands.llm.train:app",
 }
 """Every command of the group and where it lies."""
 
@@ -26,7 +27,7 @@ class LlmGroup(LazyGroup):
 
 app = typer.Typer(
     cls=LlmGroup,
-    help="Plan the serving of large language models: which fit, how much cache is left, how fast they answer.",
+    help="Plan the serving and training of large language models: which fit, how fast they are, what they cost.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -1,0 +1,147 @@
+"""How wrong predictions of training runs are: speed and memory, and whether what ran out was answered so."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from capplan.core.numbers import Interval
+from capplan.llm.core.training.calibration import Evidence
+from capplan.llm.core.training.job import Method
+from capplan.llm.core.training.runs import MeasuredTraining, SkippedTraining
+
+CELL_COLUMNS = ("source", "framework", "gpu", "model", "method", "compute", "quality", "evidence", "kind")
+"""What cells may be made by."""
+
+
+class TrainingMetric(StrEnum):
+    """What is judged of a training run."""
+
+    TOKENS_PER_S = "tokens_per_s_per_gpu"
+    PEAK_BYTES = "peak_bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTraining:
+    """One measured value with its prediction."""
+
+    run: MeasuredTraining
+    metric: TrainingMetric
+    measured: float
+    predicted: Interval
+    evidence: Evidence
+
+    def cell_value(self, name: str) -> str:
+        """Return the value of a column as text.
+
+        Args:
+            name: One of `CELL_COLUMNS`.
+        """
+        match name:
+            case "method":
+                return self.run.job.method.value
+            case "compute":
+                return self.run.job.compute.value
+            case "evidence":
+                return str(self.evidence)
+            case "kind":
+                return kind_of(self.run)
+            case _:
+                return str(getattr(self.run, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedFit:
+    """A run that is known to have fitted or to have run out of memory, and whether it was predicted to fit."""
+
+    run: MeasuredTraining
+    predicted_fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingAccuracy:
+    """Errors over some answers: median and 90th percentile of |predicted/measured − 1|, median ratio, coverage."""
+
+    n: int
+    mdape: float
+    p90: float
+    bias: float
+    coverage: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCell:
+    """The accuracy of one metric in one cell; `key` are the values of the columns."""
+
+    key: tuple[str, ...]
+    metric: TrainingMetric
+    accuracy: TrainingAccuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingValidation:
+    """All judged answers, verdicts on memory, and the rows that could not be predicted."""
+
+    answers: tuple[JudgedTraining, ...]
+    fits: tuple[JudgedFit, ...]
+    skipped: tuple[SkippedTraining, ...]
+
+    def cells(self, by: Sequence[str]) -> tuple[TrainingCell, ...]:
+        """Return the accuracy of each metric in each cell.
+
+        Args:
+            by: Columns that make a cell, of `CELL_COLUMNS`.
+        """
+        return _cells(self.answers, lambda item: tuple(item.cell_value(name) for name in by))
+
+    @property
+    def ran_out(self) -> tuple[int, int]:
+        """Return how many runs that ran out of memory were predicted not to fit, and how many there are."""
+        runs = [item for item in self.fits if item.run.ran_out]
+        return sum(not item.predicted_fits for item in runs), len(runs)
+
+    @property
+    def fitted(self) -> tuple[int, int]:
+        """Return how many runs that fitted were predicted to fit, and how many there are."""
+        runs = [item for item in self.fits if not item.run.ran_out]
+        return sum(item.predicted_fits for item in runs), len(runs)
+
+
+def kind_of(run: MeasuredTraining) -> str:
+    """Return the kind of a run that its accuracy depends on: dense or experts, and fine-tuning on one GPU."""
+    kind = "experts" if run.job.architecture.is_moe else "dense"
+    single = run.job.layout.gpus == 1 and (run.job.method is not Method.FULL)
+    return f"{kind}, adapters on one GPU" if single else kind
+
+
+def _cells(
+    answers: Sequence[JudgedTraining], key_of: Callable[[JudgedTraining], tuple[str, ...]]
+) -> tuple[TrainingCell, ...]:
+    groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
+    for item in answers:
+        groups.setdefault((key_of(item), item.metric), []).append(item)
+    return tuple(
+        TrainingCell(key=key, metric=metric, accuracy=training_accuracy(items))
+        for (key, metric), items in sorted(groups.items())
+    )
+
+
+def training_accuracy(items: Sequence[JudgedTraining]) -> TrainingAccuracy:
+    """Compute the accuracy over answers of one metric.
+
+    Args:
+        items: At least one answer.
+    """
+    ratio = np.array([item.predicted.expected / item.measured for item in items])
+    errors = np.abs(ratio - 1.0)
+    inside = [item.predicted.low <= item.measured <= item.predicted.high for item in items]
+    return TrainingAccuracy(
+        n=len(items),
+        mdape=float(np.median(errors)),
+        p90=float(np.quantile(errors, 0.9)),
+        bias=float(np.median(ratio)),
+        coverage=float(np.mean(inside)),
+        width=float(np.median([item.predicted.high / item.predicted.low for item in items])),
+    )

@@ -1,0 +1,230 @@
+"""Count the activations that autograd keeps of a layer and of the loss, on one GPU.
+
+The terms follow what the backward pass of each operator reads, as Korthikanti et al. (arXiv 2205.05198) count them,
+with what later models and frameworks changed: grouped queries, gated activations, experts, norms in fp32 outside of
+fused kernels, and adapters, whose frozen base keeps no inputs of its linear layers.
+"""
+
+from dataclasses import dataclass
+
+from capplan.llm.core.architecture import Layer
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.training.job import AttentionKernel, Method, Recompute, TrainingJob
+
+_HALF, _SINGLE = 2.0, 4.0
+"""Bytes of an element in 16 bits and in fp32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerActivations:
+    """What one layer keeps of one micro-batch on one GPU. [bytes]
+
+    `scores` is the part of `whole` that selective recomputation of the attention core leaves out. `input` is the
+    layer's input, which full recomputation keeps alone.
+    """
+
+    whole: float
+    scores: float
+    input: float
+    operators: float
+
+    def kept(self, recompute: Recompute) -> float:
+        """Return what is kept from the forward to the backward pass. [bytes]
+
+        Args:
+            recompute: What is computed again.
+        """
+        match recompute:
+            case Recompute.NONE:
+                return self.whole
+            case Recompute.ATTENTION:
+                return self.whole - self.scores
+            case Recompute.OPERATORS:
+                return min(self.whole, self.operators)
+            case Recompute.FULL:
+                return self.input
+
+
+def korthikanti_layer_bytes(
+    *,
+    sequence: int,
+    micro_batch: int,
+    hidden: int,
+    heads: int,
+    tensor: int = 1,
+    sequence_parallel: bool = False,
+    recompute: Recompute = Recompute.NONE,
+) -> float:
+    """Compute the activations of one GPT layer by table 2 of Korthikanti et al. (arXiv 2205.05198). [bytes]
+
+    Without parallelism s·b·h·(34 + 5·a·s/h); with tensor parallelism t the parts outside of attention and MLP,
+    10·s·b·h, stay whole on every GPU, unless sequence parallelism distributes them, too. Selective recomputation drops
+    5·a·s/h. 16-bit activations, dropout masks of one byte.
+
+    Args:
+        sequence: Tokens of a sequence.
+        micro_batch: Sequences.
+        hidden: Width of the model.
+        heads: Attention heads.
+        tensor: Tensor-parallel GPUs.
+        sequence_parallel: Norms and dropouts are distributed along the sequence.
+        recompute: What is computed again.
+    """
+    unit = float(sequence * micro_batch * hidden)
+    if recompute is Recompute.FULL:
+        return 2 * unit
+    scores = 0.0 if recompute is Recompute.ATTENTION else 5 * heads * sequence / hidden
+    if sequence_parallel:
+        return unit / tensor * (34 + scores)
+    return unit * (10 + 24 / tensor + scores / tensor)
+
+
+def interleaved_share(*, stages: int, chunks: int) -> float:
+    """Return the activations of the first stage with interleaving, over those of all layers once: 1 + (p − 1)/(p·v).
+
+    Korthikanti et al., section 4.2.3.
+
+    Args:
+        stages: Pipeline stages.
+        chunks: Model chunks of a stage.
+    """
+    return 1.0 + (stages - 1) / (stages * chunks) if chunks > 1 else 1.0
+
+
+def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
+    """Count what one layer keeps of one micro-batch on one GPU.
+
+    Args:
+        layer: The layer.
+        job: The job.
+    """
+    tokens, hidden, cut = job.micro_tokens, job.architecture.hidden_dim, job.layout.tensor
+    outside = cut if job.layout.sequence_parallel else 1
+    mixer, scores, mixer_outputs = _mixer(layer, job)
+    mlp, mlp_outputs = _mlp(layer, job)
+    norms = sum(_norm(job, is_read=is_read) for is_read in _read_norms(layer, job))
+    whole = tokens * (norms / outside + (mixer + mlp) / cut) + scores
+    outputs = mixer_outputs + mlp_outputs
+    return LayerActivations(
+        whole=whole,
+        scores=scores,
+        input=tokens * hidden * _HALF / outside,
+        # Every second matrix product's output, attention's output, and the residual stream that the layer starts from.
+        operators=tokens * _HALF * (0.5 * outputs + mixer_outputs / 3) / cut + tokens * hidden * _HALF / outside,
+    )
+
+
+def _read_norms(layer: Layer, job: TrainingJob) -> list[bool]:
+    """Return for each norm of a layer whether the linear layers behind it keep its output."""
+    adapter = job.adapter
+    found = []
+    if layer.mixer is not None:
+        found.append(_keeps_inputs(job) or adapter.reads_attention_input)
+    if layer.mlp is not None:
+        found.append(_keeps_inputs(job) or "gate_up" in adapter.targets)
+    return found
+
+
+def _norm(job: TrainingJob, *, is_read: bool) -> float:
+    """Return the bytes per token that a norm keeps, with the output that the next linear layer reads."""
+    hidden = job.architecture.hidden_dim
+    if job.framework.fuses_norm or job.compiled:
+        kept = _HALF * hidden
+    else:  # an fp32 copy of the input, and of the normed value where the norm's own weight is trained or scaled in fp32
+        kept = _SINGLE * hidden * (2.0 if not job.is_adapted else 1.5)
+    return kept + (_read_bytes(job) * hidden if is_read else 0.0)
+
+
+def _keeps_inputs(job: TrainingJob) -> bool:
+    """Return True if linear layers keep their inputs: trained ones do, frozen ones do not, bitsandbytes' do, too."""
+    return job.method is not Method.LORA
+
+
+def _read_bytes(job: TrainingJob) -> float:
+    """Return the bytes of an element of a linear layer's kept input."""
+    return job.framework.adapter_bytes if job.is_adapted else _HALF
+
+
+def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
+    """Return bytes per token, bytes of score matrices, and elements of matrix products' outputs per token."""
+    mixer, hidden = layer.mixer, job.architecture.hidden_dim
+    is_o_read = _keeps_inputs(job) or "o" in job.adapter.targets
+    match mixer:
+        case None:
+            return 0.0, 0.0, 0.0
+        case Attention():
+            queries = mixer.query_heads * mixer.key_dim
+            keys, values = mixer.kv_heads * mixer.key_dim, mixer.kv_heads * mixer.value_dim
+            mixed = mixer.query_heads * mixer.value_dim
+            read = (queries + mixed) if job.framework.repeats_keys else (keys + values)
+            kept = _HALF * (queries + read + mixed) + _SINGLE * mixer.query_heads
+            if is_o_read and job.is_adapted:
+                kept += (job.framework.adapter_bytes - _HALF) * mixed
+            scores = _scores(mixer.query_heads, job, mixer.window)
+            return kept, scores, queries + keys + values + hidden
+        case LatentAttention():
+            query_dim = mixer.nope_dim + mixer.rope_dim
+            queries = keys = mixer.query_heads * query_dim
+            values = mixer.query_heads * mixer.value_dim
+            compressed = (mixer.query_rank or 0) + mixer.cached_dim
+            rebuilt = mixer.query_heads * (mixer.nope_dim + mixer.value_dim)
+            kept = _HALF * (2 * compressed + queries + rebuilt + keys + 2 * values) + _SINGLE * mixer.query_heads
+            return kept, _scores(mixer.query_heads, job, None), queries + rebuilt + compressed + hidden
+        case GatedDeltaNet():
+            inner = mixer.value_heads * mixer.value_dim
+            return _HALF * (2 * mixer.conv_channels + 4 * inner), 0.0, mixer.conv_channels + inner + hidden
+        case Mamba2():
+            inner = mixer.inner_dim
+            return _HALF * (2 * mixer.conv_channels + 4 * inner), 0.0, mixer.conv_channels + inner + hidden
+
+
+def _scores(heads: int, job: TrainingJob, window: int | None) -> float:
+    """Return the bytes of the softmax's output, its dropout mask and the masked scores: 5·a·s² per sequence."""
+    if job.attention is not AttentionKernel.EAGER:
+        return 0.0
+    keys = min(job.sequence_tokens, window) if window else job.sequence_tokens
+    return 5.0 * heads * job.micro_tokens * keys / job.layout.tensor
+
+
+def _mlp(layer: Layer, job: TrainingJob) -> tuple[float, float]:
+    """Return bytes per token and elements of matrix products' outputs per token of the MLP or the experts."""
+    mlp, hidden = layer.mlp, job.architecture.hidden_dim
+    match mlp:
+        case None:
+            return 0.0, 0.0
+        case DenseMlp():
+            return _block(mlp.width, job, gated=mlp.gated), (2 if mlp.gated else 1) * mlp.width + hidden
+        case Experts():
+            inner = mlp.latent_dim or hidden
+            routed = mlp.per_token * (_block(mlp.width, job, gated=mlp.gated) / job.layout.expert_tensor)
+            copies = (
+                2 * _HALF * inner * mlp.per_token
+            )  # the permuted inputs and the outputs that are weighed and summed
+            shared = _block(mlp.shared_width, job, gated=mlp.gated) if mlp.shared_width else 0.0
+            dense = _block(mlp.dense.width, job, gated=mlp.dense.gated) if mlp.dense else 0.0
+            outputs = mlp.per_token * ((2 if mlp.gated else 1) * mlp.width + inner) + 3 * mlp.shared_width
+            # Routed tokens are spread over all GPUs of a stage: a GPU of a tensor-parallel group has its own share.
+            spread = job.layout.tensor if not job.layout.sequence_parallel else 1
+            return (routed + copies) * spread + shared + dense, outputs
+
+
+def _block(width: int, job: TrainingJob, *, gated: bool) -> float:
+    """Return the bytes per token that a feed-forward block keeps, the input of its last matrix too."""
+    is_read = _keeps_inputs(job) or "down" in job.adapter.targets
+    fuses = job.framework.fuses_activation or job.compiled
+    inputs = 2.0 if gated else 1.0
+    between = 1.0 if gated and not fuses else 0.0
+    return (_HALF * (inputs + between) + (_read_bytes(job) if is_read else 0.0)) * width
+
+
+def logit_elements(job: TrainingJob) -> float:
+    """Return the logits of one micro-batch on one GPU of the last stage; few where the loss runs by chunks."""
+    vocabulary = job.architecture.vocab_size / job.layout.tensor
+    tokens = job.micro_tokens
+    if job.fused_loss or job.framework.fuses_loss:
+        tokens = min(tokens, _LOSS_CHUNK_TOKENS)
+    return tokens * vocabulary
+
+
+_LOSS_CHUNK_TOKENS = 2048.0
+"""Tokens whose logits a chunked loss holds at a time, as Liger's and unsloth's kernels choose for common widths."""

@@ -1,0 +1,78 @@
+"""What is fitted of training: constants of memory and time, how wide intervals are, and what was measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.core.numbers import Interval
+from capplan.core.origin import Origin
+from capplan.llm.core.training.memory import MemoryConstants
+from capplan.llm.core.training.step_time import TimeConstants
+
+
+class Evidence(StrEnum):
+    """How near a job is to measured runs, the nearest first.
+
+    `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU and framework. `TRANSFERRED`: of one of both.
+    `EXTRAPOLATED`: of neither.
+    """
+
+    MEASURED_HERE = "measured here"
+    MEASURED = "measured"
+    TRANSFERRED = "transferred"
+    EXTRAPOLATED = "extrapolated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widths:
+    """Half widths of 90 % intervals as factors above 1, by evidence: of speeds of dense models, of models with experts,
+    and of peaks of memory. They are the 90th percentiles of errors on runs of sources or GPUs that were left out."""
+
+    dense: Mapping[Evidence, float]
+    experts: Mapping[Evidence, float]
+    memory: Mapping[Evidence, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCalibration:
+    """Everything that is fitted of training.
+
+    `measured_gpus` and `measured_frameworks` name what speeds were measured of, `memory_frameworks` what peaks were.
+    """
+
+    name: str
+    memory: MemoryConstants
+    time: TimeConstants
+    widths: Widths
+    measured_gpus: frozenset[str]
+    measured_frameworks: frozenset[str]
+    memory_frameworks: frozenset[str]
+    origin: Origin | None = None
+
+    def evidence(self, *, gpu: str, framework: str) -> Evidence:
+        """Classify a job's speed by what was measured.
+
+        Args:
+            gpu: Id of the GPU.
+            framework: Name of the framework.
+        """
+        known = (gpu in self.measured_gpus) + (framework in self.measured_frameworks)
+        return (Evidence.EXTRAPOLATED, Evidence.TRANSFERRED, Evidence.MEASURED)[known]
+
+    def memory_evidence(self, framework: str) -> Evidence:
+        """Classify a job's peak of memory by what was measured.
+
+        Args:
+            framework: Name of the framework.
+        """
+        return Evidence.MEASURED if framework in self.memory_frameworks else Evidence.EXTRAPOLATED
+
+
+def around(expected: float, factor: float) -> Interval:
+    """Return the interval from a value divided to it multiplied by a factor.
+
+    Args:
+        expected: The value.
+        factor: The half width, at least 1.
+    """
+    return Interval(low=expected / factor, expected=expected, high=expected * factor)

@@ -1,0 +1,204 @@
+"""Answer questions on one training job: its memory, the time of its step, and whether it fits."""
+
+from dataclasses import dataclass, replace
+
+from capplan.core.gpus.rate_laws import RateLaws
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.numbers import Interval
+from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, around
+from capplan.llm.core.training.flops import TrainingRates, training_rates
+from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
+from capplan.llm.core.training.memory import Kind, MemoryOutlook, estimate_memory
+from capplan.llm.core.training.step_time import StepTime, step_time
+from capplan.llm.core.training.work import step_work, training_gpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingMemoryAnswer:
+    """The memory of a job on one GPU. [bytes]
+
+    `peak` is what the process takes in all, `usable_bytes` what it may take at most. `alternatives` are the same job
+    with other recomputation.
+    """
+
+    job: TrainingJob
+    gpu: GpuSpec
+    outlook: MemoryOutlook
+    peak: Interval
+    usable_bytes: float
+    evidence: Evidence
+    alternatives: "tuple[TrainingMemoryAnswer, ...]" = ()
+
+    @property
+    def fits(self) -> bool:
+        """Return True if the expected peak is within what a process may take."""
+        return self.peak.expected <= self.usable_bytes
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in words: fits, is tight where the interval reaches beyond the GPU, or does not fit."""
+        if not self.fits:
+            return "does not fit" if self.peak.low > self.usable_bytes else "does not fit, but nearly"
+        return "fits" if self.peak.high <= self.usable_bytes else "fits, but tightly"
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Return the parts of the peak of the tightest GPU in words, and their sum last. [bytes]"""
+        stage, outlook = self.outlook.tightest, self.outlook
+        reserved = stage.allocated * outlook.constants.reserved_share
+        parts = [
+            ("weights", stage.weights),
+            ("adapters", stage.adapters),
+            ("gradients at the peak", stage.peak_gradients),
+            ("optimizer states", stage.optimizer),
+            ("gathered parameters and gradients", stage.unsharded),
+            ("activations kept", min(stage.activations, stage.peak_activations)),
+            ("logits and recomputed layer", max(0.0, stage.peak_activations - stage.activations)),
+            ("workspace of libraries", stage.workspace),
+            ("allocator, not in use", reserved - stage.allocated),
+            ("context and collectives", outlook.outside),
+        ]
+        total = sum(size for _, size in parts)
+        return [*(part for part in parts if part[1] > 0), ("peak", total)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEstimate:
+    """The speed of a job: the time of an optimizer step by part, tokens per second, and shares of the peak rate."""
+
+    memory: TrainingMemoryAnswer
+    step: StepTime
+    step_s: Interval
+    tokens_per_s: Interval
+    rates: TrainingRates
+    evidence: Evidence
+
+    @property
+    def job(self) -> TrainingJob:
+        """Return the job."""
+        return self.memory.job
+
+    @property
+    def tokens_per_s_per_gpu(self) -> Interval:
+        """Return the tokens per second of one GPU. [1/s]"""
+        gpus = self.job.layout.gpus
+        whole = self.tokens_per_s
+        return Interval(low=whole.low / gpus, expected=whole.expected / gpus, high=whole.high / gpus)
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Return the parts of a step in words, which sum to its time. [s]"""
+        step = self.step
+        return [
+            ("matrix products", step.products_s),
+            ("experts' matrix products", step.experts_s),
+            ("attention", step.attention_s),
+            ("norms, activations, conversions", step.pointwise_s),
+            ("loss", step.loss_s),
+            ("waiting for the host's launches", step.host_waits_s),
+            ("tensor-parallel traffic", step.tensor_s),
+            ("expert traffic", step.expert_traffic_s),
+            ("context-parallel traffic", step.context_s),
+            ("pipeline traffic", step.pipeline_s),
+            ("pipeline bubble", step.bubble_s),
+            ("gathering sharded parameters", step.shard_s),
+            ("reducing gradients", step.gradients_s),
+            ("optimizer", step.optimizer_s),
+            ("offloading", step.offload_s),
+            ("slower servers", step.jitter_s),
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """What a short run of the user's own measured: the time of a step and the peak of reserved memory, if read."""
+
+    step_s: float | None = None
+    peak_bytes: float | None = None
+
+
+NO_RUN = OwnRun()
+_OWN_WIDTH = 1.06
+"""Half width of intervals after an own run of the same job: steps of one job differ by 2 to 6 % from run to run."""
+
+
+def answer_training_memory(
+    job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration, *, own: OwnRun = NO_RUN
+) -> TrainingMemoryAnswer:
+    """Return the memory of a job.
+
+    Args:
+        job: The job.
+        gpu: Its GPU.
+        calibration: The fitted constants.
+        own: What an own run measured.
+
+    Raises:
+        UsageError: The job is not possible.
+    """
+    check_job(job)
+    outlook = estimate_memory(job, calibration.memory)
+    evidence = calibration.memory_evidence(job.framework.name)
+    peak = around(outlook.peak(Kind.DEVICE), calibration.widths.memory[evidence])
+    if own.peak_bytes:
+        evidence = Evidence.MEASURED_HERE
+        peak = around(own.peak_bytes + outlook.outside, _OWN_WIDTH)
+    return TrainingMemoryAnswer(
+        job=job, gpu=gpu, outlook=outlook, peak=peak, usable_bytes=gpu.expected_usable_bytes, evidence=evidence
+    )
+
+
+def least_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibration) -> TrainingJob:
+    """Return the job with the least recomputation that fits, and with full recomputation where none does.
+
+    Args:
+        job: The job, whose own choice is not looked at.
+        gpu: Its GPU.
+        calibration: The fitted constants.
+    """
+    for choice in recompute_choices(job):
+        found = replace(job, recompute=choice)
+        if estimate_memory(found, calibration.memory).peak(Kind.DEVICE) <= gpu.expected_usable_bytes:
+            return found
+    return replace(job, recompute=Recompute.FULL)
+
+
+def estimate_training(
+    job: TrainingJob,
+    gpu: GpuSpec,
+    *,
+    calibration: TrainingCalibration,
+    laws: RateLaws,
+    network_bytes_per_s: float | None = None,
+    own: OwnRun = NO_RUN,
+) -> TrainingEstimate:
+    """Estimate the speed of a job.
+
+    Args:
+        job: The job.
+        gpu: Its GPU.
+        calibration: The fitted constants.
+        laws: What GPUs sustain.
+        network_bytes_per_s: One GPU's share of the network, one direction. [bytes/s]
+        own: What an own run measured.
+
+    Raises:
+        UsageError: The job is not possible, or the GPU has no matrix units.
+    """
+    memory = answer_training_memory(job, gpu, calibration, own=own)
+    machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
+    step = step_time(step_work(job, machine), calibration.time, job.framework.family)
+    evidence = calibration.evidence(gpu=gpu.id, framework=job.framework.name)
+    widths = calibration.widths.experts if job.architecture.is_moe else calibration.widths.dense
+    time_s = around(step.total_s, widths[evidence])
+    if own.step_s:
+        evidence, time_s = Evidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
+    tokens = job.step_tokens
+    return TrainingEstimate(
+        memory=memory,
+        step=step,
+        step_s=time_s,
+        tokens_per_s=Interval(low=tokens / time_s.high, expected=tokens / time_s.expected, high=tokens / time_s.low),
+        rates=training_rates(job, gpu, step_s=time_s.expected),
+        evidence=evidence,
+    )

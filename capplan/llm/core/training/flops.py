@@ -1,0 +1,127 @@
+"""Count the FLOPs of training by stated conventions, and what share of a GPU's peak rate a job uses.
+
+Model FLOPs are those of one forward and one backward pass without recomputation; hardware FLOPs count what is
+recomputed, too. MFU and HFU divide them by the printed dense peak of the format that matrix products run in.
+"""
+
+from dataclasses import dataclass
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Attention, LatentAttention
+from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters
+from capplan.llm.core.training.job import Compute, Method, Recompute, TrainingJob
+from capplan.llm.core.training.parameters import layer_kinds
+
+_PEAK_OF = {
+    Compute.BF16: (PeakKind.BF16, PeakKind.FP16),
+    Compute.FP16: (PeakKind.FP16,),
+    Compute.FP8: (PeakKind.FP8, PeakKind.BF16),
+    Compute.MXFP8: (PeakKind.FP8, PeakKind.BF16),
+    Compute.NVFP4: (PeakKind.FP4, PeakKind.FP8, PeakKind.BF16),
+    Compute.TF32: (PeakKind.TF32, PeakKind.FP32),
+    Compute.FP32: (PeakKind.FP32,),
+}
+
+
+def matmul_parameters(architecture: Architecture) -> int:
+    """Count the parameters in matrix products that one token passes: without embeddings and norms, with the head."""
+    embedding = architecture.vocab_size * architecture.hidden_dim
+    vectors = sum(
+        tensor.parameters for tensor in all_tensors(architecture) if tensor.role in (Role.VECTOR, Role.CONVOLUTION)
+    )
+    active = count_active_parameters(architecture) - vectors - embedding
+    return active + (embedding if architecture.tied_embeddings else 0)
+
+
+def attention_flops_per_token(architecture: Architecture, *, sequence: int, is_causal: bool) -> float:
+    """Compute the forward FLOPs of attention of one token: 4·s·q per layer, half of it where masked keys are skipped.
+
+    Args:
+        architecture: The model.
+        sequence: Tokens of a sequence.
+        is_causal: Count what a causal kernel computes, and not the whole square.
+    """
+    found = 0.0
+    for layer, count in layer_kinds(architecture):
+        match layer.mixer:
+            case Attention() as mixer:
+                keys = min(sequence, mixer.window or sequence)
+                found += count * 2.0 * keys * mixer.query_heads * (mixer.key_dim + mixer.value_dim)
+            case LatentAttention() as mixer:
+                width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
+                found += count * 2.0 * sequence * mixer.query_heads * width
+            case _:
+                pass
+    return found / 2 if is_causal else found
+
+
+def model_flops_per_token(architecture: Architecture, *, sequence: int, is_causal: bool = False) -> float:
+    """Compute the model FLOPs of one trained token: 6·N + 12·L·h·s, attention not halved, as NeMo and PaLM count them.
+
+    Args:
+        architecture: The model.
+        sequence: Tokens of a sequence.
+        is_causal: Count attention as a causal kernel computes it, half.
+    """
+    attention = attention_flops_per_token(architecture, sequence=sequence, is_causal=is_causal)
+    return 6.0 * matmul_parameters(architecture) + 3.0 * attention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRates:
+    """FLOPs per second and GPU, and their shares of the printed dense peak of the job's format.
+
+    `peak_flops_per_s` is None where the peak is not printed. Attention is counted as a causal kernel computes it, so
+    that neither share can pass 1.
+    """
+
+    model_flops_per_s: float
+    hardware_flops_per_s: float
+    peak_flops_per_s: float | None
+
+    @property
+    def mfu_fraction(self) -> float | None:
+        """Return the model FLOPs utilisation."""
+        return self.model_flops_per_s / self.peak_flops_per_s if self.peak_flops_per_s else None
+
+    @property
+    def hfu_fraction(self) -> float | None:
+        """Return the hardware FLOPs utilisation."""
+        return self.hardware_flops_per_s / self.peak_flops_per_s if self.peak_flops_per_s else None
+
+
+def passes_per_token(job: TrainingJob) -> tuple[float, float]:
+    """Return the forward passes' worth of FLOPs per token of the model and with recomputation.
+
+    A forward pass counts 1, the backward pass 2; a frozen base has no gradients of weights, so that its backward pass
+    counts 1: LoRA takes 4·N FLOPs per token, and 6·N with full recomputation.
+
+    Args:
+        job: The job.
+    """
+    model = 3.0 if job.method is Method.FULL else 2.0
+    again = {Recompute.FULL: 1.0, Recompute.OPERATORS: 0.5}.get(job.recompute, 0.0)
+    return model, model + again
+
+
+def training_rates(job: TrainingJob, gpu: GpuSpec, *, step_s: float) -> TrainingRates:
+    """Compute the FLOPs per second of one GPU.
+
+    Args:
+        job: The job.
+        gpu: Its GPU.
+        step_s: The time of a step. [s]
+    """
+    forward = 2.0 * matmul_parameters(job.architecture)
+    attention = attention_flops_per_token(job.architecture, sequence=job.sequence_tokens, is_causal=True)
+    model, hardware = passes_per_token(job)
+    tokens = job.step_tokens / job.layout.gpus / step_s
+    per_token = model * forward + 3.0 * attention
+    again = (hardware - model) * forward + (attention if job.recompute is Recompute.FULL else 0.0)
+    peak = next((rate for kind in _PEAK_OF[job.compute] if (rate := gpu.peak(kind))), None)
+    return TrainingRates(
+        model_flops_per_s=tokens * per_token,
+        hardware_flops_per_s=tokens * (per_token + again),
+        peak_flops_per_s=peak,
+    )

@@ -1,0 +1,174 @@
+"""What frameworks of training do that memory and time depend on: formats of their states, fused kernels, overlap."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.errors import UnknownNameError
+
+
+class States(StrEnum):
+    """The number formats in which parameters, gradients and optimizer states are kept.
+
+    `MASTER`: 16-bit weights beside an fp32 copy that the optimizer updates. `AUTOCAST`: fp32 weights, of which 16-bit
+    copies are made for matrix products. `PURE`: weights, gradients and moments all in 16 bits.
+    """
+
+    MASTER = "master"
+    AUTOCAST = "autocast"
+    PURE = "pure"
+
+
+class Family(StrEnum):
+    """Frameworks that share their kernels, and hence their fitted constants."""
+
+    MEGATRON = "megatron"
+    FSDP = "fsdp"
+    EAGER = "eager"
+    TRAINER = "trainer"
+    UNSLOTH = "unsloth"
+    XLA = "xla"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """A framework of training with what it decides.
+
+    Attributes:
+        name: How people call it.
+        family: The frameworks that share its fitted constants.
+        states: Formats of its states unless the user states others.
+        gradient_bytes: Bytes of a gradient's element where weights have an fp32 master copy.
+        fuses_norm: Norms keep their input alone; otherwise an fp32 copy of it, too.
+        fuses_activation: The gated activation keeps its two inputs; otherwise its first half's output, too.
+        fuses_loss: The loss is computed by chunks, so that the logits are never whole.
+        repeats_keys: Keys and values are repeated to as many heads as queries have before attention runs.
+        tunes_attention: Attention runs in the vendor's kernel (cuDNN, Transformer Engine, AITER) instead of
+            FlashAttention-2.
+        adapter_bytes: Bytes of an element of LoRA's matrices and of the inputs that they keep.
+        gathers_base: Sharded data parallelism gathers a whole frozen base at once instead of layer by layer.
+        keeps_gradients: Gradients are allocated for the whole job instead of during the backward pass.
+        compiles: Operators are fused by a compiler by default.
+        launch: What writes its launch configuration; empty where nothing does.
+        release: The release that these facts were read of.
+    """
+
+    name: str
+    family: Family
+    states: States
+    gradient_bytes: float = 4.0
+    fuses_norm: bool = False
+    fuses_activation: bool = False
+    fuses_loss: bool = False
+    repeats_keys: bool = False
+    tunes_attention: bool = False
+    adapter_bytes: float = 2.0
+    gathers_base: bool = False
+    keeps_gradients: bool = False
+    compiles: bool = False
+    launch: str = ""
+    release: str = ""
+
+
+def _megatron(name: str, *, release: str, launch: str = "") -> Framework:
+    return Framework(
+        name=name,
+        family=Family.MEGATRON,
+        states=States.MASTER,
+        fuses_norm=True,
+        fuses_activation=True,
+        tunes_attention=True,
+        keeps_gradients=True,
+        launch=launch,
+        release=release,
+    )
+
+
+FRAMEWORKS = (
+    _megatron("megatron", release="Megatron-Core 0.12", launch="megatron"),
+    _megatron("nemo", release="NeMo 24.07 to 25.04"),
+    _megatron("megatron-bridge", release="Megatron-Bridge 0.2"),
+    _megatron("primus", release="Primus 25.9 on ROCm 7"),
+    Framework(
+        name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, fuses_norm=True,
+        fuses_activation=True, keeps_gradients=True, release="Megatron-DeepSpeed 2022",
+    ),
+    Framework(
+        name="internevo", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
+        fuses_activation=True, keeps_gradients=True, release="InternEvo 0.5",
+    ),
+    Framework(
+        name="colossalai", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
+        fuses_activation=True, keeps_gradients=True, release="ColossalAI 0.4",
+    ),
+    Framework(
+        name="fsdp1", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, release="PyTorch 2.1 FSDP1",
+    ),
+    Framework(
+        name="fsdp2", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, launch="torchtitan",
+        release="PyTorch 2.6 FSDP2",
+    ),
+    Framework(
+        name="torchtitan", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
+        compiles=True, launch="torchtitan", release="torchtitan 0.2",
+    ),
+    Framework(
+        name="torchtune", family=Family.EAGER, states=States.PURE, launch="torchtune", release="torchtune 0.6",
+    ),
+    Framework(
+        name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, release="litgpt 2023 to 2024",
+    ),
+    Framework(name="torchao", family=Family.EAGER, states=States.PURE, fuses_norm=True, release="torchao 0.9"),
+    Framework(
+        name="hf-trainer", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+        launch="accelerate", release="transformers 4.40 to 5.13",
+    ),
+    Framework(
+        name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
+        launch="accelerate", release="TRL 0.20",
+    ),
+    Framework(
+        name="peft", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
+        launch="accelerate", release="PEFT 0.19",
+    ),
+    Framework(
+        name="axolotl", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
+        launch="axolotl", release="axolotl 0.12",
+    ),
+    Framework(
+        name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, repeats_keys=True,
+        adapter_bytes=4.0, launch="accelerate", release="DeepSpeed 0.16",
+    ),
+    Framework(
+        name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
+        fuses_loss=True, release="unsloth 2024.4",
+    ),
+    Framework(
+        name="xla", family=Family.XLA, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
+        tunes_attention=True, compiles=True, release="MaxText and PaxML 2024",
+    ),
+)  # fmt: skip
+"""The frameworks that are known, each with the release that its facts were read of."""
+
+_ALIASES = {
+    "fsdp": "fsdp2", "hf": "hf-trainer", "transformers": "hf-trainer", "hf-deepspeed": "deepspeed",
+    "llama-factory": "hf-trainer", "megatron-lm": "megatron", "mcore": "megatron", "paxml (xla)": "xla",
+    "maxtext (xla)": "xla", "maxtext": "xla", "lit-gpt": "litgpt", "composer": "fsdp1", "megatron-core": "megatron",
+    "accelerate": "hf-trainer", "ddp": "torchtune",
+}  # fmt: skip
+
+
+def find_framework(name: str) -> Framework:
+    """Return a framework by its name or a common spelling.
+
+    Args:
+        name: Such as torchtitan, megatron, nemo, torchtune, trl.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+    """
+    word = name.strip().lower()
+    word = _ALIASES.get(word, word)
+    known = {framework.name: framework for framework in FRAMEWORKS}
+    if word not in known:
+        raise UnknownNameError("framework of training", name, tuple(known), hint=f"Known: {', '.join(known)}.")
+    return known[word]

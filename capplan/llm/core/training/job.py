@@ -1,0 +1,316 @@
+"""A training job: what is trained, in which formats, and how GPUs share it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from capplan.errors import UsageError
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Experts
+from capplan.llm.core.training.frameworks import Family, Framework, States
+
+
+class Method(StrEnum):
+    """Which parameters are trained: all, or low-rank adapters beside a frozen base in 16 bits or quantised."""
+
+    FULL = "full"
+    LORA = "lora"
+    QLORA = "qlora"
+
+
+class Compute(StrEnum):
+    """The number format of matrix products; optimizer and norms stay in fp32."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    MXFP8 = "mxfp8"
+    NVFP4 = "nvfp4"
+    TF32 = "tf32"
+    FP32 = "fp32"
+
+
+class Recompute(StrEnum):
+    """What is computed again in the backward pass instead of being kept.
+
+    `ATTENTION` is the attention core alone (Korthikanti et al. 2022), `OPERATORS` every second matrix product and all
+    pointwise operators (torchtitan's selective checkpointing), `FULL` whole layers.
+    """
+
+    NONE = "none"
+    ATTENTION = "attention"
+    OPERATORS = "operators"
+    FULL = "full"
+
+
+class Shard(StrEnum):
+    """What data-parallel ranks share: nothing, optimizer states, also gradients, also parameters (FSDP, ZeRO)."""
+
+    NONE = "none"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+
+
+class OptimizerRecipe(StrEnum):
+    """Optimizers by the states that they keep."""
+
+    ADAMW = "adamw"
+    ADAMW_BF16 = "adamw-bf16"
+    ADAMW_8BIT = "adamw-8bit"
+    PAGED_ADAMW_8BIT = "paged-adamw-8bit"
+    ADAMW_4BIT = "adamw-4bit"
+    ADAFACTOR = "adafactor"
+    MUON = "muon"
+    LION = "lion"
+    SGD = "sgd"
+    SGD_MOMENTUM = "sgd-momentum"
+
+
+class BaseFormat(StrEnum):
+    """How the frozen base of adapters is stored: NF4 in blocks of 64, with quantised scales, 8 or 16 bits."""
+
+    BF16 = "bf16"
+    NF4 = "nf4"
+    NF4_DQ = "nf4-dq"
+    INT8 = "int8"
+    FP8 = "fp8"
+
+    @property
+    def bytes_per_parameter(self) -> float:
+        """Return the bytes of one stored parameter. [bytes]
+
+        NF4 has 4 bits and an fp32 scale per block of 64: 0.5625 bytes. Double quantisation stores the scales in 8
+        bits with an fp32 scale per 256 of them: 4 + 8/64 + 32/(64·256) bits = 4.127 bits (QLoRA, arXiv 2305.14314).
+        """
+        return {
+            BaseFormat.BF16: 2.0,
+            BaseFormat.NF4: (4 + 32 / 64) / 8,
+            BaseFormat.NF4_DQ: (4 + 8 / 64 + 32 / (64 * 256)) / 8,
+            BaseFormat.INT8: 1.0,
+            BaseFormat.FP8: 1.0,
+        }[self]
+
+
+class Offloaded(StrEnum):
+    """What is kept in the host's memory instead of the GPU's."""
+
+    OPTIMIZER = "optimizer"
+    PARAMETERS = "parameters"
+    ACTIVATIONS = "activations"
+
+
+class AttentionKernel(StrEnum):
+    """How attention is computed: whole score matrices, FlashAttention-2, or the vendor's tuned kernel."""
+
+    EAGER = "eager"
+    FLASH = "flash"
+    TUNED = "tuned"
+
+
+ALL_LINEAR = ("q", "k", "v", "o", "gate_up", "down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Low-rank adapters: their rank, and the matrices that have one (`q`, `k`, `v`, `o`, `gate_up`, `down`, `head`)."""
+
+    rank: int = 16
+    targets: tuple[str, ...] = ALL_LINEAR
+
+    @property
+    def reads_attention_input(self) -> bool:
+        """Return True if queries, keys or values have adapters, which keep the layer's normed input."""
+        return bool({"q", "k", "v"} & set(self.targets))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingLayout:
+    """How GPUs share a job.
+
+    `virtual` is the number of model chunks of a pipeline stage (interleaving); `expert` distributes whole experts over
+    the GPUs of `tensor · data · context`, and `expert_tensor` cuts the matrices of one. `shard_group` is the number of
+    data-parallel ranks that share states (hybrid sharding); None for all. `sequence_parallel` distributes norms along
+    the sequence over the tensor-parallel GPUs. `zero_bubble` says that the pipeline's schedule splits the backward
+    pass (ZB-H1), which leaves a third of the bubble.
+    """
+
+    gpus: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    virtual: int = 1
+    context: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+    sequence_parallel: bool = False
+    shard: Shard = Shard.NONE
+    shard_group: int | None = None
+    gpus_per_node: int = 8
+    zero_bubble: bool = False
+
+    @property
+    def data(self) -> int:
+        """Return the ranks of data parallelism."""
+        return max(1, self.gpus // (self.tensor * self.pipeline * self.context))
+
+    @property
+    def state_ranks(self) -> int:
+        """Return how many ranks share the states of dense parameters: data and context parallelism together."""
+        ranks = self.data * self.context
+        return min(ranks, self.shard_group) if self.shard_group else ranks
+
+    @property
+    def expert_ranks(self) -> int:
+        """Return how many ranks hold the same experts and share their states."""
+        return max(1, self.tensor * self.data * self.context // (self.expert * self.expert_tensor))
+
+    @property
+    def words(self) -> str:
+        """Return the layout in the words of command lines, such as "TP 8, PP 4, DP 16, ZeRO-1"."""
+        named = [
+            ("TP", self.tensor), ("PP", self.pipeline), ("VP", self.virtual), ("CP", self.context),
+            ("EP", self.expert), ("DP", self.data),
+        ]  # fmt: skip
+        parts = [f"{name} {count}" for name, count in named if count > 1]
+        sharded = {Shard.ZERO1: "ZeRO-1", Shard.ZERO2: "ZeRO-2", Shard.ZERO3: "FSDP/ZeRO-3"}.get(self.shard)
+        if sharded and self.state_ranks * self.expert_ranks > 1:
+            parts.append(sharded + (f" in groups of {self.shard_group}" if self.shard_group else ""))
+        return ", ".join(parts) or "one GPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """A training job.
+
+    Attributes:
+        architecture: The model.
+        framework: What runs it.
+        method: What is trained.
+        adapter: The adapters of LoRA and QLoRA.
+        base: How the frozen base is stored.
+        compute: Number format of matrix products.
+        states: Formats of weights, gradients and optimizer states.
+        optimizer: The optimizer.
+        layout: How GPUs share it.
+        sequence_tokens: Tokens of one sequence.
+        micro_batch: Sequences of one forward pass on one data-parallel rank.
+        accumulation: Micro-batches of one optimizer step.
+        recompute: What is computed again.
+        attention: The attention kernel.
+        fused_loss: The loss is computed by chunks.
+        compiled: Pointwise operators are fused by a compiler.
+        offloaded: What lies in the host's memory.
+    """
+
+    architecture: Architecture
+    framework: Framework
+    method: Method = Method.FULL
+    adapter: Adapter = field(default_factory=Adapter)
+    base: BaseFormat = BaseFormat.BF16
+    compute: Compute = Compute.BF16
+    states: States = States.MASTER
+    optimizer: OptimizerRecipe = OptimizerRecipe.ADAMW
+    layout: TrainingLayout = field(default_factory=TrainingLayout)
+    sequence_tokens: int = 4096
+    micro_batch: int = 1
+    accumulation: int = 1
+    recompute: Recompute = Recompute.NONE
+    attention: AttentionKernel = AttentionKernel.FLASH
+    fused_loss: bool = False
+    compiled: bool = False
+    offloaded: frozenset[Offloaded] = frozenset()
+
+    @property
+    def is_adapted(self) -> bool:
+        """Return True if the base is frozen and adapters are trained."""
+        return self.method is not Method.FULL
+
+    @property
+    def micro_tokens(self) -> float:
+        """Return the tokens of one micro-batch on one GPU."""
+        return self.micro_batch * self.sequence_tokens / self.layout.context
+
+    @property
+    def global_batch(self) -> int:
+        """Return the sequences of one optimizer step."""
+        return self.micro_batch * self.accumulation * self.layout.data
+
+    @property
+    def step_tokens(self) -> int:
+        """Return the tokens of one optimizer step."""
+        return self.global_batch * self.sequence_tokens
+
+
+def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
+    """Return what a job's framework can compute again, the least first.
+
+    Args:
+        job: The job.
+    """
+    if job.framework.family is Family.FSDP:
+        return (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
+    if job.attention is AttentionKernel.EAGER:
+        return (Recompute.NONE, Recompute.ATTENTION, Recompute.FULL)
+    return (Recompute.NONE, Recompute.FULL)
+
+
+def check_job(job: TrainingJob) -> None:
+    """Raise if a job is not possible.
+
+    Raises:
+        UsageError: One sentence that names what does not divide or contradicts.
+    """
+    layout, name = job.layout, job.architecture.name
+    product = layout.tensor * layout.pipeline * layout.context
+    if layout.gpus % product:
+        raise UsageError(f"{layout.gpus} GPUs are not a multiple of tp × pp × cp = {product}.")
+    layers = len(job.architecture.layers)
+    if layout.pipeline * layout.virtual > layers:
+        raise UsageError(f"{name}: {layout.pipeline * layout.virtual} pipeline chunks are more than {layers} layers.")
+    experts = [layer.mlp.count for layer in job.architecture.layers if isinstance(layer.mlp, Experts)]
+    if layout.expert > 1 and not experts:
+        raise UsageError(f"{name} has no experts, so --ep {layout.expert} does nothing; leave it out.")
+    if experts and max(experts) % layout.expert:
+        raise UsageError(f"{name}: --ep {layout.expert} does not divide its {max(experts)} experts.")
+    stage = layout.tensor * layout.data * layout.context
+    if stage % (layout.expert * layout.expert_tensor):
+        raise UsageError(f"--ep {layout.expert} does not divide the {stage} GPUs of a stage (tp × cp × dp).")
+    if job.method is Method.QLORA and job.base is BaseFormat.BF16:
+        raise UsageError("QLoRA needs a quantised base; add --base nf4-dq, or ask for lora.")
+
+
+_TARGETS = {
+    "q_proj": "q", "query": "q", "q": "q", "k_proj": "k", "key": "k", "k": "k", "v_proj": "v", "value": "v", "v": "v",
+    "o_proj": "o", "projection": "o", "o": "o", "output_proj": "o", "gate_proj": "gate_up", "up_proj": "gate_up",
+    "gate_up": "gate_up", "w1": "gate_up", "w3": "gate_up", "down_proj": "down", "down": "down", "w2": "down",
+    "head": "head", "lm_head": "head", "output": "head",
+}  # fmt: skip
+_TARGET_GROUPS = {
+    "attention": ("q", "k", "v", "o"),
+    "self_attn": ("q", "k", "v", "o"),
+    "all": ALL_LINEAR,
+    "all-linear": ALL_LINEAR,
+    "mlp": ("gate_up", "down"),
+}
+
+
+def adapter_targets(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the matrices that names stand for, in the spellings of common frameworks.
+
+    >>> adapter_targets(["q_proj", "mlp"])
+    ('q', 'gate_up', 'down')
+
+    Args:
+        words: Such as q_proj, attention, all.
+
+    Raises:
+        UsageError: A word names no matrix.
+    """
+    found: list[str] = []
+    for word in words:
+        name = word.strip().lower()
+        if name not in _TARGETS and name not in _TARGET_GROUPS:
+            known = ", ".join((*_TARGET_GROUPS, *dict.fromkeys(_TARGETS.values())))
+            raise UsageError(f"{word!r} names no matrix that adapters are put beside; known are {known}.")
+        found += _TARGET_GROUPS.get(name, (_TARGETS.get(name, ""),))
+    return tuple(dict.fromkeys(found))

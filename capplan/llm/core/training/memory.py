@@ -1,0 +1,307 @@
+"""Divide the memory of a training GPU: weights, gradients, optimizer states, activations, logits, buffers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from capplan.llm.core.training.activations import interleaved_share, layer_activations, logit_elements
+from capplan.llm.core.training.frameworks import Family, States
+from capplan.llm.core.training.job import (
+    BaseFormat,
+    Method,
+    Offloaded,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+    TrainingJob,
+)
+from capplan.llm.core.training.parameters import StageParameters, layer_kinds, layers_per_stage, stage_parameters
+
+_STATE_BYTES = {
+    OptimizerRecipe.ADAMW: 8.0,
+    OptimizerRecipe.ADAMW_BF16: 4.0,
+    OptimizerRecipe.ADAMW_8BIT: 2.0,
+    OptimizerRecipe.PAGED_ADAMW_8BIT: 2.0,
+    OptimizerRecipe.ADAMW_4BIT: 1.0,
+    OptimizerRecipe.ADAFACTOR: 0.02,
+    OptimizerRecipe.MUON: 4.0,
+    OptimizerRecipe.LION: 4.0,
+    OptimizerRecipe.SGD: 0.0,
+    OptimizerRecipe.SGD_MOMENTUM: 4.0,
+}
+"""Bytes of optimizer states per parameter. Adafactor keeps a row and a column per matrix, about 1 % of fp32."""
+
+_STATES_OF_PARAMETERS = (
+    OptimizerRecipe.ADAMW,
+    OptimizerRecipe.MUON,
+    OptimizerRecipe.LION,
+    OptimizerRecipe.SGD_MOMENTUM,
+)
+"""Optimizers whose states take the format of the parameters: 16 bits where these are purely in 16 bits."""
+
+
+class Kind(StrEnum):
+    """What a memory figure counts: tensors, what the allocator reserved for them, or all of the process's memory."""
+
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConstants:
+    """Fitted constants of training memory.
+
+    `activations` scales the counted activations by family of frameworks, `logit_bytes` are the bytes of a logit with
+    its gradient and copies, `workspace_bytes` what libraries take of the allocator's memory. `base_extra_bytes` is held
+    per quantised parameter beyond its format. `reserved_share` is reserved over allocated memory, `context_bytes` the
+    memory outside of the allocator, and `network_bytes` what collectives between servers add to it.
+    """
+
+    activations: Mapping[Family, float]
+    logit_bytes: Mapping[Family, float]
+    workspace_bytes: float
+    base_extra_bytes: float
+    reserved_share: float
+    context_bytes: float
+    network_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingMemory:
+    """The memory of one GPU at the peak of a training step. [bytes]
+
+    `unsharded` are parameters and gradients that sharded data parallelism gathers for a layer. `gradients` that are
+    allocated during the backward pass stand beside activations that it frees, so that `peak_gradients` and
+    `peak_activations` say how much of each there is at the peak.
+    """
+
+    stage: int
+    weights: float
+    adapters: float
+    gradients: float
+    optimizer: float
+    unsharded: float
+    activations: float
+    recomputed: float
+    logits: float
+    workspace: float
+    host: float
+    peak_gradients: float
+    peak_activations: float
+
+    @property
+    def allocated(self) -> float:
+        """Return the peak of allocated tensors. [bytes]"""
+        return (
+            self.weights
+            + self.adapters
+            + self.optimizer
+            + self.unsharded
+            + self.peak_gradients
+            + self.peak_activations
+            + self.workspace
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOutlook:
+    """The memory of a job: of its tightest stage, what the process takes in all, and what loading takes. [bytes]
+
+    `outside` is the process's memory outside of the allocator: the driver's context and buffers of collectives.
+    `host` is the memory of one node's host for what is offloaded, and `load_host` what loading takes there.
+    """
+
+    stages: tuple[TrainingMemory, ...]
+    constants: MemoryConstants
+    outside: float
+    load: float
+    load_host: float
+    host: float
+
+    @property
+    def tightest(self) -> TrainingMemory:
+        """Return the stage that needs most."""
+        return max(self.stages, key=lambda stage: stage.allocated)
+
+    def peak(self, kind: Kind) -> float:
+        """Return the peak of a kind. [bytes]
+
+        Args:
+            kind: Allocated tensors, what the allocator reserves, or all of the process.
+        """
+        allocated = self.tightest.allocated
+        if kind is Kind.ALLOCATED:
+            return allocated
+        reserved = allocated * self.constants.reserved_share
+        return reserved if kind is Kind.RESERVED else reserved + self.outside
+
+
+def bytes_per_parameter(job: TrainingJob, *, ranks: int) -> float:
+    """Return the bytes of weights, gradients and states of one trained parameter.
+
+    For 16-bit weights with an fp32 master, n the bytes of gradients and d ranks: without sharding 2 + n + 12, with
+    ZeRO-1 2 + n + 12/d, with ZeRO-2 2 + (n + 12)/d, with ZeRO-3 all of it divided by d.
+
+    Args:
+        job: The job.
+        ranks: Ranks that share states.
+    """
+    weights, gradients, states = state_bytes(job)
+    shard = job.layout.shard
+    states /= ranks if shard is not Shard.NONE else 1
+    gradients /= ranks if shard in (Shard.ZERO2, Shard.ZERO3) else 1
+    weights /= ranks if shard is Shard.ZERO3 else 1
+    return weights + gradients + states
+
+
+def state_bytes(job: TrainingJob) -> tuple[float, float, float]:
+    """Return the bytes of a trained parameter's weight, its gradient, and its optimizer states with a master copy."""
+    states = _STATE_BYTES[job.optimizer]
+    if job.states is States.PURE:
+        return 2.0, 2.0, states / 2 if job.optimizer in _STATES_OF_PARAMETERS else states
+    if job.states is States.AUTOCAST:
+        return 4.0, 4.0, states
+    return 2.0, job.framework.gradient_bytes, 4.0 + states
+
+
+def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlook:
+    """Estimate the memory of a training job, of every pipeline stage.
+
+    Args:
+        job: The job.
+        constants: The fitted constants.
+    """
+    stages = tuple(_stage(job, index, held, constants) for index, held in enumerate(stage_parameters(job)))
+    per_node = min(job.layout.gpus, job.layout.gpus_per_node)
+    whole = sum(held.total for held in stage_parameters(job))
+    checkpoint = whole * 2.0 * job.layout.tensor
+    return MemoryOutlook(
+        stages=stages,
+        constants=constants,
+        outside=constants.context_bytes
+        + (constants.network_bytes if job.layout.gpus > job.layout.gpus_per_node else 0.0),
+        load=max(stage.weights + stage.adapters for stage in stages) + stages[0].unsharded,
+        load_host=checkpoint if job.layout.gpus > 1 else checkpoint / 4,
+        host=per_node * max(stage.host for stage in stages),
+    )
+
+
+def _stage(job: TrainingJob, index: int, held: StageParameters, constants: MemoryConstants) -> TrainingMemory:
+    weights, adapters, gradients, optimizer, unsharded = _states(job, held, constants)
+    is_last = index == job.layout.pipeline - 1
+    family = job.framework.family
+    kept, recomputed = _activations(job, index, constants.activations[family])
+    logits = logit_elements(job) * constants.logit_bytes[family] if is_last else 0.0
+    host = 0.0
+    if Offloaded.OPTIMIZER in job.offloaded:
+        host, optimizer = host + optimizer, 0.0
+        if not job.is_adapted:
+            host += gradients
+    if Offloaded.PARAMETERS in job.offloaded:
+        host, weights = host + weights, 0.0
+    if Offloaded.ACTIVATIONS in job.offloaded:
+        moved = kept * _OFFLOADED_SHARE
+        host, kept = host + moved, kept - moved
+    live = kept + max(recomputed, logits)
+    if job.framework.keeps_gradients or job.accumulation > 1 or (job.layout.shard is Shard.NONE and job.is_adapted):
+        peak_gradients, peak_activations = gradients, live
+    elif live >= gradients:
+        peak_gradients, peak_activations = min(gradients, recomputed), live
+    else:
+        peak_gradients, peak_activations = gradients, recomputed
+    return TrainingMemory(
+        stage=index,
+        weights=weights,
+        adapters=adapters,
+        gradients=gradients,
+        optimizer=optimizer,
+        unsharded=unsharded,
+        activations=kept,
+        recomputed=recomputed,
+        logits=logits,
+        workspace=constants.workspace_bytes,
+        host=host,
+        peak_gradients=peak_gradients,
+        peak_activations=peak_activations,
+    )
+
+
+_OFFLOADED_SHARE = 0.9
+"""The share of kept activations that is moved to the host: the last layers' are needed before a copy has ended."""
+
+
+def _states(
+    job: TrainingJob, held: StageParameters, constants: MemoryConstants
+) -> tuple[float, float, float, float, float]:
+    """Return weights, adapters with their states, gradients, optimizer states, and what is gathered. [bytes]"""
+    layout = job.layout
+    dense_ranks, expert_ranks = layout.state_ranks, layout.expert_ranks
+    dense = held.dense + held.embedding + held.head
+    if job.method is not Method.FULL:
+        return _adapted_states(job, held, constants)
+    weight, gradient, state = state_bytes(job)
+    by_three = layout.shard is Shard.ZERO3
+    by_two = by_three or layout.shard is Shard.ZERO2
+    by_one = by_two or layout.shard is Shard.ZERO1
+
+    def shared(size: float, *, is_shared: bool) -> float:
+        if not is_shared:
+            return size * (dense + held.experts)
+        return size * (dense / dense_ranks + held.experts / expert_ranks)
+
+    unsharded = 0.0
+    if by_three and dense_ranks > 1:
+        # The root unit (embedding and head) stays gathered; a layer's parameters are gathered while the next one's
+        # arrive, and its gradients are whole before they are reduced.
+        root = held.embedding + held.head
+        unsharded = 2.0 * (root + 2 * held.largest_layer) + 2.0 * max(held.largest_layer, root)
+    elif job.states is States.AUTOCAST:
+        unsharded = 2.0 * held.largest_layer
+    return (
+        shared(weight, is_shared=by_three),
+        0.0,
+        shared(gradient, is_shared=by_two),
+        shared(state, is_shared=by_one),
+        unsharded,
+    )
+
+
+def _adapted_states(
+    job: TrainingJob, held: StageParameters, constants: MemoryConstants
+) -> tuple[float, float, float, float, float]:
+    """Return the same of a job with adapters: the frozen base has neither gradients nor states."""
+    ranks = job.layout.state_ranks if job.layout.shard is Shard.ZERO3 else 1
+    vectors = held.total - held.matrices - (held.head if not job.architecture.tied_embeddings else 0.0)
+    matrices = held.total - vectors
+    stored = job.base.bytes_per_parameter
+    other = 2.0  # embeddings, head and norms stay in 16 bits
+    if job.base is BaseFormat.BF16:
+        base = 2.0 * held.total
+    else:
+        heads = matrices - held.matrices  # an output head is not quantised
+        base = (stored + constants.base_extra_bytes) * held.matrices + other * (vectors + heads)
+    size = job.framework.adapter_bytes
+    state = _STATE_BYTES[job.optimizer] * (size / 4.0 if _STATE_BYTES[job.optimizer] > 2 else 1.0)
+    gathered = held.total if job.framework.gathers_base else 2 * held.largest_layer
+    unsharded = 2.0 * gathered if ranks > 1 else 0.0
+    return base / ranks, size * held.adapters, size * held.adapters, state * held.adapters, unsharded
+
+
+def _activations(job: TrainingJob, index: int, scale: float) -> tuple[float, float]:
+    """Return what all layers of a stage keep, and what recomputing one layer adds at a time. [bytes]"""
+    layout, architecture = job.layout, job.architecture
+    total = len(architecture.layers)
+    per_stage = layers_per_stage(architecture, layout)[index]
+    kinds = [(layer_activations(layer, job), count) for layer, count in layer_kinds(architecture)]
+    kept = sum(kind.kept(job.recompute) * count for kind, count in kinds) / total * per_stage
+    in_flight = float(min(layout.pipeline - index, max(1, job.accumulation)))
+    if layout.virtual > 1 and layout.pipeline > 1:
+        first = layout.pipeline * interleaved_share(stages=layout.pipeline, chunks=layout.virtual)
+        warm = (first - 2 * index / layout.virtual) if index else first
+        in_flight = min(max(1.0, warm), float(max(1, job.accumulation)))
+    tokens_embedded = 2.0 * job.micro_tokens * architecture.hidden_dim / layout.tensor
+    largest = max(kind.whole for kind, _ in kinds)
+    recomputed = 0.0 if job.recompute in (Recompute.NONE, Recompute.ATTENTION) else largest * scale
+    factor = scale if job.recompute is not Recompute.FULL else 1.0
+    return factor * kept * in_flight + tokens_embedded * in_flight, recomputed

@@ -1,0 +1,195 @@
+"""Count the parameters that one GPU of a training job holds, by pipeline stage and by what they are for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.tensors import Role, Split, Tensor, embedding_tensors, head_tensors, layer_tensors
+from capplan.llm.core.training.job import Adapter, TrainingJob, TrainingLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCount:
+    """The parameters of one layer on one GPU: dense ones and experts, and those in matrices that formats quantise."""
+
+    dense: float
+    experts: float
+    matrices: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageParameters:
+    """The parameters that one GPU of a pipeline stage holds.
+
+    `embedding` and `head` count the table and the output head (a tied head counts on the first stage, and again on
+    the last one of a pipeline). `largest_layer` is the largest layer, `adapters` the trained low-rank matrices.
+    """
+
+    dense: float
+    experts: float
+    embedding: float
+    head: float
+    matrices: float
+    largest_layer: float
+    adapters: float
+
+    @property
+    def total(self) -> float:
+        """Return all parameters of the base."""
+        return self.dense + self.experts + self.embedding + self.head
+
+
+def cut_elements(tensor: Tensor, layout: TrainingLayout) -> float:
+    """Count the elements of a tensor on one GPU.
+
+    Args:
+        tensor: The tensor.
+        layout: How GPUs share the job.
+    """
+    if is_expert(tensor):
+        return tensor.parameters / (layout.expert * layout.expert_tensor)
+    match tensor.split:
+        case Split.NONE:
+            return float(tensor.parameters)
+        case Split.KV_HEADS:
+            return tensor.parameters / tensor.heads * max(1.0, tensor.heads / layout.tensor)
+        case _:
+            return tensor.parameters / layout.tensor
+
+
+def is_expert(tensor: Tensor) -> bool:
+    """Return True if a tensor belongs to the routed experts."""
+    return tensor.role is Role.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert"))
+
+
+def layer_kinds(architecture: Architecture) -> tuple[tuple[Layer, int], ...]:
+    """Return the different layers of a model, each with how many there are of it."""
+    runs: list[tuple[Layer, int]] = []
+    for layer in architecture.layers:  # neighbours are mostly equal, and comparing them is quicker than hashing each
+        if runs and (layer is runs[-1][0] or layer == runs[-1][0]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((layer, 1))
+    kinds: dict[Layer, int] = {}
+    for layer, count in runs:
+        kinds[layer] = kinds.get(layer, 0) + count
+    return tuple(kinds.items())
+
+
+@lru_cache(maxsize=4096)
+def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> LayerCount:
+    """Count the parameters of one layer on one GPU.
+
+    Args:
+        layer: The layer.
+        hidden_dim: Width of the model. [elements]
+        cuts: The degrees of tensor, expert and expert-tensor parallelism.
+    """
+    layout = TrainingLayout(gpus=cuts[0] * cuts[1] * cuts[2], tensor=cuts[0], expert=cuts[1], expert_tensor=cuts[2])
+    dense = experts = matrices = 0.0
+    for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
+        elements = cut_elements(tensor, layout)
+        if is_expert(tensor):
+            experts += elements
+        else:
+            dense += elements
+        if tensor.product:
+            matrices += elements
+    return LayerCount(dense=dense, experts=experts, matrices=matrices)
+
+
+def cuts_of(layout: TrainingLayout) -> tuple[int, int, int]:
+    """Return the degrees that cut matrices: tensor, expert and expert-tensor parallelism."""
+    return (layout.tensor, layout.expert, layout.expert_tensor)
+
+
+def layers_per_stage(architecture: Architecture, layout: TrainingLayout) -> list[int]:
+    """Return how many layers each pipeline stage has, the larger ones in the middle.
+
+    Layers that do not divide go to stages other than the first and the last, which hold embedding and head.
+    """
+    stages, count = layout.pipeline, len(architecture.layers)
+    sizes = [count // stages] * stages
+    order = [*range(1, stages - 1), 0, stages - 1] if stages > 1 else [0]
+    for index in range(count % stages):
+        sizes[order[index % len(order)]] += 1
+    return sizes
+
+
+def adapter_parameters(architecture: Architecture, adapter: Adapter) -> int:
+    """Count the parameters of low-rank adapters: r·(inputs + outputs) for each matrix that has one.
+
+    Args:
+        architecture: The model.
+        adapter: The rank, and the matrices that have an adapter.
+    """
+    found = sum(
+        adapter.rank * (inputs + outputs) * copies * count
+        for layer, count in layer_kinds(architecture)
+        for inputs, outputs, copies in adapted_matrices(layer, architecture.hidden_dim, adapter)
+    )
+    if "head" in adapter.targets:
+        found += adapter.rank * (architecture.hidden_dim + architecture.vocab_size)
+    return found
+
+
+def adapted_matrices(layer: Layer, hidden_dim: int, adapter: Adapter) -> Iterator[tuple[int, int, int]]:
+    """Yield the inputs, outputs and copies of every matrix of a layer that has an adapter.
+
+    A gate and an up projection that are stored as one matrix have an adapter each.
+
+    Args:
+        layer: The layer.
+        hidden_dim: Width of the model. [elements]
+        adapter: The matrices that have an adapter.
+    """
+    for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
+        if not tensor.product or tensor.role is Role.ROUTER:
+            continue
+        name = tensor.name.rpartition(" ")[2]
+        target = {"up": "gate_up", "in": "q", "q_a": "q", "q_b": "q", "kv_a": "k", "kv_b": "v", "out": "o"}.get(
+            name, name
+        )
+        if target not in adapter.targets:
+            continue
+        parts = 2 if name == "gate_up" else 1
+        for _ in range(parts):
+            yield tensor.inputs, tensor.outputs // parts, tensor.copies
+
+
+def stage_parameters(job: TrainingJob) -> list[StageParameters]:
+    """Count the parameters on one GPU of every pipeline stage.
+
+    Layers of different kinds are spread evenly, so that a stage has its share of each.
+
+    Args:
+        job: The job.
+    """
+    architecture, layout = job.architecture, job.layout
+    kinds = [
+        (count_layer(layer, architecture.hidden_dim, cuts_of(layout)), count)
+        for layer, count in layer_kinds(architecture)
+    ]
+    total = len(architecture.layers)
+    embedding = sum(cut_elements(tensor, layout) for tensor in embedding_tensors(architecture))
+    head = sum(cut_elements(tensor, layout) for tensor in head_tensors(architecture))
+    adapters = adapter_parameters(architecture, job.adapter) / layout.tensor if job.is_adapted else 0.0
+    sizes = layers_per_stage(architecture, layout)
+    found = []
+    for index, size in enumerate(sizes):
+        share = size / total
+        is_last = index == len(sizes) - 1
+        tied = embedding if is_last and index and architecture.tied_embeddings else 0.0
+        found.append(
+            StageParameters(
+                dense=share * sum(kind.dense * count for kind, count in kinds),
+                experts=share * sum(kind.experts * count for kind, count in kinds),
+                embedding=embedding if index == 0 else 0.0,
+                head=(head + tied) if is_last else 0.0,
+                matrices=share * sum(kind.matrices * count for kind, count in kinds),
+                largest_layer=max(kind.dense + kind.experts for kind, _ in kinds),
+                adapters=share * adapters,
+            )
+        )
+    return found

@@ -1,0 +1,225 @@
+"""Price training runs, and search GPUs, counts and layouts for one."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from capplan.core.energy.power import CardWork, PowerLaw, energy_j, step_power_w
+from capplan.core.gpus.rate_laws import RateLaws
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import Interval
+from capplan.errors import CapplanError
+from capplan.llm.core.training.calibration import TrainingCalibration
+from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
+from capplan.llm.core.training.job import Compute, TrainingJob
+from capplan.llm.core.training.run import Dataset, Reliability, TrainingRun, plan_run
+from capplan.llm.core.training.search import Candidate, Found, TrainingOffer, money_usd, search_layouts
+from capplan.llm.core.training.work import training_gpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """What a run trains on, and how often it is interrupted."""
+
+    dataset: Dataset = field(default_factory=Dataset)
+    reliability: Reliability = field(default_factory=Reliability)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedTraining:
+    """An estimate with the run over its tokens, its money and its energy; None where no tokens or price are known.
+
+    `energy_j` is that of the GPUs alone. [J]
+    """
+
+    estimate: TrainingEstimate
+    run: TrainingRun | None
+    offer: TrainingOffer | None
+    usd: Interval | None
+    energy_j: Interval | None
+
+    @property
+    def job(self) -> TrainingJob:
+        """Return the job."""
+        return self.estimate.job
+
+    @property
+    def gpu_id(self) -> str:
+        """Return the id of the GPU."""
+        return self.estimate.memory.gpu.id
+
+
+def price_training(
+    estimate: TrainingEstimate, terms: RunTerms, *, offer: TrainingOffer | None, law: PowerLaw
+) -> PricedTraining:
+    """Return an estimate with its run, money and energy.
+
+    Args:
+        estimate: The estimate.
+        terms: What the run trains on.
+        offer: The price of its GPU, if one is known.
+        law: The law of power.
+    """
+    job = estimate.job
+    tokens = terms.dataset.processed_tokens(job.sequence_tokens)
+    if tokens is None:
+        return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, energy_j=None)
+    run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability)
+    power = _power_w(estimate, law)
+    energy = energy_j(power, run.wall_s.expected * job.layout.gpus) if power else None
+    usd = money_usd(run.gpu_hours, offer, gpus=job.layout.gpus) if offer else None
+    return PricedTraining(estimate=estimate, run=run, offer=offer, usd=usd, energy_j=energy)
+
+
+_KINDS = {
+    Compute.FP8: PeakKind.FP8,
+    Compute.MXFP8: PeakKind.FP8,
+    Compute.NVFP4: PeakKind.FP4,
+    Compute.TF32: PeakKind.TF32,
+    Compute.FP32: PeakKind.FP32,
+    Compute.FP16: PeakKind.FP16,
+}
+
+
+def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
+    """Return the mean power of one GPU: its FLOPs by format, and the traffic of what pointwise operators move."""
+    gpu, step = estimate.memory.gpu, estimate.step
+    kind = _KINDS.get(estimate.job.compute, PeakKind.BF16)
+    if not gpu.peak(kind):
+        kind = PeakKind.FP16
+    time_s = estimate.step_s.expected
+    moving_s = min(time_s, step.pointwise_s + step.loss_s + step.optimizer_s)
+    work = CardWork(
+        traffic_bytes=moving_s * gpu.memory_bandwidth_bytes_per_s,
+        flops={kind: estimate.rates.hardware_flops_per_s * time_s},
+        time_s=time_s,
+    )
+    return step_power_w(gpu, work, law)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """What a plan may use and must keep: GPU counts, sequences of a step, and limits on time and money."""
+
+    counts: tuple[int, ...]
+    global_batch: int
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+    network_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan:
+    """The runs that keep the limits, and those that nearly do.
+
+    `priced` are the fastest layouts of every GPU and count, `rejected` counts layouts by reason over all searches, and
+    `refused` names GPUs of which nothing was estimated, with the reason.
+    """
+
+    job: TrainingJob
+    terms: RunTerms
+    asked: PlanTerms
+    priced: tuple[PricedTraining, ...]
+    runners_up: Mapping[tuple[str, int], Candidate]
+    rejected: Counter[str]
+    refused: Mapping[str, str]
+    tried: int
+
+    @property
+    def kept(self) -> tuple[PricedTraining, ...]:
+        """Return the runs within the deadline and the budget."""
+        return tuple(each for each in self.priced if self._keeps(each))
+
+    def _keeps(self, each: PricedTraining) -> bool:
+        run = each.run
+        if run is not None and self.asked.deadline_s is not None and run.wall_s.expected > self.asked.deadline_s:
+            return False
+        if self.asked.budget_usd is None:
+            return True
+        return each.usd is not None and each.usd.expected <= self.asked.budget_usd
+
+    @property
+    def cheapest(self) -> PricedTraining | None:
+        """Return the cheapest run; None where none keeps the limits and has a price."""
+        priced = [each for each in self.kept if each.usd is not None]
+        return min(priced, key=lambda each: each.usd.expected if each.usd else inf, default=None)
+
+    @property
+    def fastest(self) -> PricedTraining | None:
+        """Return the fastest run."""
+        return max(self.kept, key=lambda each: each.estimate.tokens_per_s.expected, default=None)
+
+    @property
+    def fewest(self) -> PricedTraining | None:
+        """Return the run with the fewest GPUs, the faster one of equals."""
+        return min(
+            self.kept,
+            key=lambda each: (each.job.layout.gpus, -each.estimate.tokens_per_s.expected),
+            default=None,
+        )
+
+
+def plan_training(
+    job: TrainingJob,
+    *,
+    gpus: Sequence[GpuSpec],
+    asked: PlanTerms,
+    terms: RunTerms,
+    offers: Mapping[str, TrainingOffer],
+    calibration: TrainingCalibration,
+    laws: RateLaws,
+    law: PowerLaw,
+) -> TrainingPlan:
+    """Search GPUs, counts, layouts, micro-batches and recomputation for a run.
+
+    Args:
+        job: What is trained; its layout and batches are not looked at.
+        gpus: The GPUs to try.
+        asked: Counts, batch and limits.
+        terms: What the run trains on.
+        offers: The price of every GPU that has one.
+        calibration: The fitted constants.
+        laws: What GPUs sustain.
+        law: The law of power.
+    """
+    priced: list[PricedTraining] = []
+    runners_up: dict[tuple[str, int], Candidate] = {}
+    rejected: Counter[str] = Counter()
+    refused: dict[str, str] = {}
+    tried = 0
+    for gpu in gpus:
+        try:
+            machine = training_gpu(gpu, laws, network_bytes_per_s=asked.network_bytes_per_s)
+        except CapplanError as error:
+            refused[gpu.id] = str(error)
+            continue
+        for count in asked.counts:
+            found: Found = search_layouts(
+                job, machine, gpus=count, global_batch=asked.global_batch, calibration=calibration
+            )
+            rejected += found.rejected
+            tried += found.tried
+            if found.best is None:
+                continue
+            estimate = estimate_training(
+                found.best.job,
+                gpu,
+                calibration=calibration,
+                laws=laws,
+                network_bytes_per_s=asked.network_bytes_per_s,
+            )
+            priced.append(price_training(estimate, terms, offer=offers.get(gpu.id), law=law))
+            others = [each for each in found.candidates[1:] if each.job.layout != found.best.job.layout]
+            if others:
+                runners_up[gpu.id, count] = others[0]
+    return TrainingPlan(
+        job=replace(job),
+        terms=terms,
+        asked=asked,
+        priced=tuple(priced),
+        runners_up=runners_up,
+        rejected=rejected,
+        refused=refused,
+        tried=tried,
+    )

@@ -1,0 +1,192 @@
+"""Turn steps into a whole run: tokens of a data set, failures, checkpoints, days and GPU hours."""
+
+import math
+from dataclasses import dataclass
+
+from capplan.core.numbers import NORMAL_90, Interval
+from capplan.llm.core.training.job import Method, TrainingJob
+from capplan.llm.core.training.parameters import adapter_parameters, stage_parameters
+
+GPU_HOURS_BETWEEN_FAILURES = 50_700.0
+"""Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100s (arXiv 2407.21783, section 3.3.4)."""
+CHECKPOINT_BYTES_PER_PARAMETER = 14.0
+"""A checkpoint that training resumes from: 16-bit weights, an fp32 master copy and two fp32 moments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """What is trained on: `tokens` in all, or `samples` of `mean_tokens` each, `epochs` times.
+
+    Packed samples fill sequences; others are each padded to a whole sequence, whose padding costs time, too.
+    """
+
+    tokens: float | None = None
+    samples: float | None = None
+    mean_tokens: float | None = None
+    epochs: float = 1.0
+    is_packed: bool = True
+
+    def processed_tokens(self, sequence_tokens: int) -> float | None:
+        """Return the tokens that pass the model, padding included; None where no size is stated.
+
+        Args:
+            sequence_tokens: Tokens of a sequence.
+        """
+        if self.samples is not None:
+            length = (self.mean_tokens or sequence_tokens) if self.is_packed else sequence_tokens
+            return self.samples * min(float(sequence_tokens), length) * self.epochs
+        return None if self.tokens is None else self.tokens * self.epochs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """How often a run fails and what that costs.
+
+    `hours_between_failures` are GPU hours. A checkpoint is written to storage of `storage_bytes_per_s` in all. A
+    restart takes `restart_s`. `spot_interruptions_per_hour` is the rate at which a provider takes one server back.
+    """
+
+    hours_between_failures: float = GPU_HOURS_BETWEEN_FAILURES
+    storage_bytes_per_s: float = 10e9
+    restart_s: float = 900.0
+    spot_interruptions_per_hour: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRun:
+    """A whole run. [s, bytes]
+
+    `ideal_s` is the time of its steps alone. `wall_s` holds the 5th percentile, the expected value and the 95th, from
+    the uncertainty of the step and the number of failures. `checkpoint_interval_s` is Daly's optimum.
+    """
+
+    tokens: float
+    steps: float
+    ideal_s: float
+    wall_s: Interval
+    checkpoint_bytes: float
+    checkpoint_s: float
+    checkpoint_interval_s: float
+    failures: float
+    gpus: int
+
+    @property
+    def goodput_fraction(self) -> float:
+        """Return the share of the wall time that trains."""
+        return self.ideal_s / self.wall_s.expected
+
+    @property
+    def gpu_hours(self) -> Interval:
+        """Return the GPU hours of the run. [h]"""
+        scale = self.gpus / 3600.0
+        wall = self.wall_s
+        return Interval(low=wall.low * scale, expected=wall.expected * scale, high=wall.high * scale)
+
+
+def young_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float) -> float:
+    """Compute Young's interval between checkpoints, √(2·δ·M) (Young 1974). [s]
+
+    Args:
+        checkpoint_s: The time that a checkpoint stops training. [s]
+        mean_time_between_failures_s: The mean time between failures. [s]
+    """
+    return math.sqrt(2.0 * checkpoint_s * mean_time_between_failures_s)
+
+
+def daly_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float) -> float:
+    """Compute Daly's interval between checkpoints (Daly 2006, equation 37). [s]
+
+    √(2·δ·M)·[1 + ⅓·√(δ/2M) + ⅑·δ/2M] − δ while δ < 2·M, and M beyond.
+
+    Args:
+        checkpoint_s: The time that a checkpoint stops training. [s]
+        mean_time_between_failures_s: The mean time between failures. [s]
+    """
+    delta, mean = checkpoint_s, mean_time_between_failures_s
+    if delta >= 2 * mean:
+        return mean
+    ratio = delta / (2 * mean)
+    return (
+        young_interval_s(checkpoint_s=delta, mean_time_between_failures_s=mean) * (1 + math.sqrt(ratio) / 3 + ratio / 9)
+        - delta
+    )
+
+
+def daly_wall_s(
+    *, work_s: float, interval_s: float, checkpoint_s: float, restart_s: float, mean_time_between_failures_s: float
+) -> float:
+    """Compute the expected wall time of work with failures and checkpoints (Daly 2006, equation 20). [s]
+
+    M·e^{R/M}·(e^{(τ+δ)/M} − 1)·T/τ.
+
+    Args:
+        work_s: Time of the work alone. [s]
+        interval_s: Time between checkpoints. [s]
+        checkpoint_s: The time that a checkpoint stops training. [s]
+        restart_s: Time to start again. [s]
+        mean_time_between_failures_s: The mean time between failures. [s]
+    """
+    mean = mean_time_between_failures_s
+    interval = min(interval_s, work_s)
+    return mean * math.exp(restart_s / mean) * math.expm1((interval + checkpoint_s) / mean) * work_s / interval
+
+
+def checkpoint_bytes(job: TrainingJob) -> float:
+    """Return the size of a checkpoint: 14 bytes per trained parameter. [bytes]
+
+    Args:
+        job: The job.
+    """
+    if job.method is not Method.FULL:
+        return CHECKPOINT_BYTES_PER_PARAMETER * adapter_parameters(job.architecture, job.adapter)
+    held = sum(stage.dense + stage.embedding + stage.head for stage in stage_parameters(job)) * job.layout.tensor
+    experts = sum(stage.experts for stage in stage_parameters(job)) * job.layout.expert * job.layout.expert_tensor
+    return CHECKPOINT_BYTES_PER_PARAMETER * (held + experts)
+
+
+def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: Reliability) -> TrainingRun:
+    """Return the time of a whole run with failures and checkpoints.
+
+    Args:
+        job: The job.
+        step_s: The time of one step. [s]
+        tokens: Tokens that pass the model.
+        reliability: Failures, storage and restarts.
+    """
+    steps = max(1.0, tokens / job.step_tokens)
+    size = checkpoint_bytes(job)
+    write_s = size / reliability.storage_bytes_per_s
+    gpus, servers = job.layout.gpus, math.ceil(job.layout.gpus / job.layout.gpus_per_node)
+    per_s = gpus / (reliability.hours_between_failures * 3600.0)
+    per_s += servers * reliability.spot_interruptions_per_hour / 3600.0
+    between = 1.0 / per_s
+
+    def wall(step: float) -> float:
+        work = steps * step
+        interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
+        return daly_wall_s(
+            work_s=work,
+            interval_s=max(interval, step),
+            checkpoint_s=write_s,
+            restart_s=reliability.restart_s,
+            mean_time_between_failures_s=between,
+        )
+
+    ideal = steps * step_s.expected
+    expected = wall(step_s.expected)
+    failures = expected * per_s
+    # A failure costs a restart and half an interval; their number is Poisson's.
+    interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
+    spread = NORMAL_90 * math.sqrt(failures) * (reliability.restart_s + interval / 2)
+    low, high = max(ideal * step_s.low / step_s.expected, wall(step_s.low) - spread), wall(step_s.high) + spread
+    return TrainingRun(
+        tokens=tokens,
+        steps=steps,
+        ideal_s=ideal,
+        wall_s=Interval(low=min(low, expected), expected=expected, high=max(high, expected)),
+        checkpoint_bytes=size,
+        checkpoint_s=write_s,
+        checkpoint_interval_s=interval,
+        failures=failures,
+        gpus=gpus,
+    )

@@ -1,0 +1,228 @@
+"""Search the layouts of a training job on a number of GPUs: the fastest that fits, and what limits the others."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from capplan.core.numbers import Interval
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
+from capplan.llm.core.training.calibration import TrainingCalibration
+from capplan.llm.core.training.frameworks import Family
+from capplan.llm.core.training.job import Shard, TrainingJob, TrainingLayout, recompute_choices
+from capplan.llm.core.training.memory import Kind, estimate_memory
+from capplan.llm.core.training.step_time import StepTime, step_time
+from capplan.llm.core.training.work import TrainingGpu, step_work
+
+_MOST_PIPELINE, _MOST_MICRO_BATCH = 32, 64
+_LONG_SEQUENCE = 16_384
+"""Sequences from this length on may be shared among GPUs (context parallelism)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A layout that fits, with its step. [s]
+
+    `peak_bytes` is the expected peak of one GPU.
+    """
+
+    job: TrainingJob
+    gpu: str
+    step: StepTime
+    peak_bytes: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Return the tokens per second of all GPUs."""
+        return self.job.step_tokens / self.step.total_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found on some GPUs: the fastest layouts first, and how many were left out for which reason."""
+
+    candidates: tuple[Candidate, ...] = ()
+    rejected: Counter[str] = field(default_factory=Counter)
+    tried: int = 0
+
+    @property
+    def best(self) -> Candidate | None:
+        """Return the fastest layout; None where none fits."""
+        return self.candidates[0] if self.candidates else None
+
+
+def search_layouts(
+    job: TrainingJob,
+    gpu: TrainingGpu,
+    *,
+    gpus: int,
+    global_batch: int,
+    calibration: TrainingCalibration,
+    keep: int = 5,
+) -> Found:
+    """Search layouts, micro-batches and recomputation of a job on some GPUs of a kind.
+
+    For every layout and micro-batch the least recomputation that fits is taken, and the fastest ones are kept.
+
+    Args:
+        job: What is trained; its layout and batches are not looked at.
+        gpu: The GPU.
+        gpus: How many of them.
+        global_batch: Sequences of one optimizer step.
+        calibration: The fitted constants.
+        keep: How many candidates are returned.
+    """
+    usable = gpu.gpu.expected_usable_bytes
+    rejected: Counter[str] = Counter()
+    found: list[Candidate] = []
+    tried = 0
+    for layout in layouts(job, gpu, gpus=gpus):
+        ranks = layout.data
+        if global_batch % ranks:
+            rejected["the global batch does not divide among data-parallel ranks"] += 1
+            continue
+        per_rank = global_batch // ranks
+        for micro_batch in micro_batches(per_rank):
+            tried += 1
+            asked = replace(job, layout=layout, micro_batch=micro_batch, accumulation=per_rank // micro_batch)
+            fitting = _least_recompute(asked, calibration, usable)
+            if fitting is None:
+                rejected["memory"] += 1
+                break  # a larger micro-batch needs more
+            chosen, peak = fitting
+            time = step_time(step_work(chosen, gpu), calibration.time, job.framework.family)
+            found.append(Candidate(job=chosen, gpu=gpu.gpu.id, step=time, peak_bytes=peak))
+    found.sort(key=lambda candidate: candidate.step.total_s)
+    return Found(candidates=tuple(found[:keep]), rejected=rejected, tried=tried)
+
+
+def _least_recompute(
+    job: TrainingJob, calibration: TrainingCalibration, usable: float
+) -> tuple[TrainingJob, float] | None:
+    for choice in recompute_choices(job):
+        asked = replace(job, recompute=choice)
+        peak = estimate_memory(asked, calibration.memory).peak(Kind.DEVICE)
+        if peak <= usable:
+            return asked, peak
+    return None
+
+
+def micro_batches(per_rank: int) -> Iterator[int]:
+    """Yield the micro-batches that divide the sequences of a rank, powers of two first, up to 64.
+
+    Args:
+        per_rank: Sequences of one rank in one step.
+    """
+    size = 1
+    while size <= min(per_rank, _MOST_MICRO_BATCH):
+        if per_rank % size == 0:
+            yield size
+        size *= 2
+
+
+def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[TrainingLayout]:
+    """Yield the layouts of a job that are possible on some GPUs.
+
+    Tensor parallelism stays within the fast links of a server. Pipelines have as many stages as leave every stage a
+    layer, and interleave where layers divide. Experts are spread over the GPUs of a stage.
+
+    Args:
+        job: What is trained.
+        gpu: The GPU.
+        gpus: How many of them.
+    """
+    per_node = max(8, gpu.fast_gpus)
+    total = len(job.architecture.layers)
+    most_tensor = min(gpus, gpu.fast_gpus if gpu.fast_bytes_per_s else 1, 8)
+    contexts = (1, 2, 4, 8, 16) if job.sequence_tokens >= _LONG_SEQUENCE else (1,)
+    for tensor in _powers(most_tensor):
+        if not _divides_heads(job, tensor):
+            continue
+        for pipeline in _powers(min(_MOST_PIPELINE, total, gpus // tensor)):
+            for context in contexts:
+                product = tensor * pipeline * context
+                if product > gpus or gpus % product:
+                    continue
+                ranks = gpus // product * context
+                for expert in _expert_degrees(job, stage=tensor * ranks):
+                    for shard in _shards(job, pipeline=pipeline, ranks=ranks):
+                        for virtual in _chunks(total, pipeline):
+                            yield TrainingLayout(
+                                gpus=gpus,
+                                tensor=tensor,
+                                pipeline=pipeline,
+                                virtual=virtual,
+                                context=context,
+                                expert=expert,
+                                sequence_parallel=tensor > 1,
+                                shard=shard,
+                                gpus_per_node=per_node,
+                            )
+
+
+def _powers(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2
+
+
+def _divides_heads(job: TrainingJob, tensor: int) -> bool:
+    for layer in dict.fromkeys((layer.mixer, layer.mlp) for layer in job.architecture.layers):
+        mixer, mlp = layer
+        if isinstance(mixer, Attention | LatentAttention) and mixer.query_heads % tensor:
+            return False
+        if isinstance(mlp, DenseMlp) and mlp.width % tensor:
+            return False
+    return True
+
+
+def _expert_degrees(job: TrainingJob, *, stage: int) -> Iterator[int]:
+    counts = {layer.mlp.count for layer in job.architecture.layers if isinstance(layer.mlp, Experts)}
+    if not counts or job.is_adapted:
+        yield 1
+        return
+    most = min(counts)
+    for degree in _powers(min(most, stage)):
+        if stage % degree == 0 and most % degree == 0:
+            yield degree
+
+
+def _shards(job: TrainingJob, *, pipeline: int, ranks: int) -> tuple[Shard, ...]:
+    if ranks == 1:
+        return (Shard.NONE,)
+    if job.is_adapted:
+        return (Shard.NONE, Shard.ZERO3) if pipeline == 1 else (Shard.NONE,)
+    if job.framework.family is Family.MEGATRON or pipeline > 1:
+        return (Shard.ZERO1,)
+    return (Shard.ZERO1, Shard.ZERO3)
+
+
+def _chunks(total: int, pipeline: int) -> Iterator[int]:
+    yield 1
+    if pipeline > 1:
+        for chunks in (2, 4):
+            if total % (pipeline * chunks) == 0:
+                yield chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOffer:
+    """The price of one GPU and hour, who asks it, and how many GPUs are rented together. [USD]"""
+
+    usd_per_hour: float
+    provider: str
+    day: str
+    machine_gpus: int = 1
+
+
+def money_usd(gpu_hours: Interval, offer: TrainingOffer, *, gpus: int) -> Interval:
+    """Return the money of GPU hours at an offer, whose machines are rented whole. [USD]
+
+    Args:
+        gpu_hours: GPU hours of the run.
+        offer: The price.
+        gpus: GPUs of the run.
+    """
+    rented = -(-gpus // offer.machine_gpus) * offer.machine_gpus / gpus
+    scale = offer.usd_per_hour * rented
+    return Interval(low=gpu_hours.low * scale, expected=gpu_hours.expected * scale, high=gpu_hours.high * scale)

@@ -1,0 +1,151 @@
+"""Turn the work of a training step into time, with the efficiencies that kernels and collectives reach."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from capplan.llm.core.training.frameworks import Family
+from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeConstants:
+    """Fitted constants of step times.
+
+    Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over experts
+    relative to dense ones, `attention` of attention by kernel, `stream_fused` and `stream_eager` of copies.
+    `misaligned` multiplies products whose width is no multiple of 64. `links` are shares of a link's printed rate.
+    Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time to issue an
+    operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
+    """
+
+    products: Mapping[Product, float]
+    grouped: float
+    attention: Mapping[AttentionClass, float]
+    stream_fused: float
+    stream_eager: float
+    misaligned: float
+    links: Mapping[Link, float]
+    exposed_tensor: float
+    exposed_expert: float
+    exposed_context: float
+    exposed_shard: float
+    exposed_gradient: float
+    kernel_s: float
+    doubling: float
+    families: Mapping[Family, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """The time of one optimizer step by part; the total is their sum. [s]"""
+
+    products_s: float
+    experts_s: float
+    attention_s: float
+    pointwise_s: float
+    loss_s: float
+    host_waits_s: float
+    tensor_s: float
+    expert_traffic_s: float
+    context_s: float
+    pipeline_s: float
+    bubble_s: float
+    shard_s: float
+    gradients_s: float
+    optimizer_s: float
+    offload_s: float
+    jitter_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Return the time of the step. [s]"""
+        return math.fsum(getattr(self, item.name) for item in fields(self))
+
+    @property
+    def traffic_s(self) -> float:
+        """Return the time that collectives add. [s]"""
+        return (
+            self.tensor_s + self.expert_traffic_s + self.context_s + self.pipeline_s + self.shard_s + self.gradients_s
+        )
+
+    @property
+    def largest(self) -> str:
+        """Return what limits the step beside matrix products, in words."""
+        parts = {
+            "attention": self.attention_s,
+            "memory bandwidth": self.pointwise_s + self.loss_s,
+            "the host's launches": self.host_waits_s,
+            "tensor-parallel traffic": self.tensor_s,
+            "expert traffic": self.expert_traffic_s,
+            "sharded parameters' traffic": self.shard_s,
+            "gradients' traffic": self.gradients_s,
+            "pipeline bubble": self.bubble_s,
+            "offloading": self.offload_s,
+        }
+        return max(parts, key=lambda name: parts[name])
+
+
+def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepTime:
+    """Estimate the time of one step.
+
+    Args:
+        work: Its work at ideal rates.
+        constants: What kernels and collectives reach of these rates.
+        family: The family of frameworks.
+    """
+    times, links = work.accumulation / constants.families[family], constants.links
+    product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
+    wide = constants.products[Product.WIDE]
+    products = work.dense_s / product + work.head_s / wide
+    experts = work.grouped_s / (product * constants.grouped)
+    attention = work.attention_s / constants.attention[work.attention]
+    stream = constants.stream_fused if work.fuses else constants.stream_eager
+    pointwise = (work.stream_s + work.casts_s) / stream + work.dequantise_s / constants.stream_fused
+    loss = work.loss_s / constants.stream_eager
+    device = products + experts + attention + pointwise + loss
+    issued = work.kernels * constants.kernel_s
+    # The host runs ahead of the device; it is felt where a layer's kernels end sooner than they are issued.
+    waits = (device**_SHARPNESS + issued**_SHARPNESS) ** (1 / _SHARPNESS) - device
+    tensor = constants.exposed_tensor * work.tensor_s / links[work.tensor_link]
+    expert = constants.exposed_expert * work.expert_s / links[work.expert_link]
+    context = _exposed(work.context_s / links[work.context_link], device, constants.exposed_context)
+    pipeline = work.pipeline_s / links[work.pipeline_link]
+    busy = device + waits + tensor + expert + context
+    compute = times * (busy + pipeline)
+    shard = _exposed(work.shard_s / links[work.shard_link], times * device, constants.exposed_shard)
+    gradients = _exposed(work.gradient_s / links[work.gradient_link], times * device, constants.exposed_gradient)
+    optimizer = work.optimizer_s / constants.stream_fused
+    bubble = compute * work.bubble_fraction
+    jitter = constants.doubling * math.log2(max(1, work.servers)) * (compute + bubble)
+    return StepTime(
+        products_s=times * products,
+        experts_s=times * experts,
+        attention_s=times * attention,
+        pointwise_s=times * pointwise,
+        loss_s=times * loss,
+        host_waits_s=times * waits,
+        tensor_s=times * tensor,
+        expert_traffic_s=times * expert,
+        context_s=times * context,
+        pipeline_s=times * pipeline,
+        bubble_s=bubble,
+        shard_s=shard,
+        gradients_s=gradients,
+        optimizer_s=optimizer,
+        offload_s=work.host_s / links[Link.HOST],
+        jitter_s=jitter,
+    )
+
+
+_SHARPNESS = 4.0
+"""How suddenly the host takes over from the device: the exponent that joins both."""
+
+
+def _exposed(traffic_s: float, compute_s: float, share: float) -> float:
+    """Return what is felt of traffic that runs beside products: a share of it, and what outlasts them."""
+    return share * traffic_s + max(0.0, (1.0 - share) * traffic_s - _HIDING * compute_s)
+
+
+_HIDING = 0.9
+"""The share of a step's products that collectives may hide behind; the first layer's have nothing before them."""

@@ -1,0 +1,571 @@
+"""Reduce one step of a training job to the work of its kernels and the bytes of its collectives, on one GPU.
+
+Work is counted per micro-batch of the slowest pipeline stage, and per step where it happens once. All times here are
+ideal: at the rates that a GPU sustains in long matrix products and copies; `step_time` applies what kernels reach.
+"""
+
+import math
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from capplan.core.gpus.machines import joined_gpus
+from capplan.core.gpus.rate_laws import RateLaws
+from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, Microbenchmark, PeakKind
+from capplan.core.gpus.sustained import copy_share, half_peak, half_share
+from capplan.errors import UsageError
+from capplan.llm.core.architecture import Layer
+from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
+from capplan.llm.core.tensors import Role, Split, layer_tensors
+from capplan.llm.core.training.job import (
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    Offloaded,
+    Recompute,
+    Shard,
+    TrainingJob,
+)
+from capplan.llm.core.training.memory import state_bytes
+from capplan.llm.core.training.parameters import (
+    adapted_matrices,
+    is_expert,
+    layer_kinds,
+    layers_per_stage,
+    stage_parameters,
+)
+
+_HALF = 2.0
+
+
+class Product(StrEnum):
+    """Classes of matrix products that share their efficiency."""
+
+    WIDE = "16-bit and wider"
+    FP8 = "fp8"
+    FP4 = "fp4"
+
+
+class AttentionClass(StrEnum):
+    """Classes of attention kernels that share their efficiency, by kernel and by how new the GPU is."""
+
+    EAGER = "eager"
+    FLASH = "flash"
+    FLASH_ON_NEWER = "flash on newer"
+    TUNED = "tuned"
+
+
+class Link(StrEnum):
+    """The links that collectives pass: fast links of a server, the host's bus, the network between servers."""
+
+    FAST = "fast"
+    HOST = "host"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingGpu:
+    """What a training step needs of a GPU and its links. [FLOP/s, bytes/s]
+
+    `product_flops_per_s` are sustained rates by class, `links` one direction of each link.
+    """
+
+    gpu: GpuSpec
+    half_flops_per_s: float
+    fp8_flops_per_s: float
+    fp4_flops_per_s: float
+    tf32_flops_per_s: float
+    copy_bytes_per_s: float
+    fast_gpus: int
+    fast_bytes_per_s: float
+    host_bytes_per_s: float
+    network_bytes_per_s: float
+
+    @property
+    def attention_is_newer(self) -> bool:
+        """Return True if FlashAttention-2, written for Ampere's instructions, leaves its matrix units idle."""
+        capability = self.gpu.compute_capability
+        return (capability is not None and capability[0] in (9, 10)) or self.gpu.vendor.upper() == "AMD"
+
+
+_NETWORK_OF_BOARD, _NETWORK_OF_CARD = 50e9, 12.5e9
+"""One GPU's network, one direction, where none is stated: 400 Gbit/s for modules of a board, 100 for cards."""
+_FP8_SUSTAINED_RATIO = 0.75
+"""Sustained over printed fp8 rate, relative to the same share in 16 bits, where no fp8 product was timed: the ratio of
+H100 SXM, 1103 of 1979 against 734 of 989 TFLOP/s (gpu_specs)."""
+
+
+def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | None = None) -> TrainingGpu:
+    """Describe a GPU for training steps.
+
+    Args:
+        gpu: Its spec.
+        laws: What GPUs sustain.
+        network_bytes_per_s: One GPU's share of the network between servers, one direction. [bytes/s]
+
+    Raises:
+        UsageError: No 16-bit rate is known of it.
+    """
+    printed = half_peak(gpu)
+    if not printed:
+        raise UsageError(f"{gpu.id} has no matrix units in 16 bits, so that no time of training is estimated for it.")
+    share = half_share(gpu, laws.sustained).fraction
+    fp8_peak, fp4_peak = gpu.peak(PeakKind.FP8), gpu.peak(PeakKind.FP4)
+    own_fp8 = gpu.measured.get(Microbenchmark.MATMUL_FP8)
+    fp8 = own_fp8.value if own_fp8 else (fp8_peak or printed) * share * (_FP8_SUSTAINED_RATIO if fp8_peak else 1.0)
+    fp4 = fp4_peak * share * _FP8_SUSTAINED_RATIO if fp4_peak else fp8
+    joined = joined_gpus(gpu)
+    board = bool(gpu.nvlink_bytes_per_s) and joined > 2
+    return TrainingGpu(
+        gpu=gpu,
+        half_flops_per_s=printed * share,
+        fp8_flops_per_s=max(fp8, printed * share),
+        fp4_flops_per_s=fp4,
+        tf32_flops_per_s=(gpu.peak(PeakKind.TF32) or gpu.peak(PeakKind.FP32) or printed / 8) * share,
+        copy_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * copy_share(gpu, laws.sustained).fraction,
+        fast_gpus=joined,
+        fast_bytes_per_s=(gpu.nvlink_bytes_per_s or 0.0) / 2,
+        host_bytes_per_s=gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S,
+        network_bytes_per_s=network_bytes_per_s or (_NETWORK_OF_BOARD if board else _NETWORK_OF_CARD),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWork:
+    """The ideal times of one step on one GPU of the slowest stage. [s]
+
+    Of one micro-batch: `dense_s` of matrix products at the sustained rate of their class, `grouped_s` of those over
+    experts, `head_s` of the output head, `attention_s`, `stream_s` of pointwise operators and norms, `loss_s` of the
+    logits' traffic, `casts_s` of conversions to narrow formats, `dequantise_s` of the frozen base's. `kernels` are the
+    operators that the host issues. Collectives, by what causes them, with the link they pass: tensor, expert, context
+    and pipeline parallelism per micro-batch, sharded parameters per micro-batch or step, gradients per step.
+    `optimizer_s` is the traffic of the optimizer's states, `host_s` what passes the host's bus for offloading.
+    """
+
+    dense_s: float
+    grouped_s: float
+    head_s: float
+    attention_s: float
+    stream_s: float
+    loss_s: float
+    casts_s: float
+    dequantise_s: float
+    kernels: float
+    tensor_s: float
+    tensor_link: Link
+    expert_s: float
+    expert_link: Link
+    context_s: float
+    context_link: Link
+    pipeline_s: float
+    pipeline_link: Link
+    shard_s: float
+    shard_link: Link
+    gradient_s: float
+    gradient_link: Link
+    optimizer_s: float
+    host_s: float
+    product: Product
+    attention: AttentionClass
+    fuses: bool
+    is_misaligned: bool
+    accumulation: int
+    bubble_fraction: float
+    gpus: int
+    servers: int
+
+
+def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
+    """Reduce a job to its work on one GPU.
+
+    Args:
+        job: The job.
+        gpu: The GPU.
+    """
+    layout, architecture = job.layout, job.architecture
+    sizes = layers_per_stage(architecture, layout)
+    total = len(architecture.layers)
+    passes = _passes(job)
+    product, rate = _product(job, gpu)
+    work = _LayerWork()
+    for layer, count in layer_kinds(architecture):
+        work = work.plus(_layer_work(layer, job, passes), count)
+    largest = max(sizes)
+    share = largest / total
+    head_flops = 2.0 * job.micro_tokens * architecture.hidden_dim * architecture.vocab_size / layout.tensor
+    wide = _wide_rate(job, gpu)
+    head_passes = 3.0 if job.method is Method.FULL or "head" in job.adapter.targets else 2.0
+    head_s = head_passes * head_flops / wide
+    logits = job.micro_tokens * architecture.vocab_size / layout.tensor
+    loss_s = _LOSS_BYTES * logits / gpu.copy_bytes_per_s
+    # The last stage has the head beside its layers; it is the slowest one unless another has more layers.
+    last = (
+        sizes[-1] / total * (work.dense / rate + work.grouped / rate + work.attention / gpu.half_flops_per_s) + head_s
+    )
+    middle = share * (work.dense / rate + work.grouped / rate + work.attention / gpu.half_flops_per_s)
+    if layout.pipeline > 1 and middle > last:
+        head_s = loss_s = 0.0
+    else:
+        share = sizes[-1] / total
+    tensor_link, tensor_rate = _link(layout.tensor, job, gpu)
+    comm = _collectives(job, gpu, layers=share * total)
+    return StepWork(
+        dense_s=share * work.dense / rate,
+        grouped_s=share * work.grouped / rate,
+        head_s=head_s,
+        attention_s=share * work.attention / gpu.half_flops_per_s,
+        stream_s=share * work.stream / gpu.copy_bytes_per_s,
+        loss_s=loss_s,
+        casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not Product.WIDE else 0.0,
+        dequantise_s=share * work.dequantised / gpu.copy_bytes_per_s,
+        kernels=share * total * _kernels_per_layer(job) * passes.forward * 3,
+        product=product,
+        attention=_attention_class(job, gpu),
+        fuses=job.compiled or job.framework.fuses_activation or job.framework.fuses_norm,
+        is_misaligned=_is_misaligned(job),
+        accumulation=job.accumulation,
+        bubble_fraction=bubble_fraction(
+            stages=layout.pipeline,
+            micro_batches=job.accumulation,
+            chunks=layout.virtual,
+            zero_bubble=layout.zero_bubble,
+        ),
+        gpus=layout.gpus,
+        servers=math.ceil(layout.gpus / layout.gpus_per_node),
+        tensor_link=tensor_link,
+        tensor_s=comm.tensor_bytes / tensor_rate,
+        **comm.placed(),
+        optimizer_s=_optimizer_bytes(job) / gpu.copy_bytes_per_s,
+        host_s=_host_bytes(job) / gpu.host_bytes_per_s,
+    )
+
+
+def bubble_fraction(*, stages: int, micro_batches: int, chunks: int = 1, zero_bubble: bool = False) -> float:
+    """Return the idle time of a pipeline over its ideal time: (p − 1)/(v·m), a third of it with ZB-H1.
+
+    Narayanan et al. (arXiv 2104.04473) and Qi et al. (arXiv 2401.10241).
+
+    Args:
+        stages: Pipeline stages.
+        micro_batches: Micro-batches of a step.
+        chunks: Model chunks of a stage.
+        zero_bubble: The backward pass is split (ZB-H1).
+    """
+    return (stages - 1) / (chunks * max(1, micro_batches)) * (1 / 3 if zero_bubble else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """How often each part of a layer runs in a step, in units of its forward pass.
+
+    `products` counts matrix products of weights, `weights` of them those for the weights' own gradients; `forward` is
+    1, and more where the forward pass runs again.
+    """
+
+    forward: float
+    products: float
+    attention_again: float
+
+
+def _passes(job: TrainingJob) -> _Passes:
+    base = 3.0 if job.method is Method.FULL else 2.0
+    match job.recompute:
+        case Recompute.FULL:
+            return _Passes(2.0, base + 1.0, 1.0)
+        case Recompute.OPERATORS:
+            return _Passes(1.6, base + 0.5, 0.0)
+        case Recompute.ATTENTION:
+            return _Passes(1.0, base, 1.0 if job.attention is AttentionKernel.EAGER else 0.0)
+        case Recompute.NONE:
+            return _Passes(1.0, base, 0.0)
+
+
+def _product(job: TrainingJob, gpu: TrainingGpu) -> tuple[Product, float]:
+    if job.compute is Compute.NVFP4 and gpu.gpu.peak(PeakKind.FP4):
+        return Product.FP4, gpu.fp4_flops_per_s
+    if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4) and gpu.gpu.peak(PeakKind.FP8):
+        return Product.FP8, gpu.fp8_flops_per_s
+    return Product.WIDE, _wide_rate(job, gpu)
+
+
+def _wide_rate(job: TrainingJob, gpu: TrainingGpu) -> float:
+    if job.compute is Compute.FP32:
+        return gpu.gpu.peak(PeakKind.FP32) or gpu.tf32_flops_per_s
+    return gpu.tf32_flops_per_s if job.compute is Compute.TF32 else gpu.half_flops_per_s
+
+
+def _attention_class(job: TrainingJob, gpu: TrainingGpu) -> AttentionClass:
+    match job.attention:
+        case AttentionKernel.EAGER:
+            return AttentionClass.EAGER
+        case AttentionKernel.TUNED:
+            return AttentionClass.TUNED
+        case AttentionKernel.FLASH:
+            return AttentionClass.FLASH_ON_NEWER if gpu.attention_is_newer else AttentionClass.FLASH
+
+
+_LOSS_BYTES = 14.0
+"""Bytes that pass the memory per logit: written and read in 16 bits, in fp32 for the loss, and their gradient."""
+_EAGER_KERNELS, _FUSED_KERNELS = 40.0, 16.0
+"""Operators of one layer's forward pass without and with fused kernels, as traces of Llama layers count them."""
+
+
+def _kernels_per_layer(job: TrainingJob) -> float:
+    is_fused = job.compiled or job.framework.fuses_activation
+    extra = 3.0 * len(job.adapter.targets) if job.is_adapted else 0.0
+    return (_FUSED_KERNELS if is_fused else _EAGER_KERNELS) + extra
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerWork:
+    """The work of layers in one micro-batch: FLOPs of products and attention, bytes of the rest."""
+
+    dense: float = 0.0
+    grouped: float = 0.0
+    attention: float = 0.0
+    stream: float = 0.0
+    casts: float = 0.0
+    dequantised: float = 0.0
+
+    def plus(self, other: "_LayerWork", count: int) -> "_LayerWork":
+        """Return the sum with `count` times the other."""
+        return replace(
+            self, **{item.name: getattr(self, item.name) + count * getattr(other, item.name) for item in fields(self)}
+        )
+
+
+def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes) -> _LayerWork:
+    layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
+    dense = grouped = casts = quantised = 0.0
+    for tensor in layer_tensors(layer, hidden_dim=hidden):
+        if not tensor.product:
+            continue
+        size = float(tensor.inputs * tensor.outputs)
+        if is_expert(tensor):
+            assert isinstance(layer.mlp, Experts)
+            # Balanced experts: each GPU of a stage works on as many routed tokens as it sends.
+            routed = tokens * layer.mlp.per_token / layout.tensor
+            grouped += passes.products * 2.0 * routed * size
+            casts += passes.products * _CAST_BYTES * routed * (tensor.inputs + tensor.outputs) / 2
+            continue
+        cut = layout.tensor if tensor.split is not Split.NONE and tensor.role is not Role.ROUTER else 1
+        dense += passes.products * 2.0 * tokens * size / cut
+        casts += passes.products * _CAST_BYTES * tokens * (tensor.inputs + tensor.outputs) / 2 / cut
+        quantised += size / cut
+    if job.is_adapted:
+        for inputs, outputs, _ in adapted_matrices(layer, hidden, job.adapter):
+            dense += (passes.forward + 2.0) * 2.0 * tokens * job.adapter.rank * (inputs + outputs) / layout.tensor
+    is_quantised = job.is_adapted and job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ, BaseFormat.INT8)
+    attention = _attention_flops(layer, job)
+    backward = 2.5 if job.attention is not AttentionKernel.EAGER else 2.0
+    return _LayerWork(
+        dense=dense,
+        grouped=grouped,
+        attention=attention * (1.0 + backward + max(passes.attention_again, 0.0)),
+        stream=_stream_bytes(layer, job) * (passes.forward + 2.0),
+        casts=casts,
+        dequantised=_DEQUANTISE_BYTES * quantised * (passes.forward + 1.0) if is_quantised else 0.0,
+    )
+
+
+_CAST_BYTES = 4.0
+"""Bytes that pass the memory to convert an element of a product's input: read in 16 bits, written in 8, transposed."""
+_DEQUANTISE_BYTES = 4.5
+"""Bytes that pass the memory to expand a 4-bit weight: half a byte read, two written, two read by the product."""
+
+
+def _attention_flops(layer: Layer, job: TrainingJob) -> float:
+    """Return the forward FLOPs of one layer's attention on one GPU, causal where kernels skip what is masked."""
+    mixer, layout = layer.mixer, job.layout
+    queries = job.micro_tokens
+    keys = float(job.sequence_tokens)
+    match mixer:
+        case Attention():
+            window = mixer.window or 0
+            visible = keys / 2 if not window or window >= keys else window * (1 - window / (2 * keys))
+            if job.attention is AttentionKernel.EAGER:
+                visible = keys
+            return 2.0 * queries * visible * mixer.query_heads * (mixer.key_dim + mixer.value_dim) / layout.tensor
+        case LatentAttention():
+            width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
+            return 2.0 * queries * keys / 2 * mixer.query_heads * width / layout.tensor
+        case GatedDeltaNet():
+            inner = mixer.value_heads * mixer.value_dim
+            return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor
+        case Mamba2():
+            return 2.0 * queries * mixer.inner_dim * (mixer.state_dim * 2 + 128) / layout.tensor
+        case None:
+            return 0.0
+
+
+def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
+    """Return the bytes of norms, residual sums, rotations, activations and permutations in one forward pass."""
+    layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
+    outside = layout.tensor if layout.sequence_parallel else 1
+    parts = (layer.mixer is not None) + (layer.mlp is not None)
+    elements = 5.0 * parts * hidden / outside  # a norm reads and writes, a residual sum reads two and writes one
+    match layer.mixer:
+        case Attention():
+            rotated = (mixer := layer.mixer).query_heads * mixer.key_dim + mixer.kv_heads * mixer.key_dim
+            elements += 2.0 * rotated / layout.tensor
+            if job.attention is AttentionKernel.EAGER:
+                elements += 4.0 * mixer.query_heads * job.sequence_tokens / layout.tensor
+        case LatentAttention():
+            elements += 4.0 * layer.mixer.query_heads * (layer.mixer.nope_dim + layer.mixer.rope_dim) / layout.tensor
+        case GatedDeltaNet() | Mamba2():
+            elements += 8.0 * layer.mixer.conv_channels / layout.tensor
+        case None:
+            pass
+    mlp = layer.mlp
+    if isinstance(mlp, Experts):
+        routed = mlp.per_token * ((3.0 if mlp.gated else 2.0) * mlp.width + 4.0 * (mlp.latent_dim or hidden))
+        elements += routed / layout.tensor + 3.0 * mlp.shared_width / layout.tensor
+    elif mlp is not None:
+        elements += (3.0 if mlp.gated else 2.0) * mlp.width / layout.tensor
+    return _HALF * tokens * elements
+
+
+def _is_misaligned(job: TrainingJob) -> bool:
+    """Return True if a GPU's share of the model's width is no multiple of 64, which tensor cores' tiles need."""
+    return bool(job.architecture.hidden_dim % job.layout.tensor) or bool(
+        (job.architecture.hidden_dim // job.layout.tensor) % 64
+    )
+
+
+def _link(group: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, float]:
+    """Return the link that a group of neighbouring GPUs passes, and its rate in one direction. [bytes/s]"""
+    if group <= 1:
+        return Link.FAST, gpu.fast_bytes_per_s or gpu.host_bytes_per_s
+    if gpu.fast_bytes_per_s and group <= gpu.fast_gpus:
+        return Link.FAST, gpu.fast_bytes_per_s
+    if group <= job.layout.gpus_per_node:
+        return Link.HOST, gpu.host_bytes_per_s
+    return Link.NETWORK, gpu.network_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Collectives:
+    tensor_bytes: float
+    expert: tuple[float, Link]
+    context: tuple[float, Link]
+    pipeline: tuple[float, Link]
+    shard: tuple[float, Link]
+    gradient: tuple[float, Link]
+
+    def placed(self) -> dict[str, Any]:
+        """Return the fields of `StepWork` for the collectives that pass one link each."""
+        found: dict[str, Any] = {}
+        for name in ("expert", "context", "pipeline", "shard", "gradient"):
+            found[f"{name}_s"], found[f"{name}_link"] = getattr(self, name)
+        return found
+
+
+def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Collectives:
+    layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
+    forward = _passes(job).forward
+    tensor_bytes = 0.0
+    if layout.tensor > 1:
+        once = 2.0 * (layout.tensor - 1) / layout.tensor * _HALF * tokens * hidden  # an all-reduce, or its two halves
+        tensor_bytes = 2.0 * layers * once * (forward + 1.0)
+    expert_s, expert_link = 0.0, Link.FAST
+    if layout.expert > 1:
+        expert_link, rate = _link(layout.expert * layout.expert_tensor, job, gpu)
+        routed = sum(
+            layer.mlp.per_token * count
+            for layer, count in layer_kinds(job.architecture)
+            if isinstance(layer.mlp, Experts)
+        )
+        sent = tokens / layout.tensor * hidden * _HALF * (layout.expert - 1) / layout.expert
+        expert_s = 2.0 * routed * layers / len(job.architecture.layers) * sent * (forward + 1.0) / rate
+    context_s, context_link = 0.0, Link.FAST
+    if layout.context > 1:
+        context_link, rate = _link(layout.tensor * layout.context, job, gpu)
+        widths = [
+            (layer.mixer.kv_heads * (layer.mixer.key_dim + layer.mixer.value_dim)) * count
+            for layer, count in layer_kinds(job.architecture)
+            if isinstance(layer.mixer, Attention)
+        ]
+        width = sum(widths) * layers / len(job.architecture.layers) / layout.tensor
+        context_s = _HALF * width * tokens * (layout.context - 1) * (forward + 2.0) / rate
+    pipeline_s, pipeline_link = 0.0, Link.FAST
+    if layout.pipeline > 1:
+        pipeline_link, rate = _link(layout.gpus, job, gpu)
+        cut = layout.tensor
+        pipeline_s = 2.0 * layout.virtual * _HALF * tokens * hidden / cut / rate
+    shard, gradient = _state_traffic(job, gpu)
+    return _Collectives(
+        tensor_bytes=tensor_bytes,
+        expert=(expert_s, expert_link),
+        context=(context_s, context_link),
+        pipeline=(pipeline_s, pipeline_link),
+        shard=shard,
+        gradient=gradient,
+    )
+
+
+def _state_traffic(job: TrainingJob, gpu: TrainingGpu) -> tuple[tuple[float, Link], tuple[float, Link]]:
+    """Return the time to gather sharded parameters in a step, and to reduce gradients in a step."""
+    layout = job.layout
+    ranks = layout.data * layout.context
+    if ranks <= 1:
+        return (0.0, Link.FAST), (0.0, Link.FAST)
+    link, rate = _link(min(layout.gpus, ranks * layout.tensor), job, gpu)
+    if link is Link.FAST and layout.gpus > layout.gpus_per_node and ranks * layout.tensor > layout.gpus_per_node:
+        link, rate = Link.NETWORK, gpu.network_bytes_per_s
+    held = max(stage_parameters(job), key=lambda stage: stage.total)
+    dense = held.total - held.experts
+    trained = (
+        (dense + held.experts / max(1, layout.expert if layout.expert_ranks == 1 else 1))
+        if (job.method is Method.FULL)
+        else held.adapters
+    )
+    if layout.expert_ranks == 1 and job.method is Method.FULL:
+        trained = dense
+    share = (ranks - 1) / ranks
+    if layout.shard is Shard.ZERO3:
+        group = layout.state_ranks
+        shard_link, shard_rate = _link(group, job, gpu) if layout.shard_group else (link, rate)
+        # Parameters are gathered for the forward and for the backward pass, gradients scattered after each of them.
+        times = 2.0 * job.accumulation
+        size = _HALF * held.total * times
+        if job.method is Method.FULL:
+            size += _HALF * trained * job.accumulation * _REDUCED_IN_FP32
+        reduced = 0.0
+        if layout.shard_group and layout.shard_group < ranks:
+            reduced = 2.0 * _HALF * trained / layout.shard_group / rate
+        return (share * size / shard_rate, shard_link), (reduced, link)
+    gradient_bytes = _HALF if job.framework.gradient_bytes <= _HALF else 4.0
+    reduced = gradient_bytes * trained * share  # reduce-scatter, or half of an all-reduce
+    gathered = (_HALF if layout.shard is not Shard.NONE else gradient_bytes) * trained * share
+    return (0.0, Link.FAST), ((reduced + gathered) / rate, link)
+
+
+_REDUCED_IN_FP32 = 1.5
+"""Bytes of a scattered gradient over 16 bits: some jobs reduce in fp32, others in 16 bits."""
+
+
+def _optimizer_bytes(job: TrainingJob) -> float:
+    """Return the bytes that an optimizer step reads and writes on one GPU."""
+    held = max(stage_parameters(job), key=lambda stage: stage.total)
+    weight, gradient, state = state_bytes(job)
+    ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
+    experts = job.layout.expert_ranks if job.layout.shard is not Shard.NONE else 1
+    dense = held.total - held.experts
+    trained = held.adapters if job.is_adapted else dense / ranks + held.experts / experts
+    return (2 * weight + gradient + 2 * state) * trained
+
+
+def _host_bytes(job: TrainingJob) -> float:
+    """Return the bytes that pass the host's bus in a step on one GPU for what is offloaded."""
+    held = max(stage_parameters(job), key=lambda stage: stage.total)
+    ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
+    size = 0.0
+    if Offloaded.OPTIMIZER in job.offloaded:
+        size += 2 * _HALF * held.total / ranks
+    if Offloaded.PARAMETERS in job.offloaded:
+        size += 2 * _HALF * held.total / ranks * job.accumulation
+    if Offloaded.ACTIVATIONS in job.offloaded:
+        layers = len(job.architecture.layers) / job.layout.pipeline
+        size += 2 * _HALF * job.micro_tokens * job.architecture.hidden_dim * layers * job.accumulation
+    return size

@@ -1,0 +1,396 @@
+"""Read measured training runs: CSV files, plain or compressed, one run a row."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.errors import CapplanError
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.layers import Attention, DenseMlp, Experts
+from capplan.llm.core.training.frameworks import Framework, States, find_framework
+from capplan.llm.core.training.job import (
+    ALL_LINEAR,
+    Adapter,
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    Offloaded,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+    TrainingJob,
+    TrainingLayout,
+    adapter_targets,
+    check_job,
+)
+from capplan.llm.core.training.memory import Kind
+from capplan.llm.core.training.runs import MeasuredTraining, SkippedTraining
+from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.tables import read_rows
+
+REQUIRED = ("model", "gpu", "framework")
+_GIB = 2**30
+
+_COMPUTE = {
+    "bf16": Compute.BF16, "full bf16": Compute.BF16, "bf16 amp": Compute.BF16, "bf16-true": Compute.BF16,
+    "bfloat16": Compute.BF16, "fp16": Compute.FP16, "fp16 amp": Compute.FP16, "fp8/fp16": Compute.FP8,
+    "fp32": Compute.FP32, "tf32": Compute.TF32, "nvfp4": Compute.NVFP4, "fp4": Compute.NVFP4, "mxfp4": Compute.NVFP4,
+    "mxfp8": Compute.MXFP8, "fp8-mx": Compute.MXFP8, "fp8_mx": Compute.MXFP8, "int8-mixed": Compute.BF16,
+    "int8 weights": Compute.BF16,
+}  # fmt: skip
+_SHARDS = {
+    "none": Shard.NONE, "ddp": Shard.NONE, "zero0": Shard.NONE, "zero1": Shard.ZERO1, "distributed": Shard.ZERO1,
+    "zero2": Shard.ZERO2, "grad_op": Shard.ZERO2, "zero3": Shard.ZERO3, "full_shard": Shard.ZERO3, "fsdp": Shard.ZERO3,
+    "hybrid": Shard.ZERO3, "hsdp": Shard.ZERO3, "fsdp2": Shard.ZERO3,
+}  # fmt: skip
+_OPTIMIZERS = (
+    ("paged", OptimizerRecipe.PAGED_ADAMW_8BIT),
+    ("8-bit", OptimizerRecipe.ADAMW_8BIT),
+    ("8bit", OptimizerRecipe.ADAMW_8BIT),
+    ("fp8", OptimizerRecipe.ADAMW_8BIT),
+    ("4-bit", OptimizerRecipe.ADAMW_4BIT),
+    ("adafactor", OptimizerRecipe.ADAFACTOR),
+    ("muon", OptimizerRecipe.MUON),
+    ("lion", OptimizerRecipe.LION),
+    ("sgd", OptimizerRecipe.SGD),
+)
+
+
+class _UnreadableRowError(ValueError):
+    """A row that cannot be read; its text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingFile:
+    """The runs of a file, and the rows that are not of a kind that is predicted."""
+
+    runs: tuple[MeasuredTraining, ...]
+    skipped: tuple[SkippedTraining, ...]
+
+
+def read_training(path: Path) -> TrainingFile:
+    """Read the measured training runs of a CSV file.
+
+    Args:
+        path: A CSV, plain or gzip-compressed, with the columns model, gpu and framework, and others such as gpus,
+            seq_len, micro_batch, tp, pp, sharding, activation_checkpointing, tokens_per_s_per_gpu, peak_memory_gib.
+
+    Raises:
+        UsageError: The file cannot be read or lacks a column.
+    """
+    rows = read_rows(path, required=REQUIRED, what="a table of training runs")
+    runs: list[MeasuredTraining] = []
+    skipped: list[SkippedTraining] = []
+    for line, cells in enumerate(rows, start=2):
+        row = {name: cell.strip() for name, cell in cells.items()}
+        try:
+            runs.append(parse_training(row, line=line))
+        except (_UnreadableRowError, CapplanError) as error:
+            skipped.append(
+                SkippedTraining(
+                    file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
+                )
+            )
+    return TrainingFile(runs=tuple(runs), skipped=tuple(skipped))
+
+
+def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
+    """Read one run from its columns.
+
+    Args:
+        row: Text by column.
+        line: Line of the row, for reports.
+
+    Raises:
+        CapplanError: The job is not possible or not known.
+        ValueError: A value is missing or wrong; the text says which.
+    """
+    if row.get("size_class") in ("vision", "bert"):
+        raise _UnreadableRowError(f"a model of class {row['size_class']} is not a decoder of text")
+    framework = find_framework(row["framework"])
+    architecture = _architecture(row)
+    method, adapter = _method(row)
+    layout = _layout(row)
+    sequence = _count(row, "seq_len", None)
+    micro_batch, accumulation = _batches(row, layout)
+    recompute, is_stated = _recompute(row, framework)
+    job = TrainingJob(
+        architecture=architecture,
+        framework=framework,
+        method=method,
+        adapter=adapter,
+        base=_base(row, method),
+        compute=_compute(row),
+        states=_states(row, framework, method),
+        optimizer=_optimizer(row),
+        layout=layout,
+        sequence_tokens=sequence,
+        micro_batch=micro_batch,
+        accumulation=accumulation,
+        recompute=recompute,
+        attention=_attention(row, framework),
+        compiled=row.get("compile", "") == "1" or framework.compiles,
+        offloaded=_offloaded(row),
+    )
+    check_job(job)
+    return MeasuredTraining(
+        job=job,
+        gpu=row["gpu"],
+        model=row["model"],
+        source=row.get("source_repo", ""),
+        framework=framework.name,
+        quality=row.get("quality", "") or "B",
+        line=line,
+        row=row.get("row_id", "") or str(line),
+        recompute_is_stated=is_stated,
+        tokens_per_s=_speed(row, job),
+        peak_bytes=_scaled(row, "peak_memory_gib", _GIB),
+        peak_kind=_kind(row),
+        ran_out=row.get("outcome", "") == "oom",
+        network_bytes_per_s=_network(row, layout),
+    )
+
+
+def _number(row: Mapping[str, str], name: str) -> float | None:
+    text = row.get(name, "")
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise _UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
+    if not 0 <= value < float("inf"):
+        raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
+    return value
+
+
+def _scaled(row: Mapping[str, str], name: str, scale: float) -> float | None:
+    value = _number(row, name)
+    return None if not value else value * scale
+
+
+def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
+    value = _number(row, name)
+    if value is None or value < 1:
+        if default is None:
+            raise _UnreadableRowError(f"{name} is not stated")
+        return default
+    return round(value)
+
+
+def _architecture(row: Mapping[str, str]) -> Architecture:
+    """Build the model from the row's columns; from the built-in ones where they lack, or where attention is latent."""
+    known = find_in_catalogue(row["model"]) or find_in_catalogue(f"{row['model']}-instruct")
+    if known is not None:
+        architecture = known.architecture
+        plain = all(isinstance(layer.mixer, Attention) for layer in architecture.layers)
+        if not plain or not row.get("hidden") or not row.get("heads"):
+            return architecture
+    if not row.get("hidden") or not row.get("layers"):
+        raise _UnreadableRowError("its layers are not stated, and the model is not built in")
+    hidden = _count(row, "hidden", None)
+    heads = _count(row, "heads", max(1, hidden // 128))
+    head_dim = _count(row, "head_dim", hidden // heads)
+    layers = _count(row, "layers", None)
+    gated = row.get("gated", "") in ("1", "True", "true")
+    attention = Attention(
+        query_heads=heads, kv_heads=_count(row, "kv_heads", heads), key_dim=head_dim, value_dim=head_dim
+    )
+    width = _count(row, "ffn", 4 * hidden)
+    experts = _count(row, "experts", 1)
+    mlp: DenseMlp | Experts = DenseMlp(width=width, gated=gated)
+    if experts > 1:
+        mlp = Experts(
+            count=experts,
+            per_token=_count(row, "topk", 1),
+            width=_count(row, "moe_ffn", width),
+            gated=gated,
+            shared_width=round(_number(row, "shared_ffn") or 0),
+        )
+    layer = Layer(mixer=attention, mlp=mlp, norm_parameters=2 * hidden)
+    return Architecture(
+        name=row["model"],
+        family="columns",
+        hidden_dim=hidden,
+        vocab_size=_count(row, "vocab", 51200),
+        layers=(layer,) * layers,
+        tied_embeddings=row.get("tied_embeddings", "") in ("1", "True", "true"),
+        max_positions=None,
+        norm_parameters=hidden,
+    )
+
+
+def _method(row: Mapping[str, str]) -> tuple[Method, Adapter]:
+    task = row.get("task", "") or "pretrain"
+    rank = _count(row, "lora_rank", 8)
+    if task in ("pretrain", "sft", "full", "finetune", "fine-tuning", "cpt", "continued pretraining"):
+        return Method.FULL, Adapter()
+    targets = _adapter_targets(row.get("lora_targets", ""))
+    if task in ("lora", "qlora"):
+        method = Method.QLORA if row.get("base_quant", "") else Method.LORA
+        return method, Adapter(rank=rank, targets=targets)
+    raise _UnreadableRowError(f"the method {task!r} is not full training, LoRA or QLoRA")
+
+
+def _adapter_targets(text: str) -> tuple[str, ...]:
+    """Return the matrices of a row's list; ("q", "v"), the default of PEFT, where none is stated."""
+    if not text:
+        return ("q", "v")
+    if text.lower().startswith("attention"):
+        return adapter_targets(["attention"])
+    if text.lower() in ("all linear", "all-linear", "all"):
+        return ALL_LINEAR
+    return adapter_targets([word for word in re.split(r"[,\s]+", text) if word])
+
+
+def _layout(row: Mapping[str, str]) -> TrainingLayout:
+    tensor, pipeline, context = (_count(row, name, 1) for name in ("tp", "pp", "cp"))
+    expert = _count(row, "ep", 1)
+    data = _count(row, "dp", 0) if row.get("dp") else 0
+    product = tensor * pipeline * context
+    stated = _number(row, "gpus")
+    if stated:
+        gpus = round(stated)
+    elif data:
+        gpus = product * data
+    else:
+        raise _UnreadableRowError("neither gpus nor dp is stated")
+    if gpus % product and data:
+        gpus = product * data
+    shard = _SHARDS.get((row.get("sharding", "") or "none").lower())
+    if shard is None:
+        raise _UnreadableRowError(f"sharding {row['sharding']!r} is not one of {', '.join(_SHARDS)}")
+    is_hybrid = row.get("sharding", "").lower() in ("hybrid", "hsdp")
+    group = _count(row, "shard_group", 8) if row.get("shard_group") or is_hybrid else None
+    experts = _count(row, "experts", 1)
+    stage = tensor * max(1, gpus // product) * context
+    return TrainingLayout(
+        gpus=gpus,
+        tensor=tensor,
+        pipeline=pipeline,
+        virtual=_count(row, "vp", 1) if pipeline > 1 else 1,
+        context=context,
+        expert=min(expert, max(1, experts if experts > 1 else expert)),
+        expert_tensor=tensor if expert == 1 and experts > 1 and stage % tensor == 0 else 1,
+        sequence_parallel=row.get("sequence_parallel", "") == "1" or (tensor > 1 and not row.get("sequence_parallel")),
+        shard=shard,
+        shard_group=group,
+        gpus_per_node=_count(row, "gpus_per_node", 8),
+        zero_bubble="zero" in row.get("pipeline_schedule", "").lower(),
+    )
+
+
+def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
+    """Return the micro-batch and the micro-batches of a step; what lacks follows from the global batch."""
+    micro, accumulation = _number(row, "micro_batch"), _number(row, "grad_accum")
+    whole = _number(row, "global_batch")
+    ranks = layout.data
+    if micro is None and whole:
+        micro = max(1.0, whole / ranks / (accumulation or 1))
+    if micro is None:
+        micro = 1.0
+    if accumulation is None:
+        accumulation = max(1.0, whole / ranks / micro) if whole and micro else 1.0
+    return max(1, round(micro)), max(1, round(accumulation))
+
+
+def _recompute(row: Mapping[str, str], framework: Framework) -> tuple[Recompute, bool]:
+    text = row.get("activation_checkpointing", "").lower()
+    if not text:
+        return Recompute.NONE, False
+    if text in ("none", "0", "no", "off"):
+        return Recompute.NONE, True
+    if text.startswith("full") or text in ("1", "yes"):
+        return Recompute.FULL, True
+    if "op" in text or framework.name in ("torchtitan", "fsdp2"):
+        return Recompute.OPERATORS, True
+    return Recompute.ATTENTION, True
+
+
+def _base(row: Mapping[str, str], method: Method) -> BaseFormat:
+    if method is Method.QLORA:
+        return BaseFormat(row["base_quant"])
+    if method is Method.LORA and row.get("precision", "").startswith("fp8"):
+        return BaseFormat.FP8
+    return BaseFormat.BF16
+
+
+def _compute(row: Mapping[str, str]) -> Compute:
+    text = (row.get("precision", "") or "bf16").lower()
+    if text in _COMPUTE:
+        return _COMPUTE[text]
+    if "mxfp8" in text or text in ("fp8-mx", "mx"):
+        return Compute.MXFP8
+    if "fp4" in text:
+        return Compute.NVFP4
+    if "fp8" in text:
+        return Compute.FP8
+    raise _UnreadableRowError(f"precision {text!r} is not known")
+
+
+def _states(row: Mapping[str, str], framework: Framework, method: Method) -> States:
+    stated = row.get("optimizer_dtype", "").lower()
+    if "bf16 params" in stated:
+        return States.PURE
+    if row.get("precision", "").lower() in ("bf16-true", "full bf16") and method is Method.FULL:
+        return States.PURE
+    if row.get("precision", "").lower() in ("fp32", "tf32"):
+        return States.AUTOCAST
+    return framework.states
+
+
+def _optimizer(row: Mapping[str, str]) -> OptimizerRecipe:
+    text = row.get("optimizer", "").lower()
+    return next((recipe for word, recipe in _OPTIMIZERS if word in text), OptimizerRecipe.ADAMW)
+
+
+def _attention(row: Mapping[str, str], framework: Framework) -> AttentionKernel:
+    text = row.get("attention", "").lower()
+    if text.startswith("eager") or text in ("local", "math"):
+        return AttentionKernel.EAGER
+    if any(word in text for word in ("te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla")):
+        return AttentionKernel.TUNED
+    if text:
+        return AttentionKernel.FLASH
+    return AttentionKernel.TUNED if framework.tunes_attention else AttentionKernel.FLASH
+
+
+def _offloaded(row: Mapping[str, str]) -> frozenset[Offloaded]:
+    text = row.get("offload", "").lower()
+    words = {Offloaded.OPTIMIZER: "optimizer", Offloaded.PARAMETERS: "param", Offloaded.ACTIVATIONS: "activation"}
+    return frozenset(item for item, word in words.items() if word in text)
+
+
+def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
+    """Return the tokens per second of one GPU, which is stated, or follows from the time of a step."""
+    if row.get("size_class") == "tiny-ci":
+        return None  # tests of features on tiny models, whose deterministic kernels nobody trains with
+    stated = _number(row, "tokens_per_s_per_gpu")
+    if stated:
+        return stated
+    time_s = _number(row, "step_time_s")
+    batch = _number(row, "global_batch")
+    if not time_s or not batch or "mixed length" in row.get("note", ""):
+        return None
+    return batch * job.sequence_tokens / time_s / job.layout.gpus
+
+
+def _kind(row: Mapping[str, str]) -> Kind:
+    text = row.get("memory_kind", "").lower()
+    if "nvidia-smi" in text or "rocm-smi" in text or "device" in text:
+        return Kind.DEVICE
+    return Kind.RESERVED if "reserved" in text or "unknown" in text else Kind.ALLOCATED
+
+
+def _network(row: Mapping[str, str], layout: TrainingLayout) -> float | None:
+    """Return one GPU's share of the network that the row states, one direction. [bytes/s]"""
+    text = row.get("interconnect", "")
+    found = re.search(r"(?:(\d+)\s*[x×]\D*?)?(\d+)\s*Gb(?:it|ps)?/?s?(?:\s*per\s*(node|GPU))?", text, re.IGNORECASE)
+    if not found or layout.gpus <= layout.gpus_per_node:
+        return None
+    rate = float(found[2]) * 1e9 / 8 * float(found[1] or 1)
+    per_gpu = (found[3] or "").lower() == "gpu"
+    share = rate if per_gpu else rate / layout.gpus_per_node
+    return share if share > 1e8 else None

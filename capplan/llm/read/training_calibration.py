@@ -1,0 +1,126 @@
+"""Read and write the calibration of training: the shipped YAML, or a user's own."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from capplan.core.origin import Origin
+from capplan.errors import SpecError
+from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
+from capplan.llm.core.training.frameworks import Family
+from capplan.llm.core.training.memory import MemoryConstants
+from capplan.llm.core.training.step_time import TimeConstants
+from capplan.llm.core.training.work import AttentionClass, Link, Product
+from capplan.specs.folders import calibration_file
+from capplan.specs.yaml.strict import read_yaml
+
+SCHEMA_VERSION = 1
+SHIPPED = "llm-training.yaml"
+_KEYS: Mapping[str, type[StrEnum]] = {
+    "activations": Family,
+    "logit_bytes": Family,
+    "families": Family,
+    "products": Product,
+    "attention": AttentionClass,
+    "links": Link,
+    "dense": Evidence,
+    "experts": Evidence,
+    "memory": Evidence,
+}
+"""The kinds of keys of the constants that are given by kind."""
+_Part = TypeVar("_Part", MemoryConstants, TimeConstants, Widths)
+
+
+def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
+    """Read a calibration of training; the shipped one where no path is given.
+
+    Args:
+        path: A calibration file of the user's.
+
+    Raises:
+        SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
+    """
+    where = str(path) if path else f"calibrations/{SHIPPED}"
+    document = read_yaml(path) if path else read_yaml(calibration_file(SHIPPED), shown=where)
+    if document.get("schema_version") != SCHEMA_VERSION:
+        raise SpecError(f"{where} is not a calibration of LLM training of schema_version {SCHEMA_VERSION}.")
+    try:
+        return TrainingCalibration(
+            name=str(document["name"]),
+            memory=_part(MemoryConstants, document["memory"], f"{where}: memory"),
+            time=_part(TimeConstants, document["time"], f"{where}: time"),
+            widths=_part(Widths, document["widths"], f"{where}: widths"),
+            measured_gpus=frozenset(document["measured_gpus"]),
+            measured_frameworks=frozenset(document["measured_frameworks"]),
+            memory_frameworks=frozenset(document["memory_frameworks"]),
+            origin=_origin(document.get("origin"), where),
+        )
+    except KeyError as error:
+        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
+    except (TypeError, AttributeError, ValueError) as error:
+        raise SpecError(f"{where}: {error}.") from error
+
+
+def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
+    known = [item.name for item in fields(kind)]
+    unknown = sorted(set(document) - set(known))
+    if unknown:
+        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
+    values = {name: _value(name, document[name], f"{where}.{name}") for name in known}
+    return kind(**values)
+
+
+def _value(name: str, given: Any, where: str) -> Any:
+    if not isinstance(given, Mapping):
+        return _positive(given, where)
+    keys = _KEYS[name]
+    found = {keys(key): _positive(value, f"{where}.{key}") for key, value in given.items()}
+    missing = [each for each in keys if each not in found and each is not Evidence.MEASURED_HERE]
+    if missing:
+        raise SpecError(f"{where}: {missing[0]} is missing.")
+    return found
+
+
+def _positive(given: Any, where: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < float("inf"):
+        raise SpecError(f"{where} is {given!r}; write a number above 0.")
+    return float(given)
+
+
+def _origin(document: Any, where: str) -> Origin | None:
+    if document is None:
+        return None
+    if not isinstance(document.get("made"), date):
+        raise SpecError(f"{where}: origin.made is {document.get('made')!r}; write a date such as 2026-11-21.")
+    return Origin(**{**document, "sources": tuple(document.get("sources", ()))})
+
+
+def dump_training_calibration(calibration: TrainingCalibration) -> str:
+    """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "name": calibration.name,
+        "origin": asdict(calibration.origin) if calibration.origin else None,
+        "memory": asdict(calibration.memory),
+        "time": asdict(calibration.time),
+        "widths": asdict(calibration.widths),
+        "measured_gpus": sorted(calibration.measured_gpus),
+        "measured_frameworks": sorted(calibration.measured_frameworks),
+        "memory_frameworks": sorted(calibration.memory_frameworks),
+    }
+    return yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

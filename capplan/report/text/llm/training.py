@@ -1,0 +1,365 @@
+"""Answers about training as sections: memory by part, the time of a step, a run's days and money, plans, errors."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from capplan.core.numbers import Interval
+from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.training.accuracy import JudgedTraining, TrainingCell, TrainingMetric, TrainingValidation
+from capplan.llm.core.training.estimate import TrainingMemoryAnswer
+from capplan.llm.core.training.job import Method, TrainingJob
+from capplan.llm.core.training.launch import launch_config
+from capplan.llm.core.training.parameters import adapter_parameters
+from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
+from capplan.units import format_bytes, format_count, format_flops_per_s, format_fraction, format_joules, format_seconds
+
+_DAY_S = 86_400.0
+_MOST_REASONS = 8
+
+
+def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: bool = False) -> list[Section]:
+    """Return the memory of a training GPU; a CSV has one row per part in bytes.
+
+    Args:
+        answer: The answer.
+        is_verdict_only: True for one line.
+    """
+    verdict = _verdict(answer)
+    if is_verdict_only:
+        return [Section([Lines([verdict])])]
+    columns: list[Column[tuple[str, float]]] = [
+        data("model", lambda _: answer.job.architecture.name),
+        data("gpu", lambda _: answer.gpu.id),
+        words("per GPU", lambda row: row[0], name="part"),
+        figure("size", lambda row: row[1], format_bytes),
+        figure("share", lambda row: f"{100 * row[1] / answer.usable_bytes:.1f} %"),
+        data("bytes", lambda row: round(row[1])),
+    ]
+    outlook = answer.outlook
+    blocks: list[Block] = [
+        Lines([headline(answer.job, answer.gpu.name)]),
+        Table(columns, [*answer.parts, ("usable memory of the GPU", answer.usable_bytes)]),
+        Lines([verdict]),
+    ]
+    if answer.alternatives:
+        blocks.append(Table(_ALTERNATIVES, answer.alternatives))
+    notes = [
+        f"Loading takes {format_bytes(outlook.load)} of a GPU and about {format_bytes(outlook.load_host)} of its host."
+    ]
+    if outlook.host:
+        notes.append(f"Offloading takes {format_bytes(outlook.host)} of each server's memory.")
+    if len(outlook.stages) > 1:
+        notes.append(f"Shown is stage {outlook.tightest.stage} of {len(outlook.stages)}, which needs most.")
+    notes.append(f"The interval is of evidence '{answer.evidence}': 90 % of peaks that were held out lie within it.")
+    blocks.append(Lines(notes, role=LineRole.LIST))
+    return [Section(blocks)]
+
+
+_ALTERNATIVES: tuple[Column[TrainingMemoryAnswer], ...] = (
+    words("instead recompute", lambda each: each.job.recompute.value),
+    figure("peak", lambda each: each.peak.expected, format_bytes),
+    words("verdict", lambda each: each.verdict),
+)
+
+
+def headline(job: TrainingJob, gpu: str) -> str:
+    """Return one line that names a job.
+
+    Args:
+        job: The job.
+        gpu: Name of the GPU.
+    """
+    total, active = count_parameters(job.architecture), count_active_parameters(job.architecture)
+    size = f"{format_count(total)}" + (f", {format_count(active)} active" if active < total else "")
+    method = {Method.FULL: "full training"}.get(job.method, f"{job.method.value} r{job.adapter.rank}")
+    if job.is_adapted:
+        trained = adapter_parameters(job.architecture, job.adapter)
+        method += f" on a {job.base.value} base ({format_count(trained)} trained)"
+    tokens = f"{job.micro_batch} × {job.sequence_tokens:,} tokens"
+    return (
+        f"{job.architecture.name} ({size} parameters), {method} in {job.compute.value} with {job.optimizer.value}, "
+        f"{job.framework.name}, on {job.layout.gpus} × {gpu}: {job.layout.words}; micro-batch {tokens}, "
+        f"recomputes {job.recompute.value}"
+    )
+
+
+def _verdict(answer: TrainingMemoryAnswer) -> str:
+    peak = answer.peak
+    return (
+        f"It {answer.verdict}: {format_bytes(peak.expected)} of {format_bytes(answer.usable_bytes)} "
+        f"(90 %: {format_bytes(peak.low)} to {format_bytes(peak.high)})."
+    )
+
+
+def _range(interval: Interval, form: Callable[[float], str]) -> str:
+    return f"{form(interval.expected)} (90 %: {form(interval.low)} to {form(interval.high)})"
+
+
+def _tokens(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _duration(time_s: float) -> str:
+    if time_s >= _DAY_S:
+        return f"{time_s / _DAY_S:,.1f} days"
+    return f"{time_s / 3600:.1f} h" if time_s >= 3600 else format_seconds(time_s)
+
+
+def _usd(amount: float) -> str:
+    return f"${amount:,.0f}" if amount >= 100 else f"${amount:.2f}"
+
+
+def training_estimate_sections(answer: PricedTraining, *, shows_launch: bool = False) -> list[Section]:
+    """Return the speed of a job and its run; a CSV has one row per part of a step in seconds.
+
+    Args:
+        answer: The answer.
+        shows_launch: True to write a configuration for the framework.
+    """
+    estimate = answer.estimate
+    total = estimate.step.total_s
+    columns: list[Column[tuple[str, float]]] = [
+        data("model", lambda _: answer.job.architecture.name),
+        data("gpu", lambda _: estimate.memory.gpu.id),
+        words("part of a step", lambda row: row[0], name="part"),
+        figure("time", lambda row: row[1], format_seconds),
+        figure("share", lambda row: f"{100 * row[1] / total:.1f} %"),
+        data("seconds", lambda row: f"{row[1]:.6g}"),
+    ]
+    blocks: list[Block] = [
+        Lines([headline(answer.job, estimate.memory.gpu.name)]),
+        Table(_FIGURES, _figures(answer)),
+        Table(columns, [part for part in estimate.parts if part[1] > 0.001 * total]),
+        Lines(_notes(answer), role=LineRole.LIST),
+    ]
+    return [Section(blocks), *_launch(answer.job, is_shown=shows_launch)]
+
+
+_FIGURES: tuple[Column[tuple[str, str]], ...] = (
+    Column(title="figure", name=None, cell=lambda row: row[0], value=lambda row: row[0]),
+    Column(title="estimate", name=None, cell=lambda row: row[1], value=lambda row: row[1]),
+)
+
+
+def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
+    estimate, rates = answer.estimate, answer.estimate.rates
+    rows = [
+        ("tokens/s", _range(estimate.tokens_per_s, _tokens)),
+        ("tokens/s per GPU", _range(estimate.tokens_per_s_per_gpu, _tokens)),
+        ("optimizer step", f"{_range(estimate.step_s, format_seconds)} of {answer.job.step_tokens:,} tokens"),
+    ]
+    if rates.mfu_fraction is not None and rates.hfu_fraction is not None:
+        shares = f"MFU {format_fraction(rates.mfu_fraction)}, HFU {format_fraction(rates.hfu_fraction)}"
+        rows.append(("model FLOP/s per GPU", f"{format_flops_per_s(rates.model_flops_per_s)}, {shares}"))
+    rows.append(("memory", _verdict(estimate.memory).removeprefix("It ").rstrip(".")))
+    run = answer.run
+    if run is not None:
+        rows += [
+            ("run", f"{_range(run.wall_s, _duration)} for {format_count(run.tokens)} tokens in {run.steps:,.0f} steps"),
+            ("GPU hours", _range(run.gpu_hours, _tokens)),
+        ]
+    if answer.usd is not None and answer.offer is not None:
+        price = f"at ${answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.provider}"
+        rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
+    if answer.energy_j is not None:
+        rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))
+    return rows
+
+
+def _energy(energy_j: float) -> str:
+    return (
+        f"{energy_j / 3.6e9:,.3g} MWh"
+        if energy_j >= 3.6e9
+        else (f"{energy_j / 3.6e6:,.3g} kWh" if energy_j >= 3.6e5 else format_joules(energy_j))
+    )
+
+
+def _notes(answer: PricedTraining) -> list[str]:
+    estimate = answer.estimate
+    notes = [
+        f"Beside matrix products, {estimate.step.largest} takes most of a step.",
+        f"Evidence: {estimate.evidence}; speeds of {answer.job.framework.name} as of {answer.job.framework.release}. "
+        "MFU counts causal attention and the printed dense peak; a short run of yours narrows all (--measured-step).",
+    ]
+    run = answer.run
+    if run is not None:
+        notes.append(
+            f"{run.failures:.1f} failures are expected; a checkpoint of {format_bytes(run.checkpoint_bytes)} every "
+            f"{_duration(run.checkpoint_interval_s)} (Daly) leaves {format_fraction(run.goodput_fraction)} of the time."
+        )
+    return notes
+
+
+def _launch(job: TrainingJob, *, is_shown: bool) -> list[Section]:
+    if not is_shown:
+        return []
+    written = launch_config(job)
+    if written is None:
+        return [Section([Lines([f"No configuration is written for {job.framework.name}."])], title="Launch")]
+    return [Section([Listing(written)], title="Launch")]
+
+
+def training_plan_sections(
+    plan: TrainingPlan, *, everything: bool = False, shows_launch: bool = False
+) -> list[Section]:
+    """Return a plan; a CSV has a row per GPU and count.
+
+    Args:
+        plan: The plan.
+        everything: True to show every GPU and count instead of the best ones.
+        shows_launch: True to write a configuration of the cheapest run.
+    """
+    job = plan.job
+    best = [("cheapest", plan.cheapest), ("fastest", plan.fastest), ("fewest GPUs", plan.fewest)]
+    chosen = [(name, each) for name, each in best if each is not None]
+    lines = [
+        f"{job.architecture.name} ({format_count(count_parameters(job.architecture))} parameters), {job.method.value} "
+        f"in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
+        f"{job.sequence_tokens:,} tokens a step; {plan.tried:,} layouts tried"
+    ]
+    blocks: list[Block] = [Lines(lines)]
+    if not chosen:
+        why = ", ".join(f"{count} by {reason}" for reason, count in plan.rejected.most_common(3))
+        blocks.append(Lines([f"Nothing fits or keeps the limits; rejected: {why or 'all by deadline or budget'}."]))
+        blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
+        return [Section(blocks)]
+    blocks.append(Table(_PLANNED, chosen))
+    blocks.append(Lines(_chosen_notes(plan, chosen), role=LineRole.LIST))
+    if everything:
+        rows = [("", each) for each in sorted(plan.priced, key=lambda each: (each.gpu_id, each.job.layout.gpus))]
+        blocks += [Lines(["Every GPU and count:"]), Table(_PLANNED[1:], rows)]
+    blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
+    return [Section(blocks), *_launch(chosen[0][1].job, is_shown=shows_launch)]
+
+
+_Planned = tuple[str, PricedTraining]
+"""Why a run is shown, and the run."""
+
+
+def _wall_s(row: _Planned) -> float | None:
+    return row[1].run.wall_s.expected if row[1].run else None
+
+
+def _money_usd(row: _Planned) -> float | None:
+    return row[1].usd.expected if row[1].usd else None
+
+
+_PLANNED: tuple[Column[_Planned], ...] = (
+    words("choice", lambda row: row[0], name="choice"),
+    figure("GPUs", lambda row: row[1].job.layout.gpus, name="gpus"),
+    words("GPU", lambda row: row[1].gpu_id, name="gpu"),
+    words("layout", lambda row: row[1].job.layout.words, name="layout"),
+    figure("micro", lambda row: row[1].job.micro_batch, name="micro_batch"),
+    words("recompute", lambda row: row[1].job.recompute.value, name="recompute"),
+    figure("tokens/s", lambda row: row[1].estimate.tokens_per_s.expected, _tokens, name="tokens_per_s"),
+    figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
+    figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=2),
+    figure("time", _wall_s, _duration, name="wall_s", unknown="–"),
+    figure("money", _money_usd, _usd, name="usd", unknown="–"),
+)
+
+
+def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining]]) -> list[str]:
+    notes = []
+    for name, each in chosen:
+        limit = f"{name}: beside matrix products, {each.estimate.step.largest} takes most"
+        other = plan.runners_up.get((each.gpu_id, each.job.layout.gpus))
+        if other is not None:
+            slower = other.step.total_s / each.estimate.step.total_s - 1
+            limit += (
+                f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, is {slower:.1%} slower"
+            )
+            limit += f" ({other.step.largest})"
+        run = each.run
+        if run is not None:
+            limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
+        notes.append(limit + ".")
+    return notes
+
+
+def _plan_notes(plan: TrainingPlan) -> list[str]:
+    notes = [f"{count:,} layouts were rejected by {reason}." for reason, count in plan.rejected.most_common(2)]
+    notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
+    if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
+        notes.append("Without --tokens or --samples there are no days and no money.")
+    return notes
+
+
+def training_validation_sections(
+    found: TrainingValidation, *, by: Sequence[str], shows_rows: bool = False
+) -> list[Section]:
+    """Return a validation; a CSV has a row per cell, errors as fractions.
+
+    Args:
+        found: The judged answers.
+        by: Columns that make a cell.
+        shows_rows: True to show every row instead.
+    """
+    blocks: list[Block] = []
+    if shows_rows:
+        blocks.append(Table(_ROWS, found.answers))
+    else:
+        blocks += [
+            Table([words("all", lambda cell: _metric(cell.metric)), *_ACCURACY], found.cells(())),
+            Table([*_keys(by), *_ACCURACY, *_ACCURACY_DATA], found.cells(by)),
+        ]
+    ran_out, fitted = found.ran_out, found.fitted
+    verdicts = []
+    if ran_out[1]:
+        verdicts.append(f"{ran_out[0]} of {ran_out[1]} runs that ran out of memory are predicted not to fit.")
+    if fitted[1]:
+        verdicts.append(f"{fitted[0]} of {fitted[1]} runs that fitted are predicted to fit.")
+    if verdicts and not shows_rows:
+        blocks.append(Lines(verdicts))
+    if found.skipped and not shows_rows:
+        reasons = Counter(row.reason for row in found.skipped).most_common(_MOST_REASONS)
+        columns: list[Column[tuple[str, int]]] = [
+            figure("rows", lambda row: row[1]),
+            words("reason", lambda row: row[0]),
+        ]
+        blocks += [Lines([f"{len(found.skipped)} rows were not predicted"]), Table(columns, reasons)]
+    return [Section(blocks)]
+
+
+def _metric(metric: TrainingMetric) -> str:
+    return {TrainingMetric.TOKENS_PER_S: "tokens/s per GPU", TrainingMetric.PEAK_BYTES: "peak memory"}[metric]
+
+
+def _keys(by: Sequence[str]) -> list[Column[TrainingCell]]:
+    def key(index: int, name: str) -> Column[TrainingCell]:
+        return words(name, lambda cell: cell.key[index], name=name)
+
+    named = [key(index, name) for index, name in enumerate(by)]
+    return [*named, words("metric", lambda cell: _metric(cell.metric), name="metric")]
+
+
+_ACCURACY: tuple[Column[TrainingCell], ...] = (
+    figure("n", lambda cell: cell.accuracy.n),
+    figure("median", lambda cell: cell.accuracy.mdape, format_fraction),
+    figure("p90", lambda cell: cell.accuracy.p90, format_fraction),
+    figure("bias", lambda cell: cell.accuracy.bias, "{:.2f}".format),
+    figure("coverage", lambda cell: cell.accuracy.coverage, format_fraction),
+    figure("high/low", lambda cell: cell.accuracy.width, "{:.2f}".format),
+)
+_ACCURACY_DATA: tuple[Column[TrainingCell], ...] = (
+    data("n", lambda cell: cell.accuracy.n),
+    data("mdape", lambda cell: f"{cell.accuracy.mdape:.6g}"),
+    data("p90", lambda cell: f"{cell.accuracy.p90:.6g}"),
+    data("bias", lambda cell: f"{cell.accuracy.bias:.6g}"),
+    data("coverage", lambda cell: f"{cell.accuracy.coverage:.6g}"),
+    data("width", lambda cell: f"{cell.accuracy.width:.6g}"),
+)
+_ROWS: tuple[Column[JudgedTraining], ...] = (
+    words("row", lambda each: each.run.row, name="row"),
+    words("model", lambda each: each.run.model, name="model"),
+    words("GPU", lambda each: each.run.gpu, name="gpu"),
+    words("framework", lambda each: each.run.framework, name="framework"),
+    words("layout", lambda each: each.run.job.layout.words, name="layout", rank=2),
+    words("metric", lambda each: _metric(each.metric), name="metric"),
+    figure("measured", lambda each: each.measured, "{:.4g}".format, name="measured"),
+    figure("predicted", lambda each: each.predicted.expected, "{:.4g}".format, name="predicted"),
+    figure("low", lambda each: each.predicted.low, "{:.4g}".format, name="low", rank=1),
+    figure("high", lambda each: each.predicted.high, "{:.4g}".format, name="high", rank=1),
+    figure("ratio", lambda each: each.predicted.expected / each.measured, "{:.2f}".format, name="ratio"),
+)

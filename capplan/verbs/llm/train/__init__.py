@@ -1,0 +1,1 @@
+"""The verbs of `capplan llm train`: memory, estimate, plan and validate."""

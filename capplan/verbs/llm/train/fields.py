@@ -1,0 +1,290 @@
+"""The parts of questions that the verbs about training share: the job, its layout, and what this machine brings."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.llm.core.training.frameworks import States
+from capplan.llm.core.training.job import (
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    Offloaded,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+)
+from capplan.verbs.contract import Context
+from capplan.verbs.fields import OwnSpecs
+from capplan.verbs.llm.fields import DOWNLOAD, Degree, Word
+from capplan.verbs.options import HERE, Option, Topic
+from capplan.verbs.words import NAMES, RATE, SIZE, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.llm.core.model import LanguageModel
+    from capplan.llm.core.training.calibration import TrainingCalibration
+    from capplan.llm.core.training.estimate import OwnRun
+    from capplan.llm.core.training.job import TrainingJob
+
+CALIBRATION = Option(help="Constants of training other than the shipped ones.", metavar="FILE", doors=HERE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMethodFields:
+    """What is trained and in which formats, whatever GPUs there are."""
+
+    method: Annotated[
+        Method,
+        Option(help="Train all parameters, or adapters beside a frozen base.", topic=Topic.MODEL, shows_default=True),
+    ] = Method.FULL
+    rank: Annotated[
+        int, Meta(ge=1, le=2**16), Option(help="Rank of adapters.", topic=Topic.MODEL, shows_default=True)
+    ] = 16
+    targets: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.",
+            topic=Topic.MODEL, words=NAMES,
+        ),
+    ] = ()  # fmt: skip
+    base: Annotated[
+        BaseFormat | None,
+        Option(
+            help="Format of a frozen base; bf16 for lora and nf4-dq for qlora by default.", topic=Topic.MODEL,
+        ),
+    ] = None  # fmt: skip
+    precision: Annotated[
+        Compute, Option(help="Format of matrix products.", topic=Topic.WORKLOAD, shows_default=True)
+    ] = Compute.BF16
+    states: Annotated[
+        States | None,
+        Option(
+            help="master: 16-bit weights with an fp32 copy; autocast: fp32 weights; pure: all in 16 bits. The "
+            "framework's by default.",
+            topic=Topic.WORKLOAD,
+        ),
+    ] = None  # fmt: skip
+    optimizer: Annotated[
+        OptimizerRecipe, Option(help="Optimizer by the states that it keeps.", topic=Topic.WORKLOAD, shows_default=True)
+    ] = OptimizerRecipe.ADAMW
+    seq_len: Annotated[
+        int,
+        Meta(ge=1, le=10**8),
+        Option(help="Tokens of a sequence.", topic=Topic.WORKLOAD, shows_default=True),
+    ] = 4096  # fmt: skip
+    framework: Annotated[
+        Word | None,
+        Option(
+            help="torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, "
+            "and trl for adapters."
+        ),
+    ] = None  # fmt: skip
+    attention: Annotated[
+        AttentionKernel | None,
+        Option(help="eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default."),
+    ] = None
+    fused_loss: Annotated[bool, Option(help="The loss is computed by chunks, as Liger's kernels do.")] = False
+    compile: Annotated[bool, Option(help="Pointwise operators are fused by torch.compile.")] = False
+    offload: Annotated[
+        tuple[Offloaded, ...],
+        Meta(max_length=3),
+        Option(help="Keep this in the host's memory; repeatable.", shows_default=False),
+    ] = ()
+    network_bytes_per_s: Annotated[
+        float | None,
+        Meta(le=1e18),
+        Option(
+            help="One GPU's network to other servers, one direction, such as '50 GB/s'.", flags=("--network",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingLayoutFields:
+    """How many GPUs there are, and how they share a job."""
+
+    gpu_count: Annotated[
+        int,
+        Meta(ge=1, le=10**6),
+        Option(help="GPUs of the job.", flags=("--gpus", "-n"), topic=Topic.GPUS, shows_default=True, wire="gpu_count"),
+    ] = 1
+    gpus_per_node: Annotated[
+        int | None,
+        Meta(ge=1, le=1024),
+        Option(help="GPUs of one server; as many as its fast links join by default.", topic=Topic.GPUS),
+    ] = None
+    tp: Annotated[Degree, Option(help="GPUs that share every matrix.", shows_default=True)] = 1
+    pp: Annotated[Degree, Option(help="Pipeline stages.", shows_default=True)] = 1
+    vp: Annotated[Degree, Option(help="Model chunks of a stage (interleaving).", shows_default=True)] = 1
+    cp: Annotated[Degree, Option(help="GPUs that share a sequence.", shows_default=True)] = 1
+    ep: Annotated[Degree, Option(help="GPUs among which whole experts are distributed.", shows_default=True)] = 1
+    shard: Annotated[
+        Shard | None,
+        Option(help="What data-parallel ranks share; zero3 is FSDP. By default the framework's."),
+    ] = None
+    shard_group: Annotated[
+        int | None, Meta(ge=1, le=10**6), Option(help="Ranks that share states (hybrid sharding); all by default.")
+    ] = None
+    zero_bubble: Annotated[bool, Option(help="The pipeline splits the backward pass (ZB-H1).")] = False
+    micro_batch: Annotated[
+        int,
+        Meta(ge=1, le=10**6),
+        Option(help="Sequences of one forward pass.", topic=Topic.WORKLOAD, shows_default=True),
+    ] = 1
+    accumulate: Annotated[
+        int,
+        Meta(ge=1, le=2**20),
+        Option(help="Micro-batches of one optimizer step.", topic=Topic.WORKLOAD, shows_default=True),
+    ] = 1
+    recompute: Annotated[
+        Recompute | None,
+        Option(help="What the backward pass computes again; the least that fits by default.", topic=Topic.WORKLOAD),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRunFields:
+    """What a short run of the user's own measured."""
+
+    measured_step_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e9),
+        Option(help="Time of one optimizer step that you measured of this job.", flags=("--measured-step",),
+               metavar="TIME", words=TIME_LIMIT),
+    ] = None  # fmt: skip
+    measured_peak_bytes: Annotated[
+        float | None,
+        Meta(gt=0, le=1e18),
+        Option(help="Peak of reserved memory that you measured of this job.", flags=("--measured-peak",),
+               metavar="SIZE", words=SIZE),
+    ] = None  # fmt: skip
+
+    def own_run(self) -> "OwnRun":
+        """Return what was measured."""
+        from capplan.llm.core.training.estimate import OwnRun
+
+        return OwnRun(step_s=self.measured_step_s, peak_bytes=self.measured_peak_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFilesFields:
+    """What this machine brings: the network, own specs, and own constants."""
+
+    download: Annotated[bool, DOWNLOAD] = False
+    specs: OwnSpecs = ()
+    calibration: Annotated[Path | None, CALIBRATION] = None
+
+
+def build_job(
+    question: "TrainingMethodFields", layout: "TrainingLayoutFields", model: "LanguageModel", gpu: "GpuSpec"
+) -> "TrainingJob":
+    """Return the job that a question describes; what is left out follows from the framework.
+
+    Args:
+        question: What is trained, and in which formats.
+        layout: How GPUs share it.
+        model: The model.
+        gpu: The GPU.
+
+    Raises:
+        CapplanError: The framework or a matrix is not known, or the job is not possible.
+    """
+    from capplan.core.gpus.machines import joined_gpus
+    from capplan.llm.core.training.job import TrainingLayout
+
+    job = method_job(question, model)
+    shard = layout.shard
+    ranks = layout.gpu_count // max(1, layout.tp * layout.pp * layout.cp) * layout.cp
+    if shard is None:
+        family = job.framework.family
+        shard = (
+            Shard.NONE if ranks <= 1 else Shard.ZERO1 if family.value == "megatron" or layout.pp > 1 else Shard.ZERO3
+        )
+    joined = joined_gpus(gpu)
+    per_node = layout.gpus_per_node or max(8, joined)
+    return replace(
+        job,
+        layout=TrainingLayout(
+            gpus=layout.gpu_count,
+            tensor=layout.tp,
+            pipeline=layout.pp,
+            virtual=layout.vp,
+            context=layout.cp,
+            expert=layout.ep,
+            sequence_parallel=layout.tp > 1,
+            shard=shard,
+            shard_group=layout.shard_group,
+            gpus_per_node=per_node,
+            zero_bubble=layout.zero_bubble,
+        ),
+        micro_batch=layout.micro_batch,
+        accumulation=layout.accumulate,
+        recompute=layout.recompute or Recompute.NONE,
+    )
+
+
+def method_job(question: "TrainingMethodFields", model: "LanguageModel") -> "TrainingJob":
+    """Return the job of one GPU that a question describes.
+
+    Args:
+        question: What is trained, and in which formats.
+        model: The model.
+
+    Raises:
+        CapplanError: The framework or a matrix is not known, or the method and the base contradict each other.
+    """
+    from capplan.llm.core.training.frameworks import find_framework
+    from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
+
+    is_full = question.method is Method.FULL
+    framework = find_framework(question.framework or ("torchtitan" if is_full else "trl"))
+    if question.base is not None and is_full:
+        raise UsageError("--base is the format of a frozen base; add --method lora or qlora.")
+    tuned = AttentionKernel.TUNED if framework.tunes_attention else AttentionKernel.FLASH
+    states = question.states or (States.PURE if not is_full else framework.states)
+    return TrainingJob(
+        architecture=model.architecture,
+        framework=framework,
+        method=question.method,
+        adapter=Adapter(rank=question.rank, targets=adapter_targets(question.targets or ("all",))),
+        base=question.base or (BaseFormat.NF4_DQ if question.method is Method.QLORA else BaseFormat.BF16),
+        compute=question.precision,
+        states=states,
+        optimizer=question.optimizer,
+        sequence_tokens=question.seq_len,
+        attention=question.attention or tuned,
+        fused_loss=question.fused_loss or framework.fuses_loss,
+        compiled=question.compile or framework.compiles,
+        offloaded=frozenset(question.offload),
+    )
+
+
+def load_constants(question: "TrainingFilesFields") -> "TrainingCalibration":
+    """Return the constants of training that a question names.
+
+    Raises:
+        SpecError: The file cannot be used.
+    """
+    from capplan.llm.read.training_calibration import load_training_calibration
+
+    return load_training_calibration(question.calibration)
+
+
+def find_parts(
+    question: "TrainingFilesFields", words: str, gpu: str, context: Context
+) -> "tuple[LanguageModel, GpuSpec]":
+    """Return the model and the GPU that a question names.
+
+    Raises:
+        CapplanError: One of them is not known.
+    """
+    from capplan.llm.read.sources import find_model
+
+    model = find_model(context.language_model(words), download=question.download)
+    return model, context.gpu_database(question.specs).find(gpu)

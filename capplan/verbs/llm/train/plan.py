@@ -1,0 +1,160 @@
+"""`llm train plan`: which GPUs, how many, and which layout train a language model cheapest, fastest, on fewest GPUs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.verbs.contract import Context, Outcome, Verb
+from capplan.verbs.fields import Name
+from capplan.verbs.llm.fields import Degree, LanguageModelFields, names_of
+from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
+from capplan.verbs.llm.train.run_fields import RunFields
+from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.words import AMOUNT, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from capplan.llm.core.training.plan import TrainingPlan
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlanFields:
+    gpus: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=100),
+        Option(
+            help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",), metavar="ID",
+            topic=Topic.GPUS, completes="gpus",
+        ),
+    ] = ()  # fmt: skip
+    counts: Annotated[
+        tuple[Degree, ...],
+        Meta(max_length=16),
+        Option(
+            help="GPUs of a job; repeatable. Powers of two up to --max-gpus by default.", flags=("--gpus", "-n"),
+            topic=Topic.GPUS,
+        ),
+    ] = ()  # fmt: skip
+    max_gpus: Annotated[
+        int, Meta(ge=1, le=2**17), Option(help="Most GPUs of a job.", topic=Topic.GPUS, shows_default=True)
+    ] = 64
+    global_batch: Annotated[
+        int | None,
+        Meta(ge=1, le=10**7),
+        Option(
+            help="Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.",
+            topic=Topic.WORKLOAD,
+        ),
+    ] = None  # fmt: skip
+    deadline_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e12),
+        Option(help="Longest run, such as 14d.", flags=("--deadline",), metavar="TIME", words=TIME_LIMIT,
+               topic=Topic.LIMITS),
+    ] = None  # fmt: skip
+    budget_usd: Annotated[
+        float | None,
+        Meta(gt=0, le=1e15),
+        Option(help="Most money, such as 250k.", flags=("--budget",), metavar="USD", words=AMOUNT, topic=Topic.LIMITS),
+    ] = None
+    everything: Annotated[
+        bool,
+        Option(
+            help="Show every GPU and count.", flags=("--all",), topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON,
+        ),
+    ] = False  # fmt: skip
+    launch: Annotated[
+        bool,
+        Option(
+            help="Write a configuration of the cheapest run for the framework.", topic=Topic.ANSWER,
+            doors=ANYWHERE & ~Door.PYTHON,
+        ),
+    ] = False  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmTrainPlanQuestion(LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, TrainingFilesFields):
+    """Which GPUs, how many, and which layout train a language model."""
+
+
+_BATCH_TOKENS, _ADAPTER_BATCH = 4 * 2**20, 64
+"""Tokens of an optimizer step where none are stated, as Llama 3 8B and many models since use, and sequences of one for
+adapters."""
+
+
+def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "TrainingPlan":
+    """Return the runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
+
+    Args:
+        question: the model, what is trained, the tokens, the limits, and what to search.
+        context: how the door finds models, GPUs and prices.
+
+    Raises:
+        CapplanError: a name is not known.
+    """
+    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
+    from capplan.llm.answer.train_offers import training_offers
+    from capplan.llm.core.training.plan import PlanTerms, plan_training
+    from capplan.llm.read.sources import find_model
+    from capplan.specs.power_law import load_power_law
+    from capplan.specs.rate_laws import load_rate_laws
+    from capplan.units import counted
+
+    prices = context.price_list(question.specs)
+    gpus = context.gpu_database(question.specs)
+    model = find_model(context.language_model(question.model), download=question.download)
+    named = names_of(question.gpus) or searched_gpus(gpus, on_demand_offers(prices))
+    job = method_job(question, model)
+    counts = question.counts or tuple(2**power for power in range(18) if 2**power <= question.max_gpus)
+    default = _ADAPTER_BATCH if job.is_adapted else max(1, _BATCH_TOKENS // question.seq_len)
+    batch = question.global_batch or max(default, max(counts) if not job.is_adapted else default)
+    with context.feedback.progress(f"searching layouts on {counted(len(named), 'GPU')}"):
+        return plan_training(
+            job,
+            gpus=[gpus.find(name) for name in named],
+            asked=PlanTerms(
+                counts=counts,
+                global_batch=batch,
+                deadline_s=question.deadline_s,
+                budget_usd=question.budget_usd,
+                network_bytes_per_s=question.network_bytes_per_s,
+            ),
+            terms=question.terms(),
+            offers=training_offers(prices),
+            calibration=load_constants(question),
+            laws=load_rate_laws(),
+            law=load_power_law(),
+        )
+
+
+def _sections(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.training import training_plan_sections
+
+    return training_plan_sections(answers[0], everything=question.everything, shows_launch=question.launch)
+
+
+def _document(answers: "Sequence[TrainingPlan]", _question: LlmTrainPlanQuestion) -> Any:
+    from capplan.report.documents.llm.training import training_plan_document
+
+    return training_plan_document(answers[0])
+
+
+LLM_TRAIN_PLAN = Verb(
+    path="llm train plan",
+    question=LlmTrainPlanQuestion,
+    summary="Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the "
+    "fastest, and the one on fewest GPUs.\n\nExit 1 if none fits or keeps the limits.",
+    examples=(
+        "capplan llm train plan llama-3-8b-instruct --tokens 1T --max-gpus 256 --deadline 30d",
+        "capplan llm train plan llama-3.1-8b-instruct --method qlora --samples 50k --mean-len 500 --seq-len 2048 --gpu "
+        "rtx-4090 --gpu l40s",
+    ),
+    answer=answer_llm_train_plan,
+    sections=_sections,
+    document=_document,
+    outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
+    schema="llm-train-plan",
+    returns="capplan.llm.core.training.plan:TrainingPlan",
+)

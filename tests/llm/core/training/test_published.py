@@ -1,0 +1,384 @@
+"""The arithmetic of training against published figures; each test names its source."""
+
+import math
+
+import pytest
+
+from capplan.core.numbers import Interval
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.layers import Attention, DenseMlp
+from capplan.llm.core.tensors import count_parameters
+from capplan.llm.core.training.activations import interleaved_share, korthikanti_layer_bytes
+from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters, model_flops_per_token
+from capplan.llm.core.training.frameworks import States, find_framework
+from capplan.llm.core.training.job import (
+    Adapter,
+    BaseFormat,
+    Recompute,
+    Shard,
+    TrainingJob,
+    TrainingLayout,
+    adapter_targets,
+)
+from capplan.llm.core.training.memory import bytes_per_parameter
+from capplan.llm.core.training.parameters import adapter_parameters
+from capplan.llm.core.training.run import Reliability, daly_interval_s, plan_run, young_interval_s
+from capplan.llm.core.training.work import bubble_fraction
+from capplan.llm.read.catalogue import find_in_catalogue
+
+GIB = 2**30
+
+
+def gpt(
+    *, hidden: int, layers: int, heads: int, vocab: int = 51200, tied: bool = True, positions: int = 0
+) -> Architecture:
+    """Return a GPT without biases in its products, as Megatron's papers count it."""
+    attention = Attention(query_heads=heads, kv_heads=heads, key_dim=hidden // heads, value_dim=hidden // heads)
+    layer = Layer(mixer=attention, mlp=DenseMlp(width=4 * hidden, gated=False), norm_parameters=2 * hidden)
+    return Architecture(
+        name="gpt",
+        family="gpt",
+        hidden_dim=hidden,
+        vocab_size=vocab,
+        layers=(layer,) * layers,
+        tied_embeddings=tied,
+        max_positions=None,
+        norm_parameters=hidden,
+        position_rows=positions,
+    )
+
+
+def job_of(architecture: Architecture, **changes: object) -> TrainingJob:
+    """Return a job of Megatron."""
+    values: dict[str, object] = {"framework": find_framework("megatron"), "states": States.MASTER, **changes}
+    return TrainingJob(architecture=architecture, **values)  # type: ignore[arg-type]  # named by each test
+
+
+def architecture_of(name: str) -> Architecture:
+    """Return a built-in model."""
+    found = find_in_catalogue(name)
+    assert found is not None
+    return found.architecture
+
+
+# Korthikanti et al. (arXiv 2205.05198), tables 2 and 3 and figures 1 and 7: sequence 2048, 16-bit, tensor-parallel 8.
+# columns: hidden, heads, layers, micro-batch, stages, chunks
+KORTHIKANTI = {
+    "22B": (6144, 64, 48, 4, 1, 1),
+    "175B": (12288, 96, 96, 1, 8, 3),
+    "530B": (20480, 128, 105, 1, 35, 3),
+    "1T": (25600, 160, 128, 1, 64, 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected_gib"),
+    [
+        ({}, 6.5938),
+        ({"tensor": 8}, 1.2344),
+        ({"tensor": 8, "sequence_parallel": True}, 0.8242),
+        ({"tensor": 8, "sequence_parallel": True, "recompute": Recompute.ATTENTION}, 0.1992),
+        ({"recompute": Recompute.FULL}, 0.0938),
+    ],
+)
+def test_activations_of_a_layer_are_those_of_korthikanti_table_2(
+    options: dict[str, object], expected_gib: float
+) -> None:
+    found = korthikanti_layer_bytes(sequence=2048, micro_batch=4, hidden=6144, heads=64, **options)  # type: ignore[arg-type]
+    assert found / GIB == pytest.approx(expected_gib, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "tensor_only", "selective"),
+    [("22B", 59.25, 9.5625), ("175B", 66.84375, 12.3515625), ("530B", 114.0234, 23.0762), ("1T", 131.25, 26.5625)],
+)
+def test_activations_of_the_first_stage_are_those_of_korthikanti_figure_1(
+    model: str, tensor_only: float, selective: float
+) -> None:
+    hidden, heads, layers, batch, stages, chunks = KORTHIKANTI[model]
+    share = layers * interleaved_share(stages=stages, chunks=chunks)
+
+    def first(**options: object) -> float:
+        whole = korthikanti_layer_bytes(
+            sequence=2048,
+            micro_batch=batch,
+            hidden=hidden,
+            heads=heads,
+            tensor=8,
+            **options,  # type: ignore[arg-type]
+        )
+        return whole * share / GIB
+
+    assert first() == pytest.approx(tensor_only, rel=1e-5)
+    assert first(sequence_parallel=True, recompute=Recompute.ATTENTION) == pytest.approx(selective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected_gib"), [("22B", 45.5625), ("175B", 45.5625), ("530B", 31.640625), ("1T", 32.958984375)]
+)
+def test_parameters_and_optimizer_take_18_bytes_each(model: str, expected_gib: float) -> None:
+    # figure 1 of the same paper: 18 bytes per parameter of 12·L·h²/(t·p)
+    hidden, heads, layers, _, stages, _ = KORTHIKANTI[model]
+    each = bytes_per_parameter(job_of(gpt(hidden=hidden, layers=1, heads=heads)), ranks=1)
+    assert each == 18
+    assert each * 12 * layers * hidden**2 / (8 * stages) / GIB == pytest.approx(expected_gib, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "seq", "seq_and_selective"),
+    [("22B", 66.84, 16.18), ("175B", 62.04, 18.49), ("530B", 58.31, 20.27), ("1T", 58.31, 20.27)],
+)
+def test_relative_activations_are_those_of_korthikanti_figure_7(
+    model: str, seq: float, seq_and_selective: float
+) -> None:
+    hidden, heads, _, batch, _, _ = KORTHIKANTI[model]
+
+    def layer(**options: object) -> float:
+        return korthikanti_layer_bytes(
+            sequence=2048,
+            micro_batch=batch,
+            hidden=hidden,
+            heads=heads,
+            tensor=8,
+            **options,  # type: ignore[arg-type]
+        )
+
+    # the chart's values were read by eye, ±1
+    assert 100 * layer(sequence_parallel=True) / layer() == pytest.approx(seq, abs=1.0)
+    selective = layer(sequence_parallel=True, recompute=Recompute.ATTENTION)
+    assert 100 * selective / layer() == pytest.approx(seq_and_selective, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "flops", "ratio"),
+    [
+        ("22B", 4, 1.144e15, 1.0519),
+        ("175B", 64, 1.411e17, 1.0269),
+        ("530B", 280, 1.852e18, 1.0164),
+        ("1T", 512, 6.426e18, 1.0131),
+    ],
+)
+def test_model_flops_are_72_blsh2(model: str, batch: int, flops: float, ratio: float) -> None:
+    # the same paper, appendix A: 72·B·L·s·h²(1 + s/(6h) + V/(12hL)); selective recomputation adds attention once:
+    # hardware over model FLOPs from s/(3h) in the place of s/(6h)
+    hidden, heads, layers, _, _, _ = KORTHIKANTI[model]
+    architecture = gpt(hidden=hidden, layers=layers, heads=heads)
+    per_token = model_flops_per_token(architecture, sequence=2048)
+    assert per_token * batch * 2048 == pytest.approx(flops, rel=2e-3)
+    again = attention_flops_per_token(architecture, sequence=2048, is_causal=False)
+    hardware_by_formula = 1 + 2048 / (3 * hidden) + 51200 / (12 * hidden * layers)
+    model_by_formula = 1 + 2048 / (6 * hidden) + 51200 / (12 * hidden * layers)
+    assert hardware_by_formula / model_by_formula == pytest.approx(ratio, abs=5e-4)
+    # by FLOPs, attention takes 12·L·h·s of 72·L·h²(...): recomputing its forward third adds a third of it
+    assert (per_token + again) / per_token == pytest.approx(
+        (1 + 2048 / (6 * hidden) * 4 / 3 + 51200 / (12 * hidden * layers)) / model_by_formula, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("hidden", "layers", "heads", "batch", "gpus", "tflops", "time_s", "recompute"),
+    [
+        (25600, 128, 160, 3072, 3072, 163, 102.6, True),
+        (12288, 80, 96, 2304, 1536, 148, 24.8, True),
+        (2304, 24, 24, 512, 32, 137, 3.53, True),
+    ],
+)
+def test_step_times_of_megatron_2021_follow_from_its_flops(  # noqa: PLR0917 - the columns of the table
+    hidden: int, layers: int, heads: int, batch: int, gpus: int, tflops: float, time_s: float, recompute: bool
+) -> None:
+    # arXiv 2104.04473 table 1: F = 96·B·s·L·h²(1 + s/(6h) + V/(16Lh)), with full recomputation
+    architecture = gpt(hidden=hidden, layers=layers, heads=heads)
+    forward = model_flops_per_token(architecture, sequence=2048) / 3
+    head = 2.0 * hidden * 51200
+    per_token = 4 * forward - head if recompute else 3 * forward
+    assert per_token * batch * 2048 / gpus / (tflops * 1e12) == pytest.approx(time_s, rel=0.005)
+
+
+def test_parameters_of_the_trillion_model() -> None:
+    # arXiv 2104.04473: P = 12Lh²(1 + 13/(12h) + (V + s)/(12Lh)); biases (11 of the 13 parts) are left out here
+    found = count_parameters(gpt(hidden=25600, layers=128, heads=160, positions=2048))
+    assert found == pytest.approx(1008.04e9, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("params", "tokens", "gpus", "tflops", "days"),
+    [(175e9, 300e9, 1024, 140, 33.9), (1008.04e9, 450e9, 3072, 163, 83.9)],
+)
+def test_days_of_megatron_2021(params: float, tokens: float, gpus: int, tflops: float, days: float) -> None:
+    # 8·T·P/(n·X) with full recomputation; the run itself adds failures, here none
+    per_step = 1_000_000.0
+    step_s = 8 * per_step * params / (gpus * tflops * 1e12)
+    job = job_of(
+        gpt(hidden=1024, layers=8, heads=8),
+        layout=TrainingLayout(gpus=gpus),
+        sequence_tokens=1000,
+        micro_batch=1,
+        accumulation=1,
+    )
+    run = plan_run(
+        job,
+        step_s=Interval.exact(step_s * job.step_tokens / per_step),
+        tokens=tokens,
+        reliability=Reliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
+    )
+    assert run.ideal_s / 86400 == pytest.approx(days, abs=0.06)
+    assert run.wall_s.expected == pytest.approx(run.ideal_s, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("states", "gradient_bytes", "plain", "sharded"),
+    [
+        (States.MASTER, 4.0, 18.0, (6.0, 12.0)),
+        (States.AUTOCAST, 4.0, 16.0, (8.0, 8.0)),
+    ],
+)
+def test_bytes_per_parameter_are_those_of_megatrons_distributed_optimizer(
+    states: States, gradient_bytes: float, plain: float, sharded: tuple[float, float]
+) -> None:
+    # Megatron-LM README: bf16 parameters with fp32 gradients 18, or 6 + 12/d; fp32 16, or 8 + 8/d
+    architecture = gpt(hidden=256, layers=2, heads=4)
+    assert find_framework("megatron").gradient_bytes == gradient_bytes
+    assert bytes_per_parameter(job_of(architecture, states=states), ranks=8) == plain
+    layout = TrainingLayout(gpus=8, shard=Shard.ZERO1)
+    assert bytes_per_parameter(job_of(architecture, states=states, layout=layout), ranks=8) == pytest.approx(
+        sharded[0] + sharded[1] / 8
+    )
+
+
+@pytest.mark.parametrize(
+    ("shard", "gigabytes"), [(Shard.NONE, 120.0), (Shard.ZERO1, 31.4), (Shard.ZERO2, 16.6), (Shard.ZERO3, 1.9)]
+)
+def test_zero_stages_take_what_its_paper_states(shard: Shard, gigabytes: float) -> None:
+    # arXiv 1910.02054 figure 1: 7.5 B parameters, 64 GPUs, Adam in mixed precision with 16-bit gradients
+    job = job_of(
+        gpt(hidden=256, layers=2, heads=4),
+        framework=find_framework("deepspeed"),
+        layout=TrainingLayout(gpus=64, shard=shard),
+    )
+    assert bytes_per_parameter(job, ranks=64) * 7.5 == pytest.approx(gigabytes, abs=0.06)
+
+
+def test_nf4_takes_the_bits_of_the_qlora_paper() -> None:
+    # arXiv 2305.14314: 4 bits and an fp32 scale per 64; double quantisation 8/64 + 32/(64·256) = 0.127 bits
+    assert BaseFormat.NF4.bytes_per_parameter * 8 == 4.5
+    assert BaseFormat.NF4_DQ.bytes_per_parameter * 8 == pytest.approx(4.127, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "rank", "targets", "expected"),
+    [
+        ("llama-2-7b", 8, "q_proj v_proj", 4_194_304),  # litgpt's table of resources
+        ("llama-2-13b", 8, "q_proj v_proj", 6_553_600),
+        ("llama-3.2-3b-instruct", 32, "q_proj v_proj", 9_175_040),  # a result file of PEFT
+    ],
+)
+def test_adapters_have_the_parameters_that_frameworks_print(model: str, rank: int, targets: str, expected: int) -> None:
+    adapter = Adapter(rank=rank, targets=adapter_targets(targets.split()))
+    assert adapter_parameters(architecture_of(model), adapter) == expected
+
+
+def test_model_flops_are_those_of_nemo() -> None:
+    # NeMo's performance summary: 6·(parameters of products with the head) + 12·L·h·s; Llama-2-7B at 4096 tokens is
+    # 46.08 GFLOP a token, so that 16 934 tokens/s are 780 TFLOP/s
+    per_token = model_flops_per_token(architecture_of("llama-2-7b"), sequence=4096)
+    assert per_token == pytest.approx(46.08e9, rel=1e-3)
+    assert per_token * 16_934 == pytest.approx(780e12, rel=1e-3)
+
+
+def test_mfu_of_llm_foundry_follows_from_its_tokens() -> None:
+    # llm-foundry's table: 3·(2·N·s + L·4·d·s²)·seq/s over n·989.5 TFLOP/s; MPT-7B, 128 H100, 1 340 830 tokens/s:
+    # 45.71 %
+    architecture = gpt(hidden=4096, layers=32, heads=32, vocab=50368, positions=2048)
+    attention = 3 * attention_flops_per_token(architecture, sequence=2048, is_causal=False)
+    assert count_parameters(architecture) / 1e9 == pytest.approx(6.657, abs=5e-4)  # printed 6.659
+    per_token = 6 * count_parameters(architecture) + attention
+    assert per_token * 1_340_830 / (128 * 989.5e12) == pytest.approx(0.4571, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_s", "expected"),
+    [(1524, 74), (716, 158)],  # Llama-3-70B, GPT-3 175B
+)
+def test_days_for_10t_tokens_on_1024_gpus_are_those_of_nemo(tokens_per_s: float, expected: int) -> None:
+    assert 10e12 / (tokens_per_s * 1024) / 86400 == pytest.approx(expected, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("model", "hours", "tokens", "peak", "mfu"),
+    [
+        ("llama-2-7b", 184_320, 2e12, 312e12, 0.391),
+        ("llama-2-13b", 368_640, 2e12, 312e12, 0.377),
+        ("llama-2-70b", 1_720_320, 2e12, 312e12, 0.428),
+        ("llama-3.1-405b-instruct", 30.84e6, 15.6e12, 989e12, 0.346),
+    ],
+)
+def test_mfu_of_model_cards_follows_from_gpu_hours(
+    model: str, hours: float, tokens: float, peak: float, mfu: float
+) -> None:
+    # GPU hours of Meta's model cards, and 6·P·T
+    flops = 6 * count_parameters(architecture_of(model)) * tokens
+    assert flops / (hours * 3600 * peak) == pytest.approx(mfu, abs=0.002)
+
+
+def test_failures_of_llama_3() -> None:
+    # arXiv 2407.21783: 419 unexpected interruptions in 54 days on 16 384 GPUs
+    hours = 54 * 24 * 16_384
+    assert Reliability().hours_between_failures == pytest.approx(hours / 419, rel=2e-3)
+    job = job_of(architecture_of("llama-3.1-405b-instruct"), layout=TrainingLayout(gpus=16_384, tensor=8, pipeline=16))
+    run = plan_run(
+        job,
+        step_s=Interval.exact(10.0),
+        tokens=job.step_tokens * 54 * 86400 / 10.0,
+        reliability=Reliability(storage_bytes_per_s=2e12, restart_s=600.0),
+    )
+    assert run.ideal_s == pytest.approx(54 * 86400)
+    assert run.failures == pytest.approx(419, rel=0.15)  # the wall time is longer than the steps
+    assert run.goodput_fraction > 0.9  # the paper reports more than 90 % effective time
+
+
+@pytest.mark.parametrize(("stages", "micro_batches", "chunks", "expected"), [(8, 64, 1, 0.109), (35, 280, 3, 0.0405)])
+def test_the_pipeline_bubble_is_that_of_megatron_2021(
+    stages: int, micro_batches: int, chunks: int, expected: float
+) -> None:
+    found = bubble_fraction(stages=stages, micro_batches=micro_batches, chunks=chunks)
+    assert found == pytest.approx(expected, abs=5e-4)
+    third = bubble_fraction(stages=stages, micro_batches=micro_batches, chunks=chunks, zero_bubble=True)
+    assert third == pytest.approx(found / 3)
+
+
+def test_logits_of_llama_3_take_what_their_size_says() -> None:
+    # 8192 tokens × 128 256 words × 4 bytes = 3.91 GiB
+    architecture = architecture_of("llama-3-8b-instruct")
+    assert 8192 * architecture.vocab_size * 4 / GIB == pytest.approx(3.91, abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "billions"),
+    [
+        ("llama-2-7b", 6.738),
+        ("llama-2-70b", 68.98),
+        ("llama-3-8b-instruct", 8.030),
+        ("llama-3.1-405b-instruct", 405.85),
+        ("mixtral-8x7b-instruct-v0.1", 46.70),
+        ("deepseek-v3", 671.03),
+        ("qwen3-235b-a22b", 235.09),
+    ],
+)
+def test_parameters_are_the_published_totals(model: str, billions: float) -> None:
+    assert count_parameters(architecture_of(model)) / 1e9 == pytest.approx(billions, rel=1e-3)
+
+
+def test_the_interval_between_checkpoints_is_youngs_and_dalys() -> None:
+    # Daly 2006: M = 24 h, δ = 5 min: Young √(2·300·86400) = 7200 s exactly
+    young = young_interval_s(checkpoint_s=300.0, mean_time_between_failures_s=86_400.0)
+    assert young == pytest.approx(7200.0)
+    ratio = 300.0 / (2 * 86_400.0)
+    daly = daly_interval_s(checkpoint_s=300.0, mean_time_between_failures_s=86_400.0)
+    assert daly == pytest.approx(7200.0 * (1 + math.sqrt(ratio) / 3 + ratio / 9) - 300.0)
+    assert daly_interval_s(checkpoint_s=10.0, mean_time_between_failures_s=1.0) == 1.0
+
+
+def test_matrix_parameters_leave_the_table_of_an_untied_embedding_out() -> None:
+    # Llama-2-7B: 6 738 415 616 in all, less 32 000·4096 of the table and 65·4096 of norms
+    expected = 6_738_415_616 - 32_000 * 4096 - 65 * 4096
+    assert matmul_parameters(architecture_of("llama-2-7b")) == expected
