@@ -25,7 +25,7 @@ from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Framework, Layout, Optimizer, Precision, Sharding, Training
+from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Sharding, Training
 from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__
@@ -139,6 +139,7 @@ def compare(
     optimizer: Optimizer | str = ...,
     checkpointing: bool = ...,
     accumulate: int = ...,
+    host: Host | str | None = ...,
     utilization_fraction: float = ...,
     max_latency_s: float | str | None = ...,
     min_throughput_per_s: float | None = ...,
@@ -182,6 +183,7 @@ def compare(
         optimizer: Optimizer of a training step.
         checkpointing: Recompute activations in the backward pass.
         accumulate: Micro-batches per optimizer step.
+        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
         utilization_fraction: Share of usable memory that may be filled.
         max_latency_s: Latency limit per batch, such as 50ms.
         min_throughput_per_s: Samples per second wanted.
@@ -214,6 +216,7 @@ def estimate(
     where: Sequence[str] | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     with_cpus: bool = ...,
+    host: Host | str | None = ...,
     precision: Precision | str | None = ...,
     layout: Layout | str = ...,
     train: bool = ...,
@@ -254,6 +257,7 @@ def estimate(
         where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.
@@ -296,6 +300,7 @@ def make_report(
     prices: Sequence[str | Path] | str | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     title: str | None = ...,
+    host: Host | str | None = ...,
     precision: Precision | str | None = ...,
     layout: Layout | str = ...,
     train: bool = ...,
@@ -353,6 +358,7 @@ def make_report(
         prices: Own dated prices, laid over the built-in ones.
         measured: What `capplan measure` saved, to compare the estimates with.
         title: Title of the report.
+        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.
@@ -485,6 +491,7 @@ def plan(
     where: Sequence[str] | str | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     with_cpus: bool = ...,
+    host: Host | str | None = ...,
     precision: Precision | str | None = ...,
     layout: Layout | str = ...,
     train: bool = ...,
@@ -535,6 +542,7 @@ def plan(
         where: 'bf16 >= 300 TFLOP/s', 'segment = consumer', 'tdp <= 75 W and l2 > 4MiB'; repeatable.
         specs: Own GPU specs, laid over the built-in ones.
         with_cpus: Answer for the x86 CPUs of the database, too: is a GPU needed at all?
+        host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.
         train: Answer for training steps instead of inference.

@@ -1,6 +1,6 @@
 """Compare models, number formats and frameworks on the same GPUs and batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -75,7 +75,7 @@ def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Compari
         ),
         rows=in_order(ordered, request.order),
         limits=request.limits,
-        notes=tuple(dict.fromkeys((*context.notes, *_left_out(request)))),
+        notes=tuple(dict.fromkeys((*context.notes, *_left_out(request), *_own_hosts(planned)))),
     )
 
 
@@ -129,6 +129,13 @@ def _left_out(request: CompareRequest) -> tuple[str, ...]:
         return ()
     needs, is_out = ("needs", "is") if len(formats) == 1 else ("need", "are")
     return (f"{' and '.join(formats)} {needs} an engine, and {is_out} left out under {' and '.join(others)}.",)
+
+
+def _own_hosts(planned: Sequence[Mapping[Workload, Plan | str]]) -> tuple[str, ...]:
+    """Return a note on GPUs whose steps another host launches, which they were timed on."""
+    plans = [answer for plans in planned for answer in plans.values() if isinstance(answer, Plan)]
+    kept = dict.fromkeys(gpu_id for plan in plans for gpu_id in plan.own_hosts)
+    return (f"{', '.join(kept)}: launched by the host of their own timings; --host sets one for all.",) if kept else ()
 
 
 def _terms(request: CompareRequest, workload: Workload) -> PlanTerms:

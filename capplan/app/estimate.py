@@ -21,6 +21,7 @@ from capplan.core.latency.choices.frameworks import (
     compared_workloads,
 )
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.lookup import host_words
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
@@ -171,6 +172,7 @@ def _report(
         classic=classic_bound(step, rates=detail.rates, batch=detail.batch),
         advice=adviser.advise(gpu, curve),
         gain_fraction=gain_fraction,
+        host=host_words(step.calibration, step.workload),
     )
 
 

@@ -103,6 +103,24 @@ def known_words(words: type[StrEnum], name: str) -> str:
     return f"{reason} {listed}" if reason else listed
 
 
+class Host(StrEnum):
+    """The machine that launches a GPU's kernels.
+
+    `SERVER` and `DESKTOP` are one machine for all GPUs, of the last year that timings tell of. `CARD` is a machine for
+    each card: of the year in which it came out, a desktop where players buy it. Timings are judged by it, because none
+    names its host.
+    """
+
+    SERVER = "server"
+    DESKTOP = "desktop"
+    CARD = "card"
+
+    @property
+    def words(self) -> str:
+        """The machine in a few words."""
+        return "a host of each card's year" if self is Host.CARD else f"{self.value} host"
+
+
 class Layout(StrEnum):
     """Memory format of image tensors."""
 
@@ -172,7 +190,8 @@ class Workload:
     """A question's conditions, batch and GPU apart.
 
     `torch_version` is (major, minor): it decides kernels and is an input of every estimate. `gpu_count` GPUs of one
-    machine train together, each with a batch of its own, and sum their gradients.
+    machine train together, each with a batch of its own, and sum their gradients. `host` launches the kernels of every
+    GPU; None is a server for all GPUs but those whose waits for a host were timed, which keep that host.
     """
 
     precision: Precision = Precision.FP32
@@ -181,6 +200,7 @@ class Workload:
     training: Training | None = None
     torch_version: tuple[int, int] = (2, 11)
     gpu_count: int = 1
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         if self.gpu_count > 1 and self.training is None:

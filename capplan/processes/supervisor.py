@@ -73,17 +73,20 @@ class WorkerDiedError(Exception):
 
     Attributes:
         death: How it ended.
+        began: False where it had not received its task, so that its end says nothing of the task.
     """
 
-    def __init__(self, death: Death, reason: str) -> None:
+    def __init__(self, death: Death, reason: str, *, began: bool = True) -> None:
         """Take how it ended.
 
         Args:
             death: how it ended.
             reason: the same in words, to follow a subject: "its process was killed by SIGSEGV".
+            began: whether it had received its task.
         """
         super().__init__(reason)
         self.death = death
+        self.began = began
 
 
 class _Process(Protocol):
@@ -301,9 +304,11 @@ class Worker:
         connection = self._connection
         assert connection is not None
         deadline_s = None if time_s is None else time.monotonic() + time_s
+        is_sent = False
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
                 connection.send(task)
+                is_sent = True
             while not connection.poll(_POLL_S):
                 if stop is not None and stop.is_set():
                     self.kill()
@@ -314,9 +319,10 @@ class Worker:
                     self.kill(Death.MEMORY, f"{what}, and was ended")
             return connection.recv()
         except (EOFError, OSError) as error:
-            raise self._death() from error
+            # Linux resets a socket whose other end was closed with unread data in it: unix_release_sock in af_unix.c
+            raise self._death(began=is_sent and not isinstance(error, ConnectionResetError)) from error
 
-    def _death(self) -> WorkerDiedError:
+    def _death(self, *, began: bool) -> WorkerDiedError:
         """Return how the process ended, once it has."""
         assert self._process is not None
         status = self._status_of_the_end()
@@ -330,7 +336,7 @@ class Worker:
             how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
             death, reason = Death.CRASH, f"its process {how}{self._last_words()}"
         self.close()
-        return WorkerDiedError(death, reason)
+        return WorkerDiedError(death, reason, began=began)
 
     def _status_of_the_end(self) -> int:
         """Return the exit status; a process that closed its connection and lives on is ended."""

@@ -20,6 +20,7 @@ class EstimateReport:
     classic: ClassicBound
     advice: tuple[Advice, ...]
     gain_fraction: float
+    host: str | None = None
 
     @property
     def batching_gain(self) -> float:

@@ -15,6 +15,7 @@ from capplan.verbs.fields import (
     EVERYWHERE,
     MODEL_HELP,
     GpuFields,
+    HostFields,
     InputFields,
     LimitFields,
     PriceFields,
@@ -75,7 +76,7 @@ class _ComparedFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareQuestion(_ComparedFields, InputFields, GpuFields, TrainingFields, LimitFields, PriceFields):
+class CompareQuestion(_ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, PriceFields):
     """Models, number formats, frameworks and layouts, one row for each on each GPU and batch."""
 
     sort: Annotated[
@@ -109,7 +110,7 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
         precisions=tuple(dict.fromkeys(question.precisions)),
         frameworks=tuple(dict.fromkeys(question.frameworks)),
         layouts=tuple(dict.fromkeys(question.layouts)),
-        workload=Workload(training=question.training(), torch_version=question.torch_version),
+        workload=Workload(training=question.training(), torch_version=question.torch_version, host=question.host),
         limits=question.limits(),
         prices=question.price_filters(),
         order=question.sort,

@@ -10,7 +10,7 @@ from msgspec import Meta
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import EVERYWHERE, CalibrationFields, GpuFields, ModelFields, PriceFields, WorkloadFields
+from capplan.verbs.fields import EVERYWHERE, CalibrationFields, GpuFields, ModelFields, PriceFields, TimedFields
 from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
 from capplan.verbs.words import BATCHES
@@ -32,7 +32,7 @@ class _BatchFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateQuestion(ModelFields, _BatchFields, GpuFields, WorkloadFields, PriceFields, CalibrationFields):
+class EstimateQuestion(ModelFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields):
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
 
     gain_fraction: Annotated[

@@ -1,6 +1,6 @@
 """The parts of questions that several verbs share: a model, its conditions, GPUs, prices, limits, a job."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ from capplan.core.workload import (
     DEFAULT_UTILIZATION,
     Configuration,
     Framework,
+    Host,
     Layout,
     Optimizer,
     Precision,
@@ -349,6 +350,36 @@ class WorkloadFields(RecordingFields, TrainingFields):
             training=self.training(),
             torch_version=self.torch_version,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFields:
+    """The machine whose processor launches the kernels."""
+
+    host: Annotated[
+        Host | None,
+        Option(
+            help="The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a "
+            "server, and GPUs whose waits for a host were timed keep that host.",
+            topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP, label="Host",
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedFields(HostFields, WorkloadFields):
+    """The conditions under which a model runs, and the machine that launches it."""
+
+    def workload(self, default: Precision = Precision.FP32) -> Workload:
+        """Return the workload.
+
+        Args:
+            default: the precision where none is asked for.
+
+        Raises:
+            UsageError: fields contradict each other.
+        """
+        return replace(super().workload(default), host=self.host)
 
 
 OwnSpecs = Annotated[

@@ -19,7 +19,7 @@ from capplan.verbs.fields import (
     PipelineFields,
     PriceFields,
     StrictFields,
-    WorkloadFields,
+    TimedFields,
 )
 from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.words import BATCHES
@@ -61,7 +61,7 @@ class TogetherFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, WorkloadFields, LimitFields, JobFields,
+    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields, JobFields,
     PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""

@@ -20,8 +20,8 @@ from capplan.verbs.fields import (
     Name,
     PriceFields,
     Text,
+    TimedFields,
     UtilizationFields,
-    WorkloadFields,
 )
 from capplan.verbs.options import HERE, Door, Option, Topic
 from capplan.verbs.words import AMOUNT, BATCHES, SHARE, WATTS
@@ -201,7 +201,7 @@ class _EvidenceFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportQuestion(
-    _AskedFields, InputFields, GpuFields, _EvidenceFields, WorkloadFields, ConstraintFields, UtilizationFields
+    _AskedFields, InputFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields, UtilizationFields
 ):
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 

@@ -1,27 +1,61 @@
-"""A GPU that is at least as good as another in every figure is not estimated slower, unless its own timings say so."""
+"""A GPU that is at least as good as another in every figure is neither slower nor holds less, unless timings say so."""
 
-from itertools import permutations
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise, permutations
 
 import pytest
 
-from capplan.core.gpus.spec import GpuSpec
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.lookup import gpu_evidence, has_microbenchmarks, keeps_own_host, part_for
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.types import Evidence, LatencyEstimate
-from capplan.core.workload import Precision, Workload
+from capplan.core.latency.types import Evidence
+from capplan.core.memory.fit import available_memory, largest_fitting_batch
+from capplan.core.memory.model import MemoryModel
+from capplan.core.plan.planner import Prepared, make_plan
+from capplan.core.plan.types import Limits
+from capplan.core.trace.types import Trace
+from capplan.core.workload import Configuration, Framework, Host, Precision, Variant, Workload
+from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.target.resolve import load_target
+from capplan.probe.trace.tracer import trace_target
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
-from tests.core.latency.latency_cases import linear_recording
+from capplan.specs.memory_calibration import load_memory_calibration
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.zoo]
 
-FACTOR_BETWEEN_ARCHITECTURES = 1.15
-"""Architectures run different kernels; GPUs left out whole were off by up to this much (docs/accuracy.md)."""
+NETWORKS = {
+    "resnet50": ("torchvision:resnet50", {}),
+    "mobilenet_v2": ("torchvision:mobilenet_v2", {}),
+    "vit_base": ("timm:vit_base_patch16_224", {}),
+    "bert": ("hf:bert", {"seq_len": 128}),
+}
+PRECISIONS = (Precision.FP32_IEEE, Precision.FP16)
+BATCHES = (1, 32, 128)
+SAME, BETWEEN = 1.001, 1.02
+"""How much slower a better GPU may come out: rounding on GPUs of one architecture; 2 % where architectures with other
+kernels are compared, or one GPU was timed and the other was not."""
+GPUS = [gpu for gpu in load_gpus().values() if not gpu.is_cpu]
+
+
+def unit_rate(gpu: GpuSpec) -> float:
+    """Return the printed fp32 rate of one multiprocessor; 0 where it is unknown. [FLOP/s]"""
+    return (gpu.peak(PeakKind.FP32) or 0.0) / (gpu.unit_count or 1)
 
 
 def dominates(one: GpuSpec, other: GpuSpec) -> bool:
-    """Return True if no printed or measured figure of one GPU is below the other's, and one is above."""
+    """Return True if no printed or measured figure of one GPU is below the other's, and one is above.
+
+    The clock is one of them: where no host is waited for, it decides how long a small kernel takes. The gap between
+    launches is 1.6 µs on an L40 at 2.5 GHz, 2.6 µs on an A100 at 1.4 GHz (RRZE-HPC/gpu-benches). So is the rate of one
+    multiprocessor: a small product has fewer tiles than there are multiprocessors, and Turing's have half of the lanes
+    of Pascal's.
+    """
     if one.vendor != other.vendor or not one.compute_capability or not other.compute_capability:
         return False
     pairs = [(one.peak(kind) or 0.0, rate) for kind, rate in other.peak_flops_per_s.items() if rate]
@@ -30,41 +64,107 @@ def dominates(one: GpuSpec, other: GpuSpec) -> bool:
         (one.l2_bytes or 0, other.l2_bytes or 0),
         (one.unit_count or 0, other.unit_count or 0),
         (one.tdp_w or 0, other.tdp_w or 0),
+        (one.boost_clock_hz or 0, other.boost_clock_hz or 0),
+        (1.01 * unit_rate(one), unit_rate(other)),
     ]
     pairs += [(one.measured[kind].value, rate.value) for kind, rate in other.measured.items() if kind in one.measured]
     newer = one.compute_capability >= other.compute_capability
     return newer and all(mine >= its for mine, its in pairs) and any(mine > its for mine, its in pairs)
 
 
-def estimates(workload: Workload, gpus: list[GpuSpec]) -> dict[str, LatencyEstimate]:
-    """The time of a linear layer and its activation on every GPU that can run it."""
-    step = ExecutedStep.of(linear_recording(), workload, calibration=load_calibration())
-    found = estimate_latencies(step, gpus=gpus, batches=[64])
-    return {gpu.id: each[0] for gpu, each in zip(gpus, found, strict=True) if not isinstance(each, Unsupported)}
+PAIRS = [(one, other) for one, other in permutations(GPUS, 2) if dominates(one, other)]
 
 
-@pytest.mark.parametrize("precision", [Precision.FP16, Precision.FP32_IEEE])
-def test_a_gpu_that_dominates_another_is_not_estimated_slower(precision: Precision) -> None:
-    gpus = list(load_gpus().values())
-    workload = Workload(precision=precision)
-    known = estimates(workload, gpus)
-    pairs = [
-        (one, other)
-        for one, other in permutations([gpu for gpu in gpus if gpu.id in known], 2)
-        if dominates(one, other) and known[one.id].evidence not in (Evidence.MEASURED, Evidence.MICROBENCHMARKS)
-    ]
-    assert len(pairs) > 100
-    slower = {
-        (one.id, other.id): ratio
-        for one, other in pairs
-        if (ratio := known[one.id].latency_s.expected / known[other.id].latency_s.expected) > 1.001
+@cache
+def traced(network: str) -> Trace:
+    words, options = NETWORKS[network]
+    kinds = [Configuration(variant=variant, half_dtype="float16") for variant in (Variant.FULL, Variant.HALF)]
+    return trace_target(load_target(words, request=parse_request(**options)), configurations=kinds)
+
+
+def is_timed(gpu: GpuSpec, workload: Workload, part: Calibration) -> bool:
+    """Return True if steps or kernels were timed on a GPU: such timings go before what its figures promise."""
+    evidence = gpu_evidence(part, gpu, workload).evidence
+    return has_microbenchmarks(gpu) or evidence in (Evidence.MEASURED, Evidence.MICROBENCHMARKS)
+
+
+def latencies(network: str, workload: Workload) -> dict[str, list[float]]:
+    """Return the expected times of a network on every GPU that can run it, by batch."""
+    recording = traced(network).recording(workload.configuration)
+    step = ExecutedStep.of(recording, workload, calibration=load_calibration())
+    rows = estimate_latencies(step, gpus=GPUS, batches=BATCHES)
+    return {
+        gpu.id: [point.latency_s.expected for point in row]
+        for gpu, row in zip(GPUS, rows, strict=True)
+        if not isinstance(row, Unsupported)
     }
-    same = {names: ratio for names, ratio in slower.items() if _same(*names)}
-    print(f"{precision}: {len(slower)} of {len(pairs)} pairs, {len(same)} of one architecture", slower)
-    assert not same
-    assert all(ratio < FACTOR_BETWEEN_ARCHITECTURES for ratio in slower.values())
 
 
-def _same(one: str, other: str) -> bool:
-    gpus = load_gpus()
-    return gpus[one].compute_capability == gpus[other].compute_capability
+WAYS = [
+    *((framework, None) for framework in Framework),
+    *((framework, host) for framework in (Framework.EAGER, Framework.COMPILE) for host in (Host.SERVER, Host.DESKTOP)),
+]
+
+
+@pytest.mark.parametrize(("framework", "host"), WAYS)
+def test_a_better_gpu_is_not_slower(framework: Framework, host: Host | None) -> None:
+    slower: list[tuple[object, ...]] = []
+    compared = 0
+    for network in NETWORKS:
+        for precision in PRECISIONS:
+            workload = Workload(precision=precision, framework=framework, host=host)
+            part = part_for(load_calibration(), workload)
+            times = latencies(network, workload)
+            timed = {gpu.id for gpu in GPUS if is_timed(gpu, workload, part)}
+            free = set(times) - timed - {gpu.id for gpu in GPUS if keeps_own_host(part, gpu, workload)}
+            for one, other in PAIRS:
+                if one.id not in free or other.id not in times:
+                    continue
+                compared += 1
+                alike = one.compute_capability == other.compute_capability and other.id not in timed
+                ratios = [mine / its for mine, its in zip(times[one.id], times[other.id], strict=True)]
+                if max(ratios) > (SAME if alike else BETWEEN):
+                    slower.append((one.id, other.id, network, precision.value, ratios))
+    assert compared > 2500
+    assert not slower, f"{len(slower)} of {compared}: {slower[:10]}"
+
+
+def test_one_host_launches_for_all() -> None:
+    # a network of small kernels at batch 1 waits for its host: an RTX 3060 is not faster than an A100 or a V100
+    found = latencies("resnet50", Workload(precision=Precision.FP16, host=Host.SERVER))
+    assert found["a100-sxm4-40gb"][0] <= found["v100-sxm2-16gb"][0] <= found["rtx-3060-12gb"][0]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_gpu_with_more_memory_holds_as_large_a_batch(network: str) -> None:
+    calibration = load_memory_calibration()
+    model = MemoryModel(trace=traced(network), workload=Workload(), calibration=calibration)
+    available = {gpu.id: available_memory(gpu, utilization_fraction=0.9).expected for gpu in GPUS}
+    largest = {
+        gpu.id: largest_fitting_batch(model, gpu=gpu, available_bytes=available[gpu.id])
+        for gpu in GPUS
+        if gpu.compute_capability
+    }
+    smaller = [
+        (one.id, other.id, largest[one.id], largest[other.id])
+        for one, other in PAIRS
+        if available[one.id] >= available[other.id] and largest[one.id] < 0.97 * largest[other.id]
+    ]
+    assert not smaller
+
+
+def fastest(prepared: Prepared, gpus: Sequence[GpuSpec], limit_s: float | None) -> set[str]:
+    plan = make_plan(
+        prepared, gpus=gpus, batches=Batches(choice=BatchChoice.LISTED, sizes=(8,)),
+        limits=Limits(utilization_fraction=0.9, max_latency_s=limit_s),
+    )  # fmt: skip
+    return {fit.gpu.id for fit in plan.fits}
+
+
+def test_a_tighter_latency_limit_never_admits_more_gpus() -> None:
+    prepared = Prepared.of(traced("resnet50"), Workload(precision=Precision.FP16), calibration=load_calibration())
+    limits = (None, 1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-5)
+    admitted = [fastest(prepared, GPUS, limit) for limit in limits]
+    assert len(admitted[0]) > 100
+    assert not admitted[-1]
+    assert all(tight <= loose for loose, tight in pairwise(admitted))

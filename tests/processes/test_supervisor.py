@@ -107,6 +107,16 @@ def test_every_death_is_stated_and_the_next_task_is_answered(
     assert worker.call(("add", 0)) == (7, worker.pid)
 
 
+@pytest.mark.parametrize("size", [0, 10**6], ids=["small", "more than a socket holds"])
+def test_a_death_states_whether_the_task_was_received(worker: Worker, size: int) -> None:
+    worker.start()
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)  # reads nothing any more, as one that is being killed
+    threading.Timer(0.1, os.kill, (worker.pid, signal.SIGKILL)).start()
+    assert not death_of(worker, ("add" + "x" * size, 0)).began
+    assert death_of(worker, ("signal", signal.SIGKILL)).began
+
+
 def test_the_last_line_of_stderr_is_part_of_the_reason() -> None:
     worker = Worker(make_worker_of, 7)
     assert str(death_of(worker, ("exit", 3))) == "its process ended with status 3: the last words"

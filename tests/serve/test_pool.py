@@ -87,6 +87,28 @@ def test_a_question_whose_process_is_killed_is_asked_again_once(tmp_path, monkey
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.nightly)])
+def test_a_question_that_no_process_received_is_not_lost_with_them(tmp_path, monkeypatch, rounds):
+    # stopped processes read nothing: whichever is handed the question dies with it unread, and so may the next
+    monkeypatch.setattr(pool_module, "LONGEST_PAUSE_S", 0.1)
+
+    async def work(pool: PlannerPool) -> None:
+        for _ in range(rounds):
+            pids = [worker.pid for worker in pool._workers]
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            question = asyncio.ensure_future(ask(pool, "hello"))
+            await asyncio.sleep(0.05)
+            assert not question.done()
+            for pid in pids:
+                await asyncio.sleep(0.01)
+                os.kill(pid, signal.SIGKILL)
+            assert await question not in pids
+            await until(lambda: pool.alive == 4)
+
+    assert run(tmp_path, monkeypatch, work, planners=4) == [("planner", "killed")] * 4 * rounds
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.nightly)])
 def test_idle_processes_that_are_killed_are_replaced_also_when_the_new_ones_are_killed_at_their_start(
     tmp_path, monkeypatch, rounds
 ):

@@ -16,7 +16,7 @@ from capplan.core.latency.op_table import IntArray, KernelTable, convolution_cal
 from capplan.core.latency.predict import kernel_counts, kernel_work
 from capplan.core.numbers import FloatArray
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Workload
+from capplan.core.workload import Host, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def timed_step(
 ) -> TimedStep | None:
     """Describe a measured step: a table's kernels at one of its batches on one GPU; None where it lacks the peak."""
     rates, sheet = device_rates(gpu, workload, laws), device_rates(gpu, workload, laws, use_own=False)
-    slowness = host_slowness(gpu, laws)
+    slowness = host_slowness(gpu, laws, Host.CARD)
     if not isinstance(rates, DeviceRates) or not isinstance(sheet, DeviceRates):
         return None
     count = kernel_counts(table, recording, workload, [gpu])[0]

@@ -145,8 +145,9 @@ def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float,
 
 def _modelled(law: PowerLaw, gpu: GpuSpec, printed: float | None) -> Share:
     family, consumer = gpu.design.family, is_consumer(gpu)
-    known = family in law.capacity_flops_per_joule
-    spread = (law.log_sd_consumer if consumer else law.log_sd_other) if known else law.log_sd_unknown
+    spread = law.log_sd_consumer if consumer else law.log_sd_other
+    if not family or family not in law.capacity_flops_per_joule:  # "" holds what is typical of all families
+        spread = max(spread, law.log_sd_unknown)
     if not printed or gpu.tdp_w is None:
         ceiling = law.ceiling.get(family, law.ceiling[""])
         clock = law.clock_consumer if consumer else law.clock_other

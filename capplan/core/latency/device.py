@@ -18,12 +18,15 @@ from capplan.core.latency import classes as kinds
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Framework, Precision, Workload
+from capplan.core.workload import Framework, Host, Precision, Workload
 
 _MORE_THAN_VECTORS = 1.2
 _NARROW = (PeakUse.HALF, PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 _TENSOR_CORES_SINCE = (7, 0)
+_COMPILED = (Framework.COMPILE, Framework.COMPILE_GRAPHS)
+_TRITON_SINCE = (7, 0)
+"""Triton, which compiles Inductor's kernels, supports no older GPUs: `GPUTooOldForTriton` in torch/_inductor/exc.py."""
 _TF32_MATMULS_BY_DEFAULT_BEFORE = (1, 12)
 
 
@@ -70,6 +73,10 @@ def device_rates(
     """
     if gpu.is_cpu:
         return cpu_rates(gpu, workload)
+    if workload.framework in _COMPILED and (gpu.compute_capability or _TRITON_SINCE) < _TRITON_SINCE:
+        held, needed = (".".join(map(str, each)) for each in (gpu.compute_capability or (), _TRITON_SINCE))
+        reason = f"torch.compile needs compute capability {needed}; {gpu.id} has {held}"
+        return Unsupported(reason=reason, lacking=workload.framework.value)
     vector = gpu.peak(PeakKind.FP32)
     half = _half_peak(gpu, workload.precision)
     single = _single_peaks(gpu, workload)
@@ -187,22 +194,25 @@ def _on_tensor_cores(gpu: GpuSpec, printed: FloatArray, vector_peak: float) -> B
     return found
 
 
-def host_slowness(gpu: GpuSpec, laws: RateLaws) -> float:
-    """Return how long a host of a GPU's generation takes for a call, against one of the reference year.
+def host_slowness(gpu: GpuSpec, laws: RateLaws, host: Host) -> float:
+    """Return how long a host takes for a call, against a server of the reference year.
 
-    No published row says which host runs a GPU, so that the GPU's release date stands in for the host's age, and a
-    player's card for a desktop.
+    A server and a desktop are of the last year that timings tell of. No published row says which host runs a GPU, so
+    that with `Host.CARD` the GPU's release date stands in for the host's age, and a player's card for a desktop.
 
     Args:
         gpu: its segment and release date; one of unknown date counts as of the reference year.
         laws: how the time of a call falls with the years, and on desktops.
+        host: the machine.
     """
-    ages, share = laws.hosts, laws.desktop_share if is_consumer(gpu) else 1.0
-    if gpu.release_date is None:
-        return share
-    year = gpu.release_date.year + gpu.release_date.month / 12
-    held = min(max(year, ages.first_year), ages.last_year)
-    return float(share * 0.5 ** ((held - ages.reference_year) / ages.halving_years))
+    ages, year = laws.hosts, laws.hosts.last_year
+    is_desktop = host is Host.DESKTOP
+    if host is Host.CARD:
+        is_desktop, released = is_consumer(gpu), gpu.release_date
+        year = ages.reference_year if released is None else released.year + released.month / 12
+        year = year if released is None else min(max(year, ages.first_year), ages.last_year)
+    share = laws.desktop_share if is_desktop else 1.0
+    return float(share * 0.5 ** ((year - ages.reference_year) / ages.halving_years))
 
 
 def _sustained(

@@ -8,7 +8,7 @@ import numpy as np
 
 from capplan.core.gpus.rate_laws import Transfer
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
-from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, IntervalWidth
+from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, HostCosts, IntervalWidth
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
 from capplan.core.latency.engines import (
     REFERENCE_CLOCK_HZ,
@@ -22,7 +22,7 @@ from capplan.core.latency.engines import (
 from capplan.core.latency.priors import PRIOR_CLASSES
 from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
-from capplan.core.workload import Framework, Variant, Workload
+from capplan.core.workload import Framework, Host, Variant, Workload
 
 UNCALIBRATED_HALF_WIDTH = 0.6
 UNCALIBRATED_WORKLOAD = 0.4
@@ -302,7 +302,7 @@ def interval_sides(calibration: Calibration | None, gpu: GpuSpec, workload: Work
     device = max((cell for cell in (device, few) if cell), key=_size, default=unmeasured)
     host = calibration.widths.get(LAUNCHES, unmeasured)
     of_host = _sides(calibration, host, gpu, workload)
-    if _is_foreign_host(calibration, gpu):
+    if _is_foreign_host(calibration, gpu, workload):
         of_host = Sides(
             below=float(np.hypot(of_host.below, host.between_others)),
             above=float(np.hypot(of_host.above, host.between_others)),
@@ -316,18 +316,71 @@ def _widens_few_rows(calibration: Calibration, gpu: GpuSpec, workload: Workload)
     return not _is_rich(calibration, gpu) and not (cell == "single" and f"device {cell}" in calibration.widths)
 
 
-def _is_foreign_host(calibration: Calibration, gpu: GpuSpec) -> bool:
+def _is_foreign_host(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool:
     """Return True if steps that wait for the host were timed on others' hosts alone.
 
-    GPUs with many rows were timed at large batches. What GPUs of few rows are off when they are left out is the spread
-    of hosts, too; it is in the sides of an unknown GPU of their architectures already.
+    What GPUs of few rows are off when they are left out is the spread of hosts, too; it is in the sides of an unknown
+    GPU of their architectures already.
     """
-    if calibration.host is not None or calibration.serves != "eager":
+    if measured_host(calibration, workload) is not None or calibration.serves != "eager":
         return False
-    own = calibration.gpus.get(gpu.id)
-    if own is not None and own.rows > 0:
-        return own.rows >= MANY_ROWS
+    if is_known(calibration, gpu):
+        return not _waits_were_timed(calibration, gpu) or workload.host not in (None, Host.CARD)
     return architecture_key(gpu) in REFERENCE_ARCHITECTURES
+
+
+def _waits_were_timed(calibration: Calibration, gpu: GpuSpec) -> bool:
+    """Return True if a GPU's own steps waited for their host: GPUs with many rows were timed at large batches."""
+    return is_known(calibration, gpu) and calibration.gpus[gpu.id].rows < MANY_ROWS
+
+
+def host_of(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> Host:
+    """Return the host that launches a GPU's kernels: the workload's, else one for all but GPUs with own timings.
+
+    Args:
+        calibration: the part that serves the workload.
+        gpu: the GPU; a CPU is its own host.
+        workload: how the step runs.
+    """
+    if gpu.is_cpu or keeps_own_host(calibration, gpu, workload):
+        return Host.CARD
+    return workload.host or Host.SERVER
+
+
+def keeps_own_host(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> bool:
+    """Return True if a GPU's steps are launched by the host of its own timings, not by the one assumed for others.
+
+    Args:
+        calibration: the part that serves the workload; None where nothing was fitted.
+        gpu: the GPU.
+        workload: how the step runs.
+    """
+    if calibration is None or workload.host is not None or workload.framework.is_replayed:
+        return False
+    return measured_host(calibration, workload) is None and _waits_were_timed(calibration, gpu)
+
+
+def measured_host(calibration: Calibration, workload: Workload) -> HostCosts | None:
+    """Return what calls cost on the host that a calibration measured, which launches eager steps unless one is named.
+
+    Args:
+        calibration: the part that serves the workload.
+        workload: how the step runs.
+    """
+    return calibration.host if workload.framework is Framework.EAGER and workload.host is None else None
+
+
+def host_words(calibration: Calibration | None, workload: Workload) -> str | None:
+    """Return what launches the kernels of all GPUs, in a few words; None where graphs are replayed without a host.
+
+    Args:
+        calibration: the part that serves the workload; None where nothing was fitted.
+        workload: how the step runs.
+    """
+    if workload.framework.is_replayed:
+        return None
+    measured = None if calibration is None else measured_host(calibration, workload)
+    return f"host {measured.cpu}" if measured is not None else (workload.host or Host.SERVER).words
 
 
 def _size(cell: IntervalWidth) -> float:
@@ -421,8 +474,11 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
     version = torch_source(calibration, workload.torch_version)
     if version is not None and version != workload.torch_version:
         notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
-    if calibration.host is not None and workload.framework is Framework.EAGER:
-        notes.append(f"the host is {calibration.host.cpu} with torch {calibration.host.torch}, as measured")
+    host = measured_host(calibration, workload)
+    if host is not None:
+        notes.append(f"the host is {host.cpu} with torch {host.torch}, as measured")
+    elif keeps_own_host(calibration, gpu, workload):
+        notes.append(f"{gpu.id} was timed on a host of its own, which is kept; --host states one for all GPUs")
     if calibration.serves != workload_kind(workload):
         notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
     return tuple(notes)

@@ -30,7 +30,9 @@ from capplan.core.latency.lookup import (
     ResolvedConstants,
     calibration_notes,
     gpu_evidence,
+    host_of,
     interval_sides,
+    measured_host,
     resolve_constants,
 )
 from capplan.core.latency.op_table import KernelTable, convolution_calls, counted_flops, kernel_table
@@ -201,10 +203,11 @@ def _host_s(table: KernelTable, workload: Workload, known: Calibration, gpus: Se
         return np.minimum(launched_s, _replayed_s(table, known, gpus))
     if workload.framework.is_replayed:
         return np.zeros((len(gpus), 1))
-    if known.host is not None and workload.framework is Framework.EAGER:
-        return np.full((len(gpus), 1), host_step_s(table, known.host))
+    measured = measured_host(known, workload)
+    if measured is not None:
+        return np.full((len(gpus), 1), host_step_s(table, measured))
     launches = float((table.count * table.launches) @ (table.path != AttentionPath.UNFUSED))
-    slowness = np.array([host_slowness(gpu, known.laws) for gpu in gpus])[:, None]
+    slowness = np.array([host_slowness(gpu, known.laws, host_of(known, gpu, workload)) for gpu in gpus])[:, None]
     if workload.framework is Framework.ONNXRUNTIME:  # its executor is C++: a launch for each kernel, no Python
         return known.constants.launch_s * launches * slowness
     constants = known.constants

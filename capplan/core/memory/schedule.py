@@ -133,7 +133,10 @@ class AllocationSchedule:
             size = self.workspace_sizes.of
             self._intervals[batch] = [size(self.kinds[each], self.recording, batch) for each in single]
         for index, interval in zip(single, self._intervals[batch], strict=True):
-            by_kind[index] = int(getattr(interval, end.value))
+            size_bytes = int(getattr(interval, end.value))
+            if size_bytes > LARGEST_BYTES:
+                raise _too_large(batch)
+            by_kind[index] = size_bytes
         storages = self.constants + self.per_sample * batch
         found: list[int] = np.concatenate([storages, by_kind[self.kind_of_workspace]]).tolist()
         return found
@@ -263,7 +266,11 @@ def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], bat
     # in floats, which cannot overflow; how close to the limit a size is does not matter
     total = float(constants.sum(dtype=np.float64)) + float(np.abs(per_sample).sum(dtype=np.float64)) * batch
     if total > LARGEST_BYTES:
-        raise UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
+        raise _too_large(batch)
+
+
+def _too_large(batch: int) -> UsageError:
+    return UsageError(f"batch {batch} needs more than 256 TiB, which no device can hold; use a smaller one.")
 
 
 def build_schedule(recording: Recording, sizes: WorkspaceSizes) -> AllocationSchedule:

@@ -10,6 +10,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.lookup import host_words, keeps_own_host, part_for
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -209,8 +210,10 @@ def make_plan(
         prices: hourly prices, of which the lowest on-demand one of each GPU counts.
         sort: the order of the fits.
     """
+    gpus, workload = list(gpus), prepared.workload
+    part = part_for(prepared.calibration, workload) if prepared.calibration else None
     question = _Question(planned=prepared, limits=limits, rents=cheapest_on_demand(prices))
-    judged = _judge_all(question, list(gpus), batches)
+    judged = _judge_all(question, gpus, batches)
     fits = rank_fits((each for each in judged if isinstance(each, Fit)), sort)
     rejections = sorted(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
@@ -218,7 +221,9 @@ def make_plan(
     return Plan(
         model=prepared.facts,
         target=prepared.target,
-        workload=prepared.workload,
+        workload=workload,
+        host=host_words(part, workload),
+        own_hosts=tuple(gpu.id for gpu in gpus if keeps_own_host(part, gpu, workload)),
         limits=limits,
         fits=fits,
         rejections=tuple(rejections),
@@ -462,5 +467,15 @@ def _assumptions(question: _Question) -> tuple[str, ...]:
     if workload.framework.is_engine:
         launched = "kernel by kernel" if workload.framework is Framework.ONNXRUNTIME else "whole"
         software = f"{workload.software}: one engine, its graph launched {launched}"
+    part = part_for(calibration, workload) if calibration else None
+    host = _host_sentences(part, workload)
+    return (mode, _TF32_RULES[workload.precision], software, *host, fill, interval, *question.planned.conditions)
 
-    return (mode, _TF32_RULES[workload.precision], software, fill, interval, *question.planned.conditions)
+
+def _host_sentences(part: Calibration | None, workload: Workload) -> tuple[str, ...]:
+    """Return whose processor launches the kernels, which decides small batches."""
+    words = host_words(part, workload)
+    if words is None:
+        return ()
+    kept = "; GPUs whose waits for a host were timed keep that host" if workload.host is None else ""
+    return (f"kernels are launched by one machine for all GPUs: {words}{kept} (--host)",)

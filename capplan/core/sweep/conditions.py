@@ -48,6 +48,7 @@ class Conditions:
             "checkpointing": training.checkpointing if training else None,
             "accumulate": training.accumulate if training else None,
             "torch_version": "{}.{}".format(*workload.torch_version),
+            "host": workload.host.value if workload.host else None,
             "utilization_fraction": self.utilization_fraction,
             "gpus": 1,
             "weights": self.weights,

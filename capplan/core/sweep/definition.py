@@ -55,6 +55,7 @@ def workload_label(conditions: AnyConditions) -> str:
         words += [f"accumulate{training.accumulate}"] * (training.accumulate > 1)
     if workload.torch_version != _DEFAULT_TORCH:
         words.append("torch{}.{}".format(*workload.torch_version))
+    words += [f"host_{workload.host}"] * (workload.host is not None)
     if conditions.utilization_fraction != DEFAULT_UTILIZATION:
         words.append(f"fill{conditions.utilization_fraction:g}")
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)

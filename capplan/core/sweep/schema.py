@@ -83,6 +83,7 @@ _QUESTION = (
     Column(name="checkpointing", kind=Kind.BOOLEAN, meaning="activations are recomputed; null for inference"),
     _integer("accumulate", "micro-batches per optimizer step; null for inference"),
     _text("torch_version", "the PyTorch that is answered for"),
+    _text("host", "server, desktop or card; null where none was named, and for serving"),
     _number("utilization_fraction", "share of usable memory that may be filled; null for serving"),
     _integer("gpus", "GPUs that run the model together: 1, or those of one replica in serving"),
     _integer("input_len", "mean tokens of a prompt, for serving"),

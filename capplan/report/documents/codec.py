@@ -44,6 +44,8 @@ def from_plain(value: object, kind: type[T], *, where: str, noun: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: a damaged {noun} ({str(error).replace('`', '')}).") from error
+    except UnicodeEncodeError as error:  # JSON may name half of a character, such as \ud800
+        raise UsageError(f"{where}: a damaged {noun} (a text holds half of a character).") from error
 
 
 def tagged(kind: type, *, tag_field: str, suffix: str) -> type[msgspec.Struct]:

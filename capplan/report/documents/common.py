@@ -59,6 +59,7 @@ class WorkloadDocument(msgspec.Struct, frozen=True, kw_only=True):
     layout: Layout
     torch: str
     training: TrainingDocument | None = None
+    host: str | None = None
 
     def words(self) -> dict[str, str]:
         """Return the conditions that are set, as text."""
@@ -72,8 +73,13 @@ def _words(value: object) -> str:
     return str(value)
 
 
-def workload_document(workload: Workload) -> WorkloadDocument:
-    """Return the conditions of a question as a document."""
+def workload_document(workload: Workload, *, host: str | None = None) -> WorkloadDocument:
+    """Return the conditions of a question as a document.
+
+    Args:
+        workload: the conditions.
+        host: what launches kernels, in words; None where no time is estimated, or without a host.
+    """
     return WorkloadDocument(
         precision=workload.precision,
         mode=workload.configuration.mode,
@@ -81,6 +87,7 @@ def workload_document(workload: Workload) -> WorkloadDocument:
         layout=workload.layout,
         torch="{}.{}".format(*workload.torch_version),
         training=_training(workload.training),
+        host=host,
     )
 
 

@@ -10,7 +10,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
-from capplan.core.workload import Framework, Layout, Mode, Precision
+from capplan.core.workload import Framework, Host, Layout, Mode, Precision
 from capplan.report.documents.common import Bounded, bounded_latency
 from capplan.version import __version__
 
@@ -35,6 +35,7 @@ class ComparisonConditions(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: Mode
     torch: str
+    host: str
     utilization_fraction: float
     max_latency_s: float | None
     min_throughput_per_s: float | None
@@ -105,6 +106,7 @@ def _conditions(comparison: Comparison) -> ComparisonConditions:
     return ComparisonConditions(
         mode=workload.configuration.mode,
         torch="{}.{}".format(*workload.torch_version),
+        host=(workload.host or Host.SERVER).words,
         utilization_fraction=limits.utilization_fraction,
         max_latency_s=limits.max_latency_s,
         min_throughput_per_s=limits.min_throughput_per_s,

@@ -95,6 +95,7 @@ class GpuEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
     layout: Layout
     framework: Framework
     torch: Annotated[str, Meta(pattern=r"^\d+\.\d+$")]
+    host: str | None
     curve: Annotated[tuple[CurvePoint, ...], Meta(min_length=1)]
     knee_batch: int | None
     saturating_batch: int | None
@@ -143,6 +144,7 @@ def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] |
         layout=workload.layout,
         framework=workload.framework,
         torch=".".join(map(str, workload.torch_version)),
+        host=report.host,
         curve=tuple(map(_point, report.curve)),
         knee_batch=knee_batch(report.curve, gain_fraction=report.gain_fraction),
         saturating_batch=saturating_batch(report.curve),

@@ -301,7 +301,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         schema_version=SCHEMA_VERSION,
         capplan_version=__version__,
         model=_model(plan.model),
-        workload=workload_document(plan.workload),
+        workload=workload_document(plan.workload, host=plan.host),
         limits=plan.limits,
         job=plan.job,
         recommended=_recommendations(plan),

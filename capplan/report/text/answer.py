@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.core.latency.types import Evidence
+from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
@@ -73,7 +73,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     """
     chosen = selection or Selection()
     above = [_model_line(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
-    below = [*_changes_lines(plan, width), *_fits_lines(plan, width)]
+    below = [*_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)]
     closing = 2 + len(_note_lines(plan, width))
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - closing - 2)
     ids = chosen.ids(plan, room)
@@ -134,6 +134,15 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
     at_batch = f" at batch {largest.batch}" if _batches(plan) > 1 else ""
     total = f"{format_bytes(memory.total_bytes.expected)} on {best.gpu.id}{at_batch}: "
     return [_fitted("Needs", [total + shown[0], *shown[1:]], width=width, rest=", …")]
+
+
+def _host_lines(plan: Plan) -> list[Line]:
+    """Name the GPUs that wait for another host than the rest, because their own timings did."""
+    waiting = {fit.gpu.id for fit in plan.fits if fit.latency.bound_by is Binding.LAUNCHES}
+    kept = [gpu_id for gpu_id in plan.own_hosts if gpu_id in waiting]
+    if not kept or {fit.gpu.id for fit in plan.fits} == set(plan.own_hosts):
+        return []
+    return [_labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (--host sets one for all)")]
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
@@ -378,7 +387,8 @@ def _note_lines(plan: Plan, width: int) -> list[Line]:
 
 def _footer(plan: Plan, width: int) -> str:
     days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
-    pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
+    pieces = [f"Estimates for {plan.workload.software}", *([plan.host] if plan.host else [])]
+    pieces += [f"{plan.limits.utilization_fraction:.0%} of memory"]
     span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
     pieces += [f"prices of {span}"] if span else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:

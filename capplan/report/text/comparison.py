@@ -7,7 +7,7 @@ from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
-from capplan.core.workload import Precision
+from capplan.core.workload import Host, Precision
 from capplan.report.sections import (
     Block,
     Column,
@@ -62,7 +62,7 @@ def _head(comparison: Comparison) -> Line:
     shared = [_only(gpus, "{} GPUs"), f"batch {batches.pop()}" if len(batches) == 1 else f"{len(batches)} batches"]
     workload = rows[0].workload
     models = _only({each.label for each in comparison.models}, "{} models")
-    words = [f"{models} compared", *shared, str(workload.configuration.mode)]
+    words = [f"{models} compared", *shared, str(workload.configuration.mode), (workload.host or Host.SERVER).words]
     return line(Span(text=" · ".join([*words, workload.software]), style=Style.HEADING))
 
 

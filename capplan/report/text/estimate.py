@@ -55,7 +55,8 @@ def estimate_sections(
 
 def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None) -> Section:
     workload, breakdown, last = report.workload, report.breakdown, report.curve[-1]
-    conditions = f"{workload.precision}, {workload.layout}, {workload.framework}, {workload.release}"
+    words = (workload.precision, workload.layout, workload.framework, workload.release, report.host)
+    conditions = ", ".join(word for word in words if word)
     evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [

@@ -21,8 +21,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 30.0
 """Pauses before a process that died without an answer is replaced: doubled from the first to the longest. [s]"""
 _TRIES = 2
 """How often a question is asked whose process is lost."""
-_SETTLING_S = 0.25
-"""How long a question waits after its process was lost, so that all that died with it are known to be dead. [s]"""
 
 
 class Lane(Enum):
@@ -42,6 +40,7 @@ class _Asked:
     is_running: bool = False
     is_late: bool = False
     tries: int = 0
+    """Processes that were lost while they worked on it."""
 
     def is_wanted(self) -> bool:
         """Return True while somebody waits for the answer in time."""
@@ -200,7 +199,7 @@ class PlannerPool:
                 else:
                     await self._put(asked)
             except WorkerDiedError as died:
-                self._note_loss(died, "while it answered")
+                self._note_loss(died, "while it answered" if died.began else "before it took a question")
                 await self._after_death(asked, died)
                 return answered
             finally:
@@ -227,7 +226,6 @@ class PlannerPool:
 
     async def _answer_one(self, asked: _Asked, worker: Worker) -> None:
         asked.is_running = True
-        asked.tries += 1
         try:
             call = partial(worker.ask, asked.task, time_s=self._limits.plan_s, stop=self._stopping)
             outcome: Outcome | UnexpectedError = await self._in_thread(call)
@@ -240,7 +238,11 @@ class PlannerPool:
             asked.outcome.set_result(outcome)
 
     async def _after_death(self, asked: _Asked, died: WorkerDiedError) -> None:
-        """Refuse a question that exceeded a limit; ask one whose process was lost again, once."""
+        """Refuse a question that exceeded a limit; ask one whose process was lost again, once.
+
+        A process that was dying when it was handed the question, and did not receive it, is no try.
+        """
+        asked.tries += died.began
         if asked.outcome.done():
             return
         if died.death in (Death.TIME, Death.MEMORY):
@@ -252,7 +254,6 @@ class PlannerPool:
                 )
             )
         elif asked.tries < _TRIES:
-            await asyncio.sleep(_SETTLING_S)
             await self._put(asked)
         else:
             asked.outcome.set_exception(self._unanswered("the processes that worked on the question were lost"))

@@ -7,7 +7,7 @@ from typing import Any
 from capplan.core.batches import LARGEST_BATCH
 from capplan.core.calibrate.measured import MeasuredFile, MeasuredStep, SkippedRow, Switch, runs_code
 from capplan.core.measurement.format import measured_row, parse_points
-from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
+from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
 from capplan.files import open_file, read_file
 from capplan.tables import columns_of, read_rows
@@ -185,6 +185,7 @@ def _workload(words: Mapping[str, str]) -> Workload:
         else None,
         torch_version=_version(words["torch"]),
         gpu_count=gpu_count,
+        host=Host.CARD,
     )
 
 

@@ -18,7 +18,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Operand
-from capplan.core.workload import Framework, Precision, Workload
+from capplan.core.workload import Framework, Host, Precision, Workload
 from capplan.errors import SpecError
 from capplan.specs.calibration import dump_calibration, load_calibration
 from tests.core.latency.latency_cases import LAWS, gpu, linear_recording
@@ -68,16 +68,16 @@ def test_a_convolution_takes_the_host_longer_than_other_calls() -> None:
     ]
     without, with_convolution = (each[0].latency_s.expected for each in times if isinstance(each, tuple))
     # the device takes microseconds: only the host's 4 ms for the one convolution differ
-    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu(), prior.laws), rel=0.01)
+    assert with_convolution - without == pytest.approx(4e-3 * host_slowness(gpu(), prior.laws, Host.SERVER), rel=0.01)
 
 
 def test_the_host_of_a_players_card_is_a_desktop() -> None:
     laws = replace(LAWS, desktop_share=0.6)
     # 2024.5 counts as 2022, the last year: 0.5 ^ (1.5 / 4) = 0.7711 of a host of 2020.5
     new = {"release_date": date(2024, 6, 1)}
-    assert host_slowness(gpu(**new, segment=Segment.DATA_CENTRE), laws) == pytest.approx(0.7711, abs=1e-4)
-    assert host_slowness(gpu(**new, segment=Segment.CONSUMER), laws) == pytest.approx(0.6 * 0.7711, abs=1e-4)
-    assert host_slowness(gpu(segment=Segment.CONSUMER), laws) == pytest.approx(0.6)
+    assert host_slowness(gpu(**new, segment=Segment.DATA_CENTRE), laws, Host.CARD) == pytest.approx(0.7711, abs=1e-4)
+    assert host_slowness(gpu(**new, segment=Segment.CONSUMER), laws, Host.CARD) == pytest.approx(0.6 * 0.7711, abs=1e-4)
+    assert host_slowness(gpu(segment=Segment.CONSUMER), laws, Host.CARD) == pytest.approx(0.6)
 
 
 def test_an_estimate_names_the_measured_host() -> None:
