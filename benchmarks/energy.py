@@ -1,9 +1,10 @@
-"""Fit the law of power to served language models: `python benchmarks/energy.py LLM-ENERGY.csv.gz --write`.
+"""Fit the law of power: `python benchmarks/energy.py llm-energy.csv.gz diffusion-energy.csv.gz models.json --write`.
 
-The rows are runs of vLLM with the power of the GPUs (ML.ENERGY benchmark). The work of a mean step is counted from the
-model and the run's batch; its time is batch ÷ (output tokens per second). Prompt lengths are not stated by run: those
-of `PROMPTS` are assumed. Rows of chat and of reasoning are fitted, whose prompts are short beside their answers. Rows
-with images, video and code completion are judged only, because the prompts that dominate their work are not known.
+The rows are runs of vLLM and of diffusion pipelines with the power of the GPUs (ML.ENERGY benchmark). The work of a
+mean step is counted from the model and the run's batch; its time is the measured one. Prompts of served runs are not
+stated: those of each task are chosen from `PROMPTS` with the rest of the fit. The form of the law is chosen, too.
+Whatever is chosen or fitted is chosen and fitted again without the models that it is judged on (nested leave-one-out;
+a model is left out in all its formats).
 
 Without --write the held-out errors are printed alone. With it `capplan/calibrations/energy.yaml` and the tables of
 `docs/energy.md` are written.
@@ -11,135 +12,281 @@ Without --write the held-out errors are printed alone. With it `capplan/calibrat
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from math import exp
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, rate_shares, step_power_w
-from capplan.core.gpus.spec import GpuSpec
+from benchmarks.energy_diffusion import denoising, read_models
+from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, RateShares, rate_shares
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
-from capplan.errors import CapplanError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.core.deployment import DeploymentWords
-from capplan.llm.core.serving.energy import ServedTokens, card_work
-from capplan.llm.core.sharding import Sharding
+from capplan.llm.answer.validate_serving import prepare_all, validate_serving
+from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work
+from capplan.llm.core.serving.runs import MeasuredRun
+from capplan.llm.read.runs.serving_rows import read_serving
+from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 from capplan.specs.power_law import ENERGY_FILE, dump_power_law
 
 ROOT = Path(__file__).parents[1]
-PROMPTS = {"lm-arena-chat": 300, "gpqa": 300, "sourcegraph-fim": 3000, "image-chat": 1500, "video-chat": 5000}
-"""Mean prompt by task, from the description of the data: some hundred, some hundred, some thousand, image tokens."""
-FITTED = ("lm-arena-chat", "gpqa")
-NARROW_WEIGHTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0)
+PROMPTS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 8000)
+ALLOWED = {
+    "lm-arena-chat": (100, 700),
+    "gpqa": (100, 700),
+    "image-chat": (300, 8000),
+    "video-chat": (300, 8000),
+    "sourcegraph-fim": (1000, 8000),
+}
+"""What the description of the tasks leaves open: some hundred tokens, some thousand, and image tokens on top."""
+DESCRIBED = {"lm-arena-chat": 300, "gpqa": 300, "image-chat": 1500, "video-chat": 5000, "sourcegraph-fim": 3000}
+"""Prompts by the description of the tasks, where the fit starts. A task that was seen in no other run keeps them."""
+DIFFUSION = "diffusion"
 COVERAGE = 0.9
+SPREAD = 0.1
+"""The spread of a row's logarithm that residuals are measured in; beyond one and a half of it they count linearly."""
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerRow:
-    """A measured run: the card, its work in a mean step, and the mean power of one card. [W]"""
+    """A measured run: the card, its rates by assumed prompt, and its mean power as a share of the limit.
+
+    Rates of a diffusion run do not depend on a prompt.
+    """
 
     model: str
+    family: str
     task: str
     gpu: GpuSpec
-    work: CardWork
-    measured_w: float
+    shares: Mapping[int, RateShares]
+    measured_fraction: float
+    run: MeasuredRun | None = None
 
 
-def read_rows(path: Path) -> tuple[list[PowerRow], Counter[str]]:
-    """Read the runs; the second part counts, by reason, those whose model cannot be counted."""
-    deployments = Deployments(gpus=load_gpus())
-    rows, skipped = [], Counter[str]()
-    for run in pd.read_csv(path).itertuples():
-        # Tensor and expert parallelism share the same GPUs; the file states the latter alone where experts are spread.
-        sharding = Sharding(tensor=int(run.gpus) // int(run.dp), data=int(run.dp), expert=int(run.ep))
-        words = DeploymentWords(model=str(run.model), gpu=str(run.gpu), engine="vllm", sharding=sharding)
-        try:
-            found = deployments.find(words)
-        except CapplanError as error:
-            skipped[str(error).split(";")[0]] += 1
-            continue
-        tokens = ServedTokens(
-            running=float(run.avg_batch), input_len=PROMPTS[str(run.task)], output_len=float(run.avg_output_tokens)
+def read_served(path: Path, deployments: Deployments) -> tuple[list[PowerRow], Counter[str]]:
+    """Read the served runs; the second part counts, by reason, those whose model cannot be counted."""
+    prepared, skipped = prepare_all(read_serving(path).runs, deployments, qualities="AB")
+    rows = []
+    for item in prepared:
+        run, energy, gpu = item.run, item.run.energy, item.deployment.gpu
+        assert energy is not None
+        assert energy.running is not None
+        assert energy.output_tokens_per_s is not None
+        assert energy.power_w is not None
+        shares = {}
+        for prompt in PROMPTS:
+            tokens = ServedTokens(running=energy.running, input_len=prompt, output_len=run.output_len)
+            rate = energy.output_tokens_per_s
+            work = card_work(item.deployment.kernels, gpu, run.sharding, tokens, output_tokens_per_s=rate)
+            shares[prompt] = rate_shares(gpu, work)
+        rows.append(
+            PowerRow(
+                model=run.model,
+                family=run.model.removesuffix("-FP8"),
+                task=energy.task,
+                gpu=gpu,
+                shares=shares,
+                measured_fraction=energy.power_w / run.sharding.gpus / _limit_w(gpu),
+                run=run,
+            )
         )
-        work = card_work(found.kernels, found.gpu, sharding, tokens, output_tokens_per_s=float(run.output_tokens_per_s))
+    return rows, Counter(row.reason.split(";")[0] for row in skipped)
+
+
+def read_diffusion(path: Path, models: Path) -> list[PowerRow]:
+    """Read the runs of diffusion pipelines whose models are known."""
+    known, gpus, rows = read_models(models), load_gpus(), []
+    for run in pd.read_csv(path).itertuples():
+        gpu = gpus.find(str(run.gpu))
+        found = denoising(
+            known[str(run.model)],
+            height=float(run.height),
+            width=float(run.width),
+            frames=float(run.frames),
+            steps=float(run.steps),
+        )
+        items = float(run.batch) / float(run.gpus)
+        work = CardWork(
+            traffic_bytes=items * found.activation_bytes + found.weight_bytes,
+            flops={PeakKind.BF16: items * found.flops},
+            time_s=float(run.batch_latency_s),
+        )
+        shares = rate_shares(gpu, work)
         rows.append(
             PowerRow(
                 model=str(run.model),
-                task=str(run.task),
-                gpu=found.gpu,
-                work=work,
-                measured_w=float(run.power_w_all_gpus) / int(run.gpus),
+                family=str(run.model),
+                task=DIFFUSION,
+                gpu=gpu,
+                shares=dict.fromkeys(PROMPTS, shares),
+                measured_fraction=float(run.power_w_all_gpus) / float(run.gpus) / _limit_w(gpu),
             )
         )
-    return rows, skipped
+    return rows
 
 
-def fit_constants(rows: Sequence[PowerRow], *, narrow_weight: float) -> tuple[PowerConstants, float]:
-    """Fit by least squares of relative errors, no constant below zero; return the mean squared error, too."""
-    shares = [rate_shares(row.gpu, row.work, narrow_weight=narrow_weight) for row in rows]
-    measured = np.array([row.measured_w / _limit_w(row) for row in rows])
-    terms = np.array([[1.0, share.memory, share.compute**0.5] for share in shares]) / measured[:, None]
-    kept = [0, 1, 2]
-    while True:
-        solved = np.linalg.lstsq(terms[:, kept], np.ones(len(rows)), rcond=None)[0]
-        if (solved >= 0).all():
-            break
-        kept = [term for term, value in zip(kept, solved, strict=True) if value > 0]
-    values = np.zeros(3)
-    values[kept] = solved
-    error = float(np.mean((terms @ values - 1) ** 2))
-    base, memory, compute = (round(float(value), 4) for value in values)
-    return PowerConstants(
-        base_fraction=base, memory_fraction=memory, compute_fraction=compute, log_half_width=0.0
-    ), error
+# --- the fit ----------------------------------------------------------------------------------------------------------
+
+NAMES = ("base_fraction", "memory", "cache", "compute", "narrow_weight", "left")
+"""What is fitted, as logarithms; `left` is what the top leaves of the limit."""
+PRIOR = np.log([0.2, 1.0, 1.0, 8.0, 2.5, 0.04])
+PRIOR_SD = np.array([0.4, 0.7, 0.7, 0.5, 0.4, 0.5])
+"""Idle cards draw a tenth to a third of their limit; a card at a third of its peaks comes near the limit. Beyond that
+the priors say little: about 500 rows stand against them."""
 
 
-def fit_law(rows: Sequence[PowerRow]) -> PowerLaw:
-    """Fit constants by architecture and for all others; widths are left at zero."""
-    architectures = sorted({row.gpu.architecture for row in rows})
-    groups = {name: [row for row in rows if row.gpu.architecture == name] for name in architectures}
+def _with_cache(values: FloatArray) -> FloatArray:
+    return values
 
-    def error(weight: float) -> float:
-        return sum(fit_constants(group, narrow_weight=weight)[1] * len(group) for group in groups.values())
 
-    weight = min(NARROW_WEIGHTS, key=error)
-    return PowerLaw(
-        architectures={name: fit_constants(group, narrow_weight=weight)[0] for name, group in groups.items()},
-        others=fit_constants(rows, narrow_weight=weight)[0],
-        narrow_weight=weight,
-        origin=Origin(made=datetime.now(UTC).date(), command="", sources=(), rows=len(rows)),
+def _one_memory(values: FloatArray) -> FloatArray:
+    """Count the bytes of attention like all others."""
+    return np.array([*values[:2], values[1], *values[3:]])
+
+
+def _to_the_limit(values: FloatArray) -> FloatArray:
+    """Let the mean come up to the limit itself."""
+    return np.array([*values[:5], np.log(1e-6)])
+
+
+FORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "cache apart, top free": _with_cache,
+    "all bytes alike": _one_memory,
+    "top at the limit": _to_the_limit,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What is chosen and fitted: the form, prompts by task, and constants by architecture and of all others."""
+
+    form: str
+    prompts: Mapping[str, int]
+    constants: Mapping[str, FloatArray]
+    others: FloatArray
+
+    def fractions(self, rows: Sequence[PowerRow], *, as_others: bool = False) -> FloatArray:
+        """Return the expected shares of the limit; with the constants of others where asked for."""
+        table = _table([row.shares[self.prompts.get(row.task, DESCRIBED.get(row.task, 300))] for row in rows])
+        found = _fractions(table, self.others)
+        for name, logs in () if as_others else self.constants.items():
+            mine = [row.gpu.architecture == name for row in rows]
+            found[mine] = _fractions(table[mine], logs)
+        return found
+
+
+def _table(shares: Sequence[RateShares]) -> FloatArray:
+    return np.array([[each.memory, each.cache, each.wide, each.narrow] for each in shares])
+
+
+def _fractions(table: FloatArray, logs: FloatArray) -> FloatArray:
+    base, memory, cache, compute, narrow, left = np.exp(logs)
+    demand = memory * table[:, 0] + cache * table[:, 1] + compute * (table[:, 2] + narrow * table[:, 3])
+    return np.asarray(base + (1.0 - left - base) * (1.0 - np.exp(-demand)))
+
+
+def fit_constants(rows: Sequence[PowerRow], form: str, prompts: Mapping[str, int]) -> FloatArray:
+    """Fit the constants of one architecture; served runs and diffusion runs weigh the same in sum."""
+    table = _table([row.shares[prompts.get(row.task, DESCRIBED.get(row.task, 300))] for row in rows])
+    measured = np.log([row.measured_fraction for row in rows])
+    is_diffusion = np.array([row.task == DIFFUSION for row in rows])
+    counts = np.where(is_diffusion, is_diffusion.sum(), (~is_diffusion).sum())
+    freed = FORMS[form]
+
+    def residuals(logs: FloatArray) -> FloatArray:
+        return np.asarray((np.log(_fractions(table, freed(logs))) - measured) / SPREAD)
+
+    def derivatives(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        middle = residuals(logs)
+        columns = [(residuals(logs + step) - middle) / 1e-5 for step in 1e-5 * np.eye(len(logs))]
+        return middle, np.stack(columns, axis=1)
+
+    problem = Problem(
+        residuals=residuals,
+        derivatives=derivatives,
+        row_weight=len(rows) / counts / len(set(counts)),
+        prior_mean=PRIOR,
+        prior_sd=PRIOR_SD,
+        huber=1.5,
     )
+    return freed(minimise(problem, PRIOR, iterations=40))
 
 
-def predicted_w(row: PowerRow, law: PowerLaw) -> float:
-    """Return the expected power of one card. [W]"""
-    power = step_power_w(row.gpu, row.work, law)
-    assert power is not None
-    return power.expected
+def fit_form(rows: Sequence[PowerRow], form: str) -> Fitted:
+    """Fit one form: constants with a first prompt, then the prompts, then the constants again."""
+    architectures = sorted({row.gpu.architecture for row in rows})
+    tasks = sorted({row.task for row in rows} - {DIFFUSION})
+
+    def fitted(prompts: Mapping[str, int]) -> Fitted:
+        groups = {name: [row for row in rows if row.gpu.architecture == name] for name in architectures}
+        return Fitted(
+            form=form,
+            prompts=prompts,
+            constants={name: fit_constants(group, form, prompts) for name, group in groups.items()},
+            others=fit_constants(rows, form, prompts),
+        )
+
+    def error(law: Fitted, task: str, prompt: int) -> float:
+        group = [row for row in rows if row.task == task]
+        return float(np.mean(np.abs(logs_of(group, replace(law, prompts={task: prompt})))))
+
+    prompts: dict[str, int] = {}
+    for _ in range(2):
+        law = fitted(prompts)
+        prompts = {task: min(_open_prompts(task), key=partial(error, law, task)) for task in tasks}
+    return fitted(prompts)
 
 
-def held_out_logs(rows: Sequence[PowerRow], keys: Sequence[str]) -> np.ndarray:
-    """Return log(measured ÷ predicted) of each row with a law that saw no row of its key."""
-    logs = np.full(len(rows), np.nan)
+def _open_prompts(task: str) -> list[int]:
+    least, most = ALLOWED[task]
+    return [prompt for prompt in PROMPTS if least <= prompt <= most]
+
+
+def logs_of(rows: Sequence[PowerRow], law: Fitted, *, as_others: bool = False) -> FloatArray:
+    """Return log(measured ÷ predicted)."""
+    measured = np.array([row.measured_fraction for row in rows])
+    return np.asarray(np.log(measured / law.fractions(rows, as_others=as_others)))
+
+
+def held_out(
+    rows: Sequence[PowerRow],
+    keys: Sequence[str],
+    fit: Callable[[Sequence[PowerRow]], Fitted],
+    *,
+    as_others: bool = False,
+) -> tuple[FloatArray, dict[str, Fitted]]:
+    """Return log(measured ÷ predicted) of each row with a law that saw no row of its key, and these laws."""
+    logs, laws = np.full(len(rows), np.nan), {}
     for key in sorted(set(keys)):
-        law = fit_law([row for row, other in zip(rows, keys, strict=True) if other != key])
-        for index in [index for index, other in enumerate(keys) if other == key]:
-            logs[index] = np.log(rows[index].measured_w / predicted_w(rows[index], law))
-    return logs
+        laws[key] = fit([row for row, other in zip(rows, keys, strict=True) if other != key])
+        mine = [index for index, other in enumerate(keys) if other == key]
+        logs[mine] = logs_of([rows[index] for index in mine], laws[key], as_others=as_others)
+    return logs, laws
 
 
-def half_width(logs: np.ndarray) -> float:
-    """Return the half-width that covers the stated share of held-out rows."""
-    return round(float(np.quantile(np.abs(logs), COVERAGE)), 4)
+def choose(rows: Sequence[PowerRow]) -> Fitted:
+    """Choose the form by the errors on models left out of the given rows, and fit it to all of them."""
+    families = [row.family for row in rows]
+
+    def error(form: str) -> float:
+        return float(np.mean(np.abs(held_out(rows, families, lambda some: fit_form(some, form))[0])))
+
+    return fit_form(rows, min(FORMS, key=error))
 
 
-def errors_of(logs: np.ndarray) -> dict[str, float]:
+# --- the judgement ----------------------------------------------------------------------------------------------------
+
+
+def errors_of(logs: FloatArray) -> dict[str, float]:
     """Return the median and 90th percentile of |predicted ÷ measured − 1|, the bias, and the rows."""
     relative = np.abs(np.exp(-logs) - 1)
     return {
@@ -150,77 +297,141 @@ def errors_of(logs: np.ndarray) -> dict[str, float]:
     }
 
 
-def judge(rows: Sequence[PowerRow], *, command: str, source: str) -> PowerLaw:
-    """Fit the law and its widths, and judge it on rows left out by model, by task and by GPU, and on other tasks."""
-    fitted = [row for row in rows if row.task in FITTED]
-    by_model = held_out_logs(fitted, [row.model for row in fitted])
-    by_task = held_out_logs(fitted, [row.task for row in fitted])
-    by_gpu = held_out_logs(fitted, [row.gpu.id for row in fitted])
-    law = fit_law(fitted)
-    errors = {"model": errors_of(by_model), "task": errors_of(by_task), "gpu": errors_of(by_gpu)}
-    for name in sorted({row.gpu.id for row in fitted}):
-        errors[f"model, {name}"] = errors_of(by_model[[row.gpu.id == name for row in fitted]])
-    for task in sorted({row.task for row in rows} - set(FITTED)):
-        others = [row for row in rows if row.task == task]
-        logs = np.array([np.log(row.measured_w / predicted_w(row, law)) for row in others])
-        errors[f"not fitted, {task}"] = errors_of(logs)
+def half_width(logs: FloatArray) -> float:
+    """Return the half-width that covers the stated share of held-out rows."""
+    return round(float(np.quantile(np.abs(logs), COVERAGE)), 4)
+
+
+def constants_of_logs(logs: FloatArray, *, log_half_width: float) -> PowerConstants:
+    """Return fitted constants as the law holds them."""
+    base, memory, cache, compute, narrow, left = (float(value) for value in np.exp(logs))
+    return PowerConstants(
+        base_fraction=round(base, 4),
+        top_fraction=round(1.0 - left, 4),
+        memory=round(memory, 4),
+        cache=round(cache, 4),
+        compute=round(compute, 4),
+        narrow_weight=round(narrow, 4),
+        log_half_width=log_half_width,
+    )
+
+
+def law_of(fitted: Fitted, widths: Mapping[str, float], *, others_width: float) -> PowerLaw:
+    """Return a law without an origin and without what was learnt of joules."""
     return PowerLaw(
         architectures={
-            name: PowerConstants(
-                base_fraction=constants.base_fraction,
-                memory_fraction=constants.memory_fraction,
-                compute_fraction=constants.compute_fraction,
-                log_half_width=half_width(by_model[[row.gpu.architecture == name for row in fitted]]),
-            )
-            for name, constants in law.architectures.items()
+            name: constants_of_logs(logs, log_half_width=widths[name]) for name, logs in fitted.constants.items()
         },
-        others=PowerConstants(
-            base_fraction=law.others.base_fraction,
-            memory_fraction=law.others.memory_fraction,
-            compute_fraction=law.others.compute_fraction,
-            log_half_width=half_width(by_gpu),
-        ),
-        narrow_weight=law.narrow_weight,
-        origin=Origin(
-            made=law.origin.made, command=command, sources=(source,), rows=len(fitted), held_out_errors=errors
-        ),
+        others=constants_of_logs(fitted.others, log_half_width=others_width),
+        task_prompts={task: prompt for task, prompt in sorted(fitted.prompts.items()) if task != DIFFUSION},
+        origin=Origin(made=datetime.now(UTC).date(), command="", sources=(), rows=0),
+    )
+
+
+def end_to_end(
+    rows: Sequence[PowerRow], laws: Mapping[str, PowerLaw], deployments: Deployments
+) -> tuple[FloatArray, FloatArray]:
+    """Return log(measured ÷ predicted) of joules per token, time predicted, too, and the half-widths on both sides.
+
+    Args:
+        rows: The rows, of which served ones with known requests are judged.
+        laws: By family, the law that did not see it.
+        deployments: Where deployments are found.
+    """
+    calibration, answers = load_time_calibration(None), []
+    for family, law in laws.items():
+        runs = [
+            replace(row.run, input_len=law.task_prompts.get(row.task, DESCRIBED[row.task]), values={})
+            for row in rows
+            if row.run is not None and row.family == family
+        ]
+        found = validate_serving(runs, deployments=deployments, calibration=calibration, power_law=law)
+        answers += [item for item in found.answers if item.metric is EnergyMetric.JOULES]
+    logs = np.array([np.log(item.measured / item.predicted.expected) for item in answers])
+    sides = [
+        [np.log(item.predicted.expected / item.predicted.low), np.log(item.predicted.high / item.predicted.expected)]
+        for item in answers
+    ]
+    return logs, np.array(sides)
+
+
+def judge(rows: Sequence[PowerRow], deployments: Deployments, *, command: str, sources: tuple[str, ...]) -> PowerLaw:
+    """Fit the law, its widths and what joules are widened by, and judge all on what the fit did not see."""
+    families = [row.family for row in rows]
+    by_model, laws = held_out(rows, families, choose)
+    fitted = choose(rows)
+    form = fitted.form
+    by_gpu, _ = held_out(rows, [row.gpu.id for row in rows], lambda some: fit_form(some, form), as_others=True)
+    is_served = np.array([row.run is not None for row in rows])
+    errors = {"served models": errors_of(by_model[is_served]), "diffusion models": errors_of(by_model[~is_served])}
+    for task in sorted({row.task for row in rows} - {DIFFUSION}):
+        errors[f"model, {task}"] = errors_of(by_model[[row.task == task for row in rows]])
+    for gpu in sorted({row.gpu.id for row in rows}):
+        errors[f"model, {gpu}"] = errors_of(by_model[[row.gpu.id == gpu for row in rows]])
+    errors["GPU"] = errors_of(by_gpu)
+    widths = {
+        name: half_width(by_model[[row.gpu.architecture == name for row in rows]]) for name in sorted(fitted.constants)
+    }
+    law = law_of(fitted, widths, others_width=half_width(by_gpu))
+    without = {family: law_of(other, widths, others_width=law.others.log_half_width) for family, other in laws.items()}
+    logs, sides = end_to_end(rows, without, deployments)
+    errors["joules of chat and reasoning, time predicted"] = errors_of(logs)
+    widening = {
+        "low": round(max(1.0, float(np.quantile(-logs / sides[:, 0], (1 + COVERAGE) / 2))), 3),
+        "high": round(max(1.0, float(np.quantile(logs / sides[:, 1], (1 + COVERAGE) / 2))), 3),
+    }
+    return replace(
+        law,
+        served_widening=widening,
+        origin=Origin(made=law.origin.made, command=command, sources=sources, rows=len(rows), held_out_errors=errors),
     )
 
 
 def tables(law: PowerLaw) -> str:
     """Return the constants and the held-out errors as Markdown."""
-    lines = ["| architecture | base | memory | compute | 90 % interval |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = ["| architecture | base | top | memory | cache | compute | narrow | 90 % interval |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for name, found in [*sorted(law.architectures.items()), ("others", law.others)]:
         lines.append(
-            f"| {name} | {found.base_fraction:.3f} | {found.memory_fraction:.3f} | {found.compute_fraction:.3f} "
-            f"| ×÷ {exp(found.log_half_width):.2f} |"
+            f"| {name} | {found.base_fraction:.2f} | {found.top_fraction:.2f} | {found.memory:.2f} | {found.cache:.2f} "
+            f"| {found.compute:.2f} | {found.narrow_weight:.2f} | ×÷ {exp(found.log_half_width):.2f} |"
         )
-    lines += ["", f"Operations narrower than 16 bits count {law.narrow_weight:g} times their share of the peak.", ""]
-    lines += ["| left out | rows | median error | 90th percentile | predicted ÷ measured |"]
+    lines += ["", "| left out | rows | median error | 90th percentile | predicted ÷ measured |"]
     lines += ["| --- | ---: | ---: | ---: | ---: |"]
-    for name, found in law.origin.held_out_errors.items():
+    for name, errors in law.origin.held_out_errors.items():
         lines.append(
-            f"| {name} | {found['rows']:.0f} | {100 * found['median']:.1f} % | {100 * found['p90']:.1f} % "
-            f"| {found['bias']:.2f} |"
+            f"| {name} | {errors['rows']:.0f} | {100 * errors['median']:.1f} % | {100 * errors['p90']:.1f} % "
+            f"| {errors['bias']:.2f} |"
         )
+    prompts = ", ".join(f"{prompt:,} for {task}" for task, prompt in law.task_prompts.items())
+    lines += ["", f"Prompts that were chosen, in tokens: {prompts}."]
     return "\n".join(lines)
 
 
-def _limit_w(row: PowerRow) -> float:
-    assert row.gpu.tdp_w is not None
-    return row.gpu.tdp_w
+def _limit_w(gpu: GpuSpec) -> float:
+    assert gpu.tdp_w is not None
+    return gpu.tdp_w
 
 
 def main() -> None:
     """Print the figures, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", type=Path)
+    parser.add_argument("served", type=Path, help="llm-energy.csv.gz")
+    parser.add_argument("diffusion", type=Path, help="diffusion-energy.csv.gz")
+    parser.add_argument("models", type=Path, help="models.json, the shapes of the denoisers")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    rows, skipped = read_rows(options.rows)
-    command = f"python benchmarks/energy.py {options.rows.name} --write"
-    law = judge(rows, command=command, source=options.rows.name)
+    deployments = Deployments(gpus=load_gpus())
+    served, skipped = read_served(options.served, deployments)
+    files = (options.served.name, options.diffusion.name)
+    law = judge(
+        [*served, *read_diffusion(options.diffusion, options.models)],
+        deployments,
+        command=f"python benchmarks/energy.py {' '.join(files)} {options.models.name} --write",
+        sources=files,
+    )
     print(tables(law))
+    print(f"Joules are widened by {law.served_widening}.")
     for reason, count in skipped.most_common():
         print(f"{count} rows left out: {reason}")
     if options.write:

@@ -13,7 +13,7 @@ from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 
 ENERGY_FILE = "energy.yaml"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def load_power_law(path: Path | None = None) -> PowerLaw:
@@ -41,7 +41,8 @@ def load_power_law(path: Path | None = None) -> PowerLaw:
         return PowerLaw(
             architectures={name: PowerConstants(**found) for name, found in document["architectures"].items()},
             others=PowerConstants(**document["others"]),
-            narrow_weight=float(document["narrow_weight"]),
+            served_widening=document["served_widening"],
+            task_prompts=document["task_prompts"],
             origin=Origin(**{**origin, "sources": tuple(origin["sources"])}),
         )
     except KeyError as error:
@@ -55,8 +56,9 @@ def dump_power_law(law: PowerLaw) -> str:
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "origin": {**asdict(law.origin), "sources": list(law.origin.sources)},
-        "narrow_weight": law.narrow_weight,
         "architectures": {name: asdict(law.architectures[name]) for name in sorted(law.architectures)},
         "others": asdict(law.others),
+        "served_widening": dict(law.served_widening),
+        "task_prompts": dict(law.task_prompts),
     }
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

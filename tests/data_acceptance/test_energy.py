@@ -5,9 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.energy import FITTED, errors_of, held_out_logs, judge, read_rows
 from capplan.core.energy.power import PowerLaw
 from capplan.errors import SpecError
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.serving.accuracy import ServingValidation
+from capplan.llm.core.serving.energy import EnergyMetric
+from capplan.llm.read.runs.serving_rows import read_serving
+from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.specs import load_gpus
 from capplan.specs.power_law import dump_power_law, load_power_law
 
 pytestmark = pytest.mark.slow
@@ -22,7 +28,7 @@ def law() -> PowerLaw:
 
 
 def test_the_law_names_its_origin_and_is_written_as_it_is_read(law: PowerLaw, tmp_path: Path) -> None:
-    assert law.origin.rows > 300
+    assert law.origin.rows > 1000
     assert "benchmarks/energy.py" in law.origin.command
     path = tmp_path / "copy.yaml"
     path.write_text(dump_power_law(law))
@@ -32,17 +38,16 @@ def test_the_law_names_its_origin_and_is_written_as_it_is_read(law: PowerLaw, tm
 def test_the_constants_are_shares_and_others_are_less_certain(law: PowerLaw) -> None:
     for name, constants in law.architectures.items():
         assert 0 <= constants.base_fraction < 1, name
-        assert min(constants.memory_fraction, constants.compute_fraction) >= 0, name
         assert 0 < constants.log_half_width < law.others.log_half_width, name
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("schema_version: 7", "is not a law of power of schema_version 1"),
-        ("schema_version: 1", "origin is missing"),
+        ("schema_version: 7", "is not a law of power of schema_version 2"),
+        ("schema_version: 2", "origin is missing"),
         ("schema_version: [", "is not YAML"),
-        ("schema_version: 1\norigin: {made: soon}", "origin.made is 'soon'"),
+        ("schema_version: 2\norigin: {made: soon}", "origin.made is 'soon'"),
     ],
 )
 def test_a_file_that_is_no_law_is_refused_in_a_sentence(text: str, words: str, tmp_path: Path) -> None:
@@ -52,24 +57,44 @@ def test_a_file_that_is_no_law_is_refused_in_a_sentence(text: str, words: str, t
         load_power_law(path)
 
 
-@pytest.mark.shared
-@beside
-def test_models_left_out_draw_what_the_page_says(law: PowerLaw) -> None:
-    rows = [row for row in read_rows(ROWS)[0] if row.task in FITTED]
-    errors = errors_of(held_out_logs(rows, [row.model for row in rows]))
-    assert errors["median"] < 0.09
-    assert errors["p90"] < 0.22
-    # the best flat share of the limit, which saw all rows, is what a planner without a law takes
-    shares = np.array([row.measured_w / (row.gpu.tdp_w or 0) for row in rows])
-    flat = np.abs(np.median(shares) / shares - 1)
-    assert errors["median"] < np.median(flat)
-    assert errors["p90"] < np.quantile(flat, 0.9)
+def test_held_out_errors_meet_what_is_asked_of_models_that_were_not_seen(law: PowerLaw) -> None:
+    # asked: mean power within 8 % in the middle and 20 % at the 90th percentile, time and batch given; the figures are
+    # those of the nested leave-one-out that the file was made with
+    for kind in ("served models", "diffusion models"):
+        errors = law.origin.held_out_errors[kind]
+        assert errors["median"] <= 0.08, kind
+        assert errors["p90"] <= 0.20, kind
+
+
+@pytest.fixture(scope="module")
+def found(law: PowerLaw) -> ServingValidation:
+    return validate_serving(
+        read_serving(ROWS).runs,
+        deployments=Deployments(gpus=load_gpus(), assumes_narrow_cache=True),
+        calibration=load_time_calibration(None),
+        power_law=law,
+    )
 
 
 @pytest.mark.shared
 @beside
-def test_the_shipped_constants_are_those_that_the_command_makes(law: PowerLaw) -> None:
-    made = judge(read_rows(ROWS)[0], command=law.origin.command, source=ROWS.name)
-    assert made.architectures == law.architectures
-    assert made.others == law.others
-    assert made.origin.held_out_errors == law.origin.held_out_errors
+def test_power_of_measured_runs_is_nearer_than_any_flat_share_of_the_limit(found: ServingValidation) -> None:
+    answers = [item for item in found.answers if item.metric is EnergyMetric.POWER]
+    assert len(answers) > 500
+    gpus = load_gpus()
+    limits = [(gpus.find(item.run.gpu).tdp_w or 0) * item.run.sharding.gpus for item in answers]
+    shares = np.array([item.measured for item in answers]) / limits
+    flat = np.abs(np.median(shares) / shares - 1)  # the best flat share, which saw all rows
+    errors = np.abs([item.error for item in answers])
+    assert np.median(errors) < 0.6 * np.median(flat)
+    assert np.quantile(errors, 0.9) < 0.6 * np.quantile(flat, 0.9)
+
+
+@pytest.mark.shared
+@beside
+def test_intervals_hold_about_nine_of_ten_measured_runs(found: ServingValidation) -> None:
+    overall = found.overall()
+    for metric in (EnergyMetric.POWER, EnergyMetric.JOULES):
+        accuracy = overall[metric]
+        assert accuracy is not None
+        assert 0.86 <= accuracy.coverage <= 0.94, metric

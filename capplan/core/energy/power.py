@@ -1,15 +1,17 @@
 """Compute the power of a card from what a step moves and computes in its time.
 
-    share of the limit = base + memory · bytes/s ÷ peak bandwidth + compute · √(Σ op/s ÷ peak of the format)
+    demand = memory · bytes/s ÷ peak bandwidth + cache · cached bytes/s ÷ peak bandwidth + compute · Σ op/s ÷ peak
+    share of the limit = base + (top − base) · (1 − e^−demand)
 
-The result never exceeds the limit. The root is empirical: power rises steeply with the first operations and slowly
-towards the limit. Operations in formats narrower than 16 bits count `narrow_weight` times their share of the faster
-peak.
+The base is the draw of a card whose process is open and launches little, the top that of a card at its limit, whose
+mean stays a few percent below it. Between them each further operation adds less, because clocks and voltage fall as
+the limit comes near. Operations in formats narrower than 16 bits count `narrow_weight` times their share of their
+own, faster peak. Cached bytes are those that attention reads of earlier tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import exp, sqrt
+from dataclasses import dataclass, field
+from math import exp
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -20,26 +22,40 @@ _NARROW = frozenset({PeakKind.FP8, PeakKind.INT8, PeakKind.FP4})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerConstants:
-    """Shares of the power limit: at work of no size, and at the peak rates of memory and of arithmetic.
+    """Power as shares of the limit, and what the rates of memory and arithmetic demand.
 
-    `base_fraction` is the draw of a card whose process keeps launching kernels, which is above that of an empty card.
     `log_half_width` is the half-width of the 90 % interval of the logarithm of power.
     """
 
     base_fraction: float
-    memory_fraction: float
-    compute_fraction: float
+    top_fraction: float
+    memory: float
+    cache: float
+    compute: float
+    narrow_weight: float
     log_half_width: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.base_fraction < self.top_fraction <= 1:
+            raise ValueError(f"base {self.base_fraction} must be below top {self.top_fraction}, both from 0 to 1")
+        if min(self.memory, self.cache, self.compute, self.narrow_weight, self.log_half_width) < 0:
+            raise ValueError("a constant of power is negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
-    """Constants by architecture; `others` serves architectures that nobody measured, with a wider interval."""
+    """Constants by architecture; `others` serves architectures that nobody measured, with a wider interval.
+
+    `served_widening` multiplies the half-widths of joules per output token ("low" and "high"), which join those of the
+    law and of the time: measured runs left out of the fit lie within them nine times of ten. `task_prompts` are the
+    prompt tokens assumed of a measured run that names its task and not its prompts.
+    """
 
     architectures: Mapping[str, PowerConstants]
     others: PowerConstants
-    narrow_weight: float
     origin: Origin
+    served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})
+    task_prompts: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, architecture: str) -> PowerConstants:
         """Return the constants that serve an architecture."""
@@ -48,11 +64,15 @@ class PowerLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardWork:
-    """What a step does on one card: bytes of device memory traffic, FLOPs by format, and its time. [bytes, FLOP, s]"""
+    """What a step does on one card: bytes of device memory traffic, FLOPs by format, and its time. [bytes, FLOP, s]
+
+    `cached_bytes` are those of `traffic_bytes` that attention reads of earlier tokens.
+    """
 
     traffic_bytes: float
     flops: Mapping[PeakKind, float]
     time_s: float
+    cached_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         if self.time_s <= 0:
@@ -61,27 +81,36 @@ class CardWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateShares:
-    """Achieved rates as shares of the printed peaks: memory, and arithmetic weighted by format."""
+    """Rates as shares of the printed peaks: of memory, of memory for earlier tokens, and of arithmetic by width."""
 
     memory: float
-    compute: float
+    cache: float
+    wide: float
+    narrow: float
 
 
-def rate_shares(gpu: GpuSpec, work: CardWork, *, narrow_weight: float) -> RateShares:
+def rate_shares(gpu: GpuSpec, work: CardWork) -> RateShares:
     """Return the rates of a step as shares of the card's peaks.
 
     Args:
         gpu: The card. Work in a format whose peak it does not state is left out.
         work: What the step does.
-        narrow_weight: What a share of the peak of a format narrower than 16 bits counts.
     """
-    compute_s = sum(
-        flops / peak * (narrow_weight if kind in _NARROW else 1.0)
-        for kind, flops in work.flops.items()
-        if (peak := gpu.peak(kind))
+    seconds = {kind: flops / peak for kind, flops in work.flops.items() if (peak := gpu.peak(kind))}
+    bandwidth = gpu.memory_bandwidth_bytes_per_s
+    return RateShares(
+        memory=(work.traffic_bytes - work.cached_bytes) / bandwidth / work.time_s,
+        cache=work.cached_bytes / bandwidth / work.time_s,
+        wide=sum(time_s for kind, time_s in seconds.items() if kind not in _NARROW) / work.time_s,
+        narrow=sum(time_s for kind, time_s in seconds.items() if kind in _NARROW) / work.time_s,
     )
-    memory_s = work.traffic_bytes / gpu.memory_bandwidth_bytes_per_s
-    return RateShares(memory=memory_s / work.time_s, compute=compute_s / work.time_s)
+
+
+def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
+    """Return the expected power as a share of the limit."""
+    demand = constants.memory * shares.memory + constants.cache * shares.cache
+    demand += constants.compute * (shares.wide + constants.narrow_weight * shares.narrow)
+    return constants.base_fraction + (constants.top_fraction - constants.base_fraction) * (1.0 - exp(-demand))
 
 
 def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
@@ -95,15 +124,12 @@ def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None
     if gpu.tdp_w is None:
         return None
     constants = law.of(gpu.architecture)
-    shares = rate_shares(gpu, work, narrow_weight=law.narrow_weight)
-    share = constants.base_fraction
-    share += constants.memory_fraction * shares.memory + constants.compute_fraction * sqrt(shares.compute)
-    share = min(1.0, share)
+    fraction = power_fraction(rate_shares(gpu, work), constants)
     width = exp(constants.log_half_width)
     return Interval(
-        low=gpu.tdp_w * max(min(constants.base_fraction, 1.0), share / width),
-        expected=gpu.tdp_w * share,
-        high=gpu.tdp_w * min(1.0, share * width),
+        low=gpu.tdp_w * max(constants.base_fraction, fraction / width),
+        expected=gpu.tdp_w * fraction,
+        high=gpu.tdp_w * min(1.0, fraction * width),
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.energy.power import PowerLaw, step_power_w
+from capplan.core.numbers import Interval
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
@@ -11,8 +13,10 @@ from capplan.llm.core.search.run_case import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
-from capplan.llm.core.serving.evidence import Adjustment, interval
+from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
+from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
+from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
 
@@ -98,15 +102,17 @@ def validate_serving(
     *,
     deployments: Deployments,
     calibration: LlmCalibration,
+    power_law: PowerLaw | None = None,
     qualities: str = "AB",
     unreadable: Sequence[SkippedRun] = (),
 ) -> ServingValidation:
-    """Predict every run and compare the predictions with the measurements.
+    """Predict every run and compare the predictions with the measurements, of time and of power and energy.
 
     Args:
         runs: What was measured.
         deployments: Where deployments are found.
         calibration: The constants.
+        power_law: Power of cards, None to judge times alone.
         qualities: Letters of the qualities that are judged.
         unreadable: Rows that could not be read, to be listed with the others.
     """
@@ -116,6 +122,8 @@ def validate_serving(
     for item in prepared:
         try:
             answers += judge(item, calibration, constants)
+            if power_law is not None:
+                answers += _judge_energy(item, calibration, constants, power_law)
         except UsageError as error:
             skipped.append(_skip(item.run, str(error)))
     return ServingValidation(answers=tuple(answers), skipped=(*unreadable, *skipped))
@@ -135,12 +143,7 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
     evidence = deployment.evidence(calibration)
     return [
         JudgedAnswer(
-            run=replace(
-                item.run,
-                gpu=deployment.gpu.id,
-                model=deployment.model.architecture.name,
-                engine=find_engine(item.run.engine).value,
-            ),
+            run=_resolved(item),
             metric=metric,
             measured=item.run.values[metric],
             predicted=interval(
@@ -156,3 +159,82 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
         )
         for metric in judged_metrics(item.run)
     ]
+
+
+def _resolved(item: PreparedRun) -> MeasuredRun:
+    """Return a run with the names that its model, GPU and engine are known by."""
+    return replace(
+        item.run,
+        gpu=item.deployment.gpu.id,
+        model=item.deployment.model.architecture.name,
+        engine=find_engine(item.run.engine).value,
+    )
+
+
+def _judge_energy(
+    item: PreparedRun, calibration: LlmCalibration, constants: Constants, law: PowerLaw
+) -> list[JudgedAnswer]:
+    """Predict power at the measured step time and batch, and power and energy with the predicted ones."""
+    energy, gpu = item.run.energy, item.deployment.gpu
+    if energy is None or gpu.tdp_w is None:
+        return []
+    found: dict[EnergyMetric, tuple[float, Interval]] = {}
+    if energy.power_w and energy.running and energy.output_tokens_per_s:
+        at_time = _power_at_time_w(item, law, running=energy.running, output_tokens_per_s=energy.output_tokens_per_s)
+        found[EnergyMetric.POWER] = energy.power_w, at_time
+    if energy.is_timed:
+        predicted = _predicted_energy(item, answer(item.case, constants), calibration, law)
+        if predicted is not None:
+            power_w, joules = predicted
+            if energy.power_w:
+                found[EnergyMetric.POWER_END_TO_END] = energy.power_w, power_w
+            if energy.joules_per_output_token:
+                found[EnergyMetric.JOULES] = energy.joules_per_output_token, joules
+    evidence = "architecture measured" if gpu.architecture in law.architectures else "other architectures measured"
+    return [
+        JudgedAnswer(run=_resolved(item), metric=metric, measured=measured, predicted=predicted, evidence=evidence)
+        for metric, (measured, predicted) in found.items()
+    ]
+
+
+def _power_at_time_w(item: PreparedRun, law: PowerLaw, *, running: float, output_tokens_per_s: float) -> Interval:
+    """Return the power of all replicas at a measured rate."""
+    run, deployment = item.run, item.deployment
+    tokens = ServedTokens(running=running / run.replicas, input_len=run.input_len, output_len=run.output_len)
+    work = card_work(
+        deployment.kernels,
+        deployment.gpu,
+        run.sharding,
+        tokens,
+        output_tokens_per_s=output_tokens_per_s / run.replicas,
+    )
+    one = step_power_w(deployment.gpu, work, law)
+    assert one is not None
+    gpus = run.sharding.gpus * run.replicas
+    return Interval(low=gpus * one.low, expected=gpus * one.expected, high=gpus * one.high)
+
+
+def _predicted_energy(
+    item: PreparedRun, times: ServingTimes, calibration: LlmCalibration, law: PowerLaw
+) -> tuple[Interval, Interval] | None:
+    """Return the power of all replicas [W] and joules per output token [J] at the predicted rate."""
+    run, deployment = item.run, item.deployment
+    name = width_name(Metric.OUTPUT_TOKENS_PER_S, run.serving, has_experts=deployment.model.architecture.is_moe)
+    factor = half_width(calibration.width(name, deployment.engine), deployment.evidence(calibration))
+    rate = times.output_tokens_per_s / run.replicas
+    found = serving_energy(
+        deployment.kernels,
+        deployment.gpu,
+        run.sharding,
+        ServedTokens(running=times.running, input_len=run.input_len, output_len=run.output_len),
+        output_tokens_per_s=Interval(low=rate / factor, expected=rate, high=rate * factor),
+        law=law,
+    )
+    if found is None:
+        return None
+    power = found.power_w
+    replicas = run.replicas
+    return (
+        Interval(low=replicas * power.low, expected=replicas * power.expected, high=replicas * power.high),
+        found.joules_per_output_token,
+    )

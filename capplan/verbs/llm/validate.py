@@ -55,6 +55,7 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
     from capplan.llm.answer.validate_serving import validate_serving
     from capplan.llm.read.runs.serving_rows import read_serving
     from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.specs.power_law import load_power_law
 
     files = [read_serving(path) for path in question.measured]
     return validate_serving(
@@ -62,6 +63,7 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
         unreadable=[row for file in files for row in file.skipped],
         deployments=Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True),
         calibration=load_time_calibration(question.calibration),
+        power_law=load_power_law(),
         qualities=question.quality.upper(),
     )
 
@@ -98,9 +100,10 @@ def _outcome(found: "ServingValidation") -> Outcome:
 LLM_VALIDATE = Verb(
     path="llm validate",
     question=LlmValidateQuestion,
-    summary="Compare predicted with measured TTFT, TPOT and output tokens per second.\n\n"
+    summary="Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy.\n\n"
     "Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where "
-    "weights are narrower than 16 bits, since published runs are mostly so.",
+    "weights are narrower than 16 bits, since published runs are mostly so. power_w is predicted at the measured "
+    "rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.",
     examples=(
         "capplan llm validate serving.csv.gz --by gpu,engine",
         "capplan llm validate runs.csv --quality ABC --json",

@@ -7,6 +7,7 @@ import numpy as np
 
 from capplan.core.numbers import FloatArray, Interval
 from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 
 CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
@@ -15,10 +16,10 @@ CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedAnswer:
-    """One measured value with its prediction. [s or 1/s]"""
+    """One measured value with its prediction. [s, 1/s, W or J]"""
 
     run: MeasuredRun
-    metric: Metric
+    metric: Metric | EnergyMetric
     measured: float
     predicted: Interval
     evidence: str
@@ -56,7 +57,7 @@ class Cell:
     """
 
     key: Mapping[str, str]
-    metric: Metric
+    metric: Metric | EnergyMetric
     accuracy: Accuracy
     deployments: int
 
@@ -68,9 +69,12 @@ class ServingValidation:
     answers: tuple[JudgedAnswer, ...]
     skipped: tuple[SkippedRun, ...]
 
-    def overall(self) -> dict[Metric, Accuracy | None]:
+    def overall(self) -> dict[Metric | EnergyMetric, Accuracy | None]:
         """Return the accuracy of each metric, None where nothing was measured."""
-        return {metric: accuracy([item for item in self.answers if item.metric is metric]) for metric in Metric}
+        return {
+            metric: accuracy([item for item in self.answers if item.metric is metric])
+            for metric in (*Metric, *EnergyMetric)
+        }
 
     def cells(self, by: Sequence[str]) -> tuple[Cell, ...]:
         """Return the accuracy of each metric in each cell.
@@ -78,7 +82,7 @@ class ServingValidation:
         Args:
             by: Columns that make a cell, of `CELL_COLUMNS`.
         """
-        groups: dict[tuple[Metric, tuple[str, ...]], list[JudgedAnswer]] = {}
+        groups: dict[tuple[Metric | EnergyMetric, tuple[str, ...]], list[JudgedAnswer]] = {}
         for item in self.answers:
             groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
         return tuple(

@@ -2,13 +2,57 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, hypot, log
 
-from capplan.core.energy.power import CardWork, PowerLaw, energy_j, step_power_w
+from capplan.core.energy.power import CardWork, PowerLaw, step_power_w
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
-from capplan.llm.core.timing.work import Kernels, Load, step_work
+from capplan.llm.core.timing.work import CLASSES, ExpertProduct, Kernels, Load, experts_touched, step_work
+
+_FP8_EXPERT_ROWS = 64.0
+"""Rows of the tile in which grouped fp8 products multiply what an expert was sent, however little it is: the default
+BLOCK_SIZE_M of vLLM's Triton kernel for blocks of fp8 weights. The rest of the tile costs no time where weights are
+waited for, but it does cost energy."""
+_CACHED = frozenset({KernelClass.DECODE_GQA, KernelClass.DECODE_VECTOR, KernelClass.DECODE_MLA})
+
+
+class EnergyMetric(StrEnum):
+    """What a run with a power meter is judged by.
+
+    `POWER` is given the measured step time and batch, `POWER_END_TO_END` and `JOULES` are not.
+    """
+
+    POWER = "power_w"
+    POWER_END_TO_END = "power_w_end_to_end"
+    JOULES = "joules_per_output_token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredEnergy:
+    """What a power meter read during a run: mean power of all GPUs, and joules per output token. [W, J]
+
+    None where it is not stated. `running` is the mean number of sequences that were processed at a time. `task` is what
+    the requests were for where it stands for their lengths, as in the ML.ENERGY benchmark.
+    """
+
+    power_w: float | None
+    joules_per_output_token: float | None
+    running: float | None
+    output_tokens_per_s: float | None
+    task: str = ""
+
+    @property
+    def is_timed(self) -> bool:
+        """Return True if the run's requests are known well enough to predict its time.
+
+        Prompts with images, video or code are longer than others and not stated. Power at the measured time can be
+        judged all the same, because it depends on them less.
+        """
+        return self.task in ("", "lm-arena-chat", "gpqa")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +99,28 @@ def card_work(
         prompts=prompts,
     )
     work = step_work(kernels, load)
-    by_kernel = (work.flops * work.padding * work.count)[0]
+    padding = work.padding[0]
+    for index, item in enumerate(kernels.experts, start=len(kernels.products)):
+        if item.kernel_class is KernelClass.MOE_FP8:
+            padding[index] = max(padding[index], _tile_padding(item, float(load.tokens[0]) * kernels.data_parallel))
+    by_kernel = work.flops[0] * padding * work.count[0]
     flops: defaultdict[PeakKind, float] = defaultdict(float)
     for arithmetic, count in zip(work.arithmetic, by_kernel, strict=True):
         flops[peak_kind(gpu, arithmetic)] += float(count)
+    traffic_bytes = (work.traffic_bytes * work.count)[0]
+    is_cached = [CLASSES[index] in _CACHED for index in work.kernel_class]
     return CardWork(
-        traffic_bytes=float((work.traffic_bytes * work.count).sum()),
+        traffic_bytes=float(traffic_bytes.sum()),
+        cached_bytes=float(traffic_bytes[is_cached].sum()),
         flops=dict(flops),
         time_s=tokens.running / output_tokens_per_s / sharding.pipeline,
     )
+
+
+def _tile_padding(item: ExpertProduct, tokens: float) -> float:
+    """Return by what factor whole tiles multiply the FLOPs of a grouped product."""
+    touched = float(experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens))
+    return _FP8_EXPERT_ROWS * touched / max(tokens * item.per_token, 1e-9)
 
 
 def serving_energy(
@@ -77,8 +134,8 @@ def serving_energy(
 ) -> ServingEnergy | None:
     """Return the power of a replica and its joules per token; None where the card's power limit is not known.
 
-    The faster the replica, the more it draws and the less a token costs: the ends of both intervals take the ends of
-    the interval of tokens per second with those of the law.
+    The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
+    squares. Those of joules are then widened by what measured runs show (`PowerLaw.served_widening`).
 
     Args:
         kernels: The kernels of one pipeline stage on one GPU.
@@ -94,15 +151,35 @@ def serving_energy(
 
     rates = output_tokens_per_s
     slow, expected, quick = power_w(rates.low), power_w(rates.expected), power_w(rates.high)
-    if slow is None or expected is None or quick is None:
+    if slow is None or expected is None or quick is None or gpu.tdp_w is None:
         return None
-    gpus = sharding.gpus
+    constants = law.of(gpu.architecture)
+    longest_j, expected_j, shortest_j = (
+        power.expected / rate for power, rate in ((slow, rates.low), (expected, rates.expected), (quick, rates.high))
+    )
+    power = _between(
+        expected.expected,
+        low=hypot(log(expected.expected / slow.expected), constants.log_half_width),
+        high=hypot(log(quick.expected / expected.expected), constants.log_half_width),
+    )
+    joules = _between(
+        expected_j,
+        low=law.served_widening["low"] * hypot(log(expected_j / shortest_j), constants.log_half_width),
+        high=law.served_widening["high"] * hypot(log(longest_j / expected_j), constants.log_half_width),
+    )
+    gpus, least_w = sharding.gpus, constants.base_fraction * gpu.tdp_w
     return ServingEnergy(
-        power_w=Interval(low=gpus * slow.low, expected=gpus * expected.expected, high=gpus * quick.high),
+        power_w=Interval(
+            low=gpus * max(least_w, power.low),
+            expected=gpus * power.expected,
+            high=gpus * min(gpu.tdp_w, power.high),
+        ),
         joules_per_output_token=Interval(
-            low=gpus * energy_j(quick, 1 / rates.high).low,
-            expected=gpus * energy_j(expected, 1 / rates.expected).expected,
-            high=gpus * energy_j(slow, 1 / rates.low).high,
+            low=gpus * joules.low, expected=gpus * joules.expected, high=gpus * joules.high
         ),
         evidence="architecture measured" if gpu.architecture in law.architectures else "other architectures measured",
     )
+
+
+def _between(value: float, *, low: float, high: float) -> Interval:
+    return Interval(low=value * exp(-low), expected=value, high=value * exp(high))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.core.serving.energy import MeasuredEnergy
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.sharding import Sharding
 
@@ -16,7 +17,7 @@ class MeasuredRun:
     requests came at once, `rate_per_s` None where clients waited for their answers, and `requests` None where nobody
     states how many an offline run had. `weights`, `kv` and `version` are empty where they are not stated. `values` are
     seconds and output tokens per second of all replicas. `quality` is A, B or C as the file states it. `file` and
-    `line` say where it was read.
+    `line` say where it was read. `energy` is None where no power meter ran.
     """
 
     model: str
@@ -38,6 +39,7 @@ class MeasuredRun:
     file: str
     line: int
     requests: float | None = None
+    energy: MeasuredEnergy | None = None
 
     @property
     def block(self) -> str:

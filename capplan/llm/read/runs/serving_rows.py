@@ -8,8 +8,10 @@ from pathlib import Path
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.runs.energy_rows import ENERGY_COLUMNS, METER_COLUMNS, as_serving_row, measured_energy
 from capplan.llm.read.runs.published import published_requests
-from capplan.tables import read_rows
+from capplan.specs.power_law import load_power_law
+from capplan.tables import columns_of, read_rows
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
@@ -35,19 +37,22 @@ def read_serving(path: Path) -> ServingFile:
 
     Args:
         path: A CSV, plain or gzip-compressed, with the columns model, gpu, engine, input_len, output_len, and
-            others such as tp, concurrency, weights, ttft_ms, tpot_ms and output_tokens_per_s.
+            others such as tp, concurrency, weights, ttft_ms, tpot_ms and output_tokens_per_s, power_w and
+            joules_per_output_token; or a table of the ML.ENERGY benchmark, whose prompts are assumed by task.
 
     Raises:
         UsageError: The file cannot be read or lacks a column.
     """
-    rows = read_rows(path, required=REQUIRED, what="a table of serving runs")
+    prompts = load_power_law().task_prompts if columns_of(path) >= ENERGY_COLUMNS else None
+    rows = read_rows(path, required=REQUIRED if prompts is None else (), what="a table of serving runs")
     runs: list[MeasuredRun] = []
     skipped: list[SkippedRun] = []
     for line, cells in enumerate(rows, start=2):
         row = {name: cell.strip() for name, cell in cells.items()}
         try:
-            runs.append(parse_run(row, file=path.name, line=line))
-        except _UnreadableRowError as error:
+            serving_row = row if prompts is None else as_serving_row(row, prompts)
+            runs.append(parse_run(serving_row, file=path.name, line=line))
+        except ValueError as error:
             skipped.append(
                 SkippedRun(
                     file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
@@ -74,8 +79,9 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     clients = _clients(row)
     rate_per_s = _number(row, "request_rate")
     serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
-    values = _values(row)
-    if not values:
+    energy = measured_energy({name: _number(row, name) for name in METER_COLUMNS}, task=row.get("task", ""))
+    values = _values(row) if energy is None or energy.is_timed else {}
+    if not values and energy is None:
         raise _UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
     return MeasuredRun(
         model=row.get("model", ""),
@@ -94,6 +100,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         rate_per_s=rate_per_s,
         requests=_requests(row, serving),
         values=values,
+        energy=energy,
         quality=row.get("quality", "") or "B",
         file=file,
         line=line,

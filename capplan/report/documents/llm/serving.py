@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
 from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.explain import StepPart
 from capplan.llm.core.serving.runs import SkippedRun
@@ -165,7 +166,7 @@ class ServingCellDocument(msgspec.Struct, frozen=True, kw_only=True):
     dp: str | UnsetType = UNSET
     serving: str | UnsetType = UNSET
     quality: str | UnsetType = UNSET
-    metric: Metric
+    metric: Metric | EnergyMetric
     n: int
     mdape: float
     p90: float
@@ -182,6 +183,9 @@ class OverallAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     ttft: Accuracy | None
     tpot: Accuracy | None
     output_tokens_per_s: Accuracy | None
+    power_w: Accuracy | None
+    power_w_end_to_end: Accuracy | None
+    joules_per_output_token: Accuracy | None
 
 
 class LlmValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +212,9 @@ def llm_validation_document(found: ServingValidation, *, by: Sequence[str]) -> L
             ttft=overall[Metric.TTFT],
             tpot=overall[Metric.TPOT],
             output_tokens_per_s=overall[Metric.OUTPUT_TOKENS_PER_S],
+            power_w=overall[EnergyMetric.POWER],
+            power_w_end_to_end=overall[EnergyMetric.POWER_END_TO_END],
+            joules_per_output_token=overall[EnergyMetric.JOULES],
         ),
         skipped=found.skipped,
     )
