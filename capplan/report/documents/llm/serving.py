@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -151,6 +151,11 @@ def _part(part: StepPart) -> StepPartDocument:
     )
 
 
+ServingMetricName = Literal[
+    "ttft", "tpot", "output_tokens_per_s", "power_w", "power_w_end_to_end", "joules_per_output_token"
+]
+
+
 class ServingCellDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The accuracy of one metric in one cell, which has the columns that `--by` names."""
 
@@ -166,7 +171,7 @@ class ServingCellDocument(msgspec.Struct, frozen=True, kw_only=True):
     dp: str | UnsetType = UNSET
     serving: str | UnsetType = UNSET
     quality: str | UnsetType = UNSET
-    metric: Metric | EnergyMetric
+    metric: ServingMetricName
     n: int
     mdape: float
     p90: float
@@ -222,4 +227,4 @@ def llm_validation_document(found: ServingValidation, *, by: Sequence[str]) -> L
 
 def _cell(cell: Cell) -> ServingCellDocument:
     columns: dict[str, Any] = dict(cell.key)
-    return ServingCellDocument(**columns, metric=cell.metric, **asdict(cell.accuracy))
+    return ServingCellDocument(**columns, metric=cast(ServingMetricName, cell.metric.value), **asdict(cell.accuracy))
