@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from capplan.errors import CapplanError, MeasurementError, TraceError, UsageError
 
@@ -169,8 +170,6 @@ class Client:
 
     def gpu(self, name: str) -> Any:
         """Return every value of one GPU, with its source."""
-        from urllib.parse import quote
-
         return json.loads(self.get(f"/api/v1/gpus/{quote(name, safe='')}").content)
 
     def prices(self, **question: Any) -> Any:
@@ -191,6 +190,24 @@ class Client:
             CapplanError: the file cannot be read, or the service refuses it.
         """
         kept = self._send("POST", "/api/v1/traces", _content(trace), {"Content-Type": "application/octet-stream"})
+        return str(json.loads(kept.content)["model"])
+
+    def upload_model(self, path: "str | Path") -> str:
+        """Upload an ONNX or `.pt2` file without its weights, and return the words that name it as a model.
+
+        Args:
+            path: the file.
+
+        Raises:
+            CapplanError: the file cannot be read, or the service refuses it.
+        """
+        from capplan.probe.onnx.skeleton import read_skeleton
+        from capplan.probe.target.sources.exported_archive import without_weights
+
+        found = Path(path)
+        content = read_skeleton(found) if found.suffix == ".onnx" else without_weights(found)
+        address = f"/api/v1/models?name={quote(found.name, safe='')}"
+        kept = self._send("POST", address, content, {"Content-Type": "application/octet-stream"})
         return str(json.loads(kept.content)["model"])
 
     def health(self) -> Any:

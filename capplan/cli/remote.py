@@ -132,12 +132,14 @@ def _conclude(answers: list[Response]) -> None:
 
 
 def _model_fields(words: str | None, client: Client) -> dict[str, Any]:
-    """Return how a question names a model: a trace file is uploaded, a config handed over, all else named."""
+    """Return how a question names a model: its file is uploaded, a config handed over, all else named."""
     if words is None:
         return {}
     path = Path(words.removeprefix("hf:"))
     if words.startswith("hf:") and path.is_dir():
         path /= "config.json"
+    if path.is_file() and path.suffix in (".onnx", ".pt2"):
+        return {"model": client.upload_model(path)}
     if not path.is_file() or path.suffix not in (".json", ".gz"):
         return {"model": words}
     content = read_file(path, at_most=LARGEST_TEXT_BYTES)

@@ -16,7 +16,8 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.serve.metrics import Metrics, resident_bytes
 from capplan.serve.planning.configs import Configs
-from capplan.serve.planning.data import Folders, prepared
+from capplan.serve.planning.data import Folders, model_files, prepared
+from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions.llm import LlmPageQuestion
@@ -32,8 +33,6 @@ MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""
 _MOST_KEPT_BYTES = 16 * 2**20
 """Size of the replies that are kept to be given again, which a service grows by as it is asked different questions."""
-_ZIP_MAGIC, _ONNX_START = b"PK\x03\x04", b"\x08"
-"""First bytes of a zip archive, and of an ONNX file: the tag of its field `ir_version`."""
 _MOST_BACKGROUND = 32
 """Questions of pages that are worked out although their request has been answered without them."""
 
@@ -86,6 +85,7 @@ class Service:
         folders = Folders(state=settings.state)
         self.uploads = Uploads(folder=folders.uploads, limit_bytes=settings.limits.kept_upload_bytes)
         self.configs = Configs(folder=folders.configs)
+        self.files = model_files(settings)
         self.planners = PlannerPool(settings, lost=self._count_loss)
         self.tracers = TraceQueue(
             limits=settings.limits,
@@ -132,23 +132,25 @@ class Service:
         await self.tracers.stop()
         await self.planners.stop()
 
-    def keep_own(self, content: bytes) -> dict[str, Any]:
-        """Keep a trace or a config that a user hands over, and return the words that name it from now on.
+    def keep_own(self, path: Path, *, name: str) -> dict[str, Any]:
+        """Keep what a user hands over, and return the words that name it from now on.
 
         Args:
-            content: a trace file, or a config.json.
+            path: a trace file, a config.json, an ONNX file or a .pt2 file.
+            name: what the user calls the file.
 
         Raises:
-            CapplanError: it is neither, or damaged.
+            CapplanError: it is none of these, or damaged.
         """
+        with path.open("rb") as file:
+            head = file.read(4)
+            if head.startswith(ZIP_MAGIC) or head[:1] == ONNX_START:
+                return self.files.keep(path, name=name)
+            content = head + file.read(self.settings.limits.upload_bytes)
+        if len(content) > self.settings.limits.upload_bytes:
+            raise UsageError(f"what was handed over is longer than {self.settings.limits.upload_bytes:,} bytes.")
         if content[:2] == GZIP_MAGIC or is_trace_content(content):
             return self.uploads.keep(content)
-        if content.startswith(_ZIP_MAGIC) or content[:1] == _ONNX_START:
-            kind = "an archive of PyTorch (.pt2 or TorchScript)" if content.startswith(_ZIP_MAGIC) else "an ONNX file"
-            raise UsageError(
-                f"what was handed over looks like {kind}, which the service does not read: run `capplan trace FILE -o "
-                "model.trace.json` on your machine and hand over the trace; it holds no weights."
-            )
         return self.configs.keep(content)
 
     async def answer(self, task: Task) -> Reply | Refusal:

@@ -24,7 +24,8 @@ class Limits:
         trace_bytes: Memory that a trace may add to that of its libraries. [bytes]
         plan_s: Time that a question may wait for a process, and that its answer may take afterwards. [s]
         plan_bytes: Memory of a process that answers questions. [bytes]
-        upload_bytes: Largest body of a request that uploads a trace. [bytes]
+        upload_bytes: Largest body of a request that uploads a trace; the most that is kept of a model's file. [bytes]
+        model_bytes: Largest body of a request that uploads a model's file, whose weights are not kept. [bytes]
         question_bytes: Largest body of any other request. [bytes]
         kept_upload_bytes: Size of all uploaded traces together; the oldest are removed beyond it. [bytes]
     """
@@ -38,6 +39,7 @@ class Limits:
     plan_s: float = 60.0
     plan_bytes: int = 4 * 2**30
     upload_bytes: int = 16 * 2**20
+    model_bytes: int = 2**31
     question_bytes: int = 2**20
     kept_upload_bytes: int = 2**30
 

@@ -67,8 +67,11 @@ class InputFields:
     ] = ()  # fmt: skip
     input_size: Annotated[
         str | None,
-        Option(help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE, doors=SWEPT),
-    ] = None
+        Option(
+            help="Image size, such as 3x640x640.", metavar="CxHxW", topic=Topic.MODEL, words=SHAPE,
+            doors=SWEPT | Door.PAGE, label="Image size", placeholder="3x224x224",
+        ),
+    ] = None  # fmt: skip
     seq_len: Annotated[
         int | None,
         Meta(ge=1),
@@ -120,13 +123,17 @@ class InputFields:
         Text | None,
         Option(
             help="Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.",
-            metavar="int8|int4|fp8|nvfp4|NAME", topic=Topic.MODEL, doors=SWEPT,
+            metavar="int8|int4|fp8|nvfp4|NAME", topic=Topic.MODEL, doors=SWEPT | Door.PAGE, label="Weights",
+            placeholder="int8, int4, fp8 or nvfp4",
         ),
     ] = None  # fmt: skip
     activations: Annotated[
         Text | None,
-        Option(help="Quantise their activations, too.", metavar="int8|fp8", topic=Topic.MODEL, doors=SWEPT),
-    ] = None
+        Option(
+            help="Quantise their activations, too.", metavar="int8|fp8", topic=Topic.MODEL, doors=SWEPT | Door.PAGE,
+            label="Activations", placeholder="int8 or fp8",
+        ),
+    ] = None  # fmt: skip
 
     def quantised_weights(self) -> str | None:
         """Return the format of quantised weights that `weights`, or the step torchao=NAME of `prepare`, asks for.
@@ -250,12 +257,18 @@ class TrainingFields:
 
     train: Annotated[
         bool,
-        Option(help="Answer for training steps instead of inference.", topic=Topic.WORKLOAD),
-    ] = False
+        Option(
+            help="Answer for training steps instead of inference.", topic=Topic.WORKLOAD, doors=ANYWHERE | Door.PAGE,
+            label="Training steps",
+        ),
+    ] = False  # fmt: skip
     optimizer: Annotated[
         Optimizer,
-        Option(help="Optimizer of a training step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT),
-    ] = Optimizer.ADAMW
+        Option(
+            help="Optimizer of a training step.", topic=Topic.WORKLOAD, shows_default=True, doors=SWEPT | Door.PAGE,
+            label="Optimizer",
+        ),
+    ] = Optimizer.ADAMW  # fmt: skip
     checkpointing: Annotated[
         bool, Option(help="Recompute activations in the backward pass.", topic=Topic.WORKLOAD, doors=SWEPT)
     ] = False
@@ -426,8 +439,11 @@ class GpuFilterFields:
     ] = ()  # fmt: skip
     min_memory: Annotated[
         Text | None,
-        Option(help="At least this printed memory: 24GiB.", metavar="SIZE", topic=Topic.GPUS, doors=EVERYWHERE),
-    ] = None
+        Option(
+            help="At least this printed memory: 24GiB.", metavar="SIZE", topic=Topic.GPUS, doors=ON_PAGE,
+            label="Least memory", placeholder="24GiB",
+        ),
+    ] = None  # fmt: skip
     where: Annotated[
         tuple[Name, ...],
         Option(

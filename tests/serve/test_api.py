@@ -356,18 +356,68 @@ def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
     assert "bad.yaml" in sentence("serve", "--port", 0, "--prices", tmp_path / "bad.yaml")
 
 
-def test_files_that_the_service_does_not_read_say_what_to_hand_over(served, tmp_path):
+def test_onnx_and_exported_files_are_read_as_data_with_the_answer_of_the_command_line(served, tmp_path, monkeypatch):
     import onnx
     import torch
 
-    module = torch.nn.Linear(4, 4)
-    torch.export.save(torch.export.export(module, (torch.zeros(1, 4),)), tmp_path / "net.pt2")
-    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4])
-    node = onnx.helper.make_node("Relu", ["x"], ["y"])
-    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [value], [out])), tmp_path / "net.onnx")
-    for name, kind in (("net.pt2", ".pt2"), ("net.onnx", "ONNX")):
-        refused = served.post("/own", (tmp_path / name).read_bytes())
-        assert refused.status == 400
-        assert kind in refused.detail
-        assert "capplan trace FILE -o model.trace.json" in refused.detail
+    monkeypatch.chdir(tmp_path)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.ReLU(), torch.nn.Conv2d(64, 256, 3)).eval()
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    made = torch.export.export(module, (torch.zeros(2, 3, 64, 64),), dynamic_shapes=({0: batch},))
+    torch.export.save(made, "net.pt2")
+    weight = onnx.numpy_helper.from_array(module[2].weight.detach().numpy(), "w")
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 64, 32, 32])
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", 256, 30, 30])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Conv", ["x", "w"], ["y"])], "g", [value], [out], [weight])
+    onnx.save(onnx.helper.make_model(graph), "net.onnx")
+    server = f"http://127.0.0.1:{served.port}"
+    for name in ("net.pt2", "net.onnx"):
+        content = (tmp_path / name).read_bytes()
+        kept = served.post(f"/own?name={name}", content).json
+        assert kept == served.post(f"/api/v1/models?name={name}", content).json
+        assert kept["model"].startswith("file:")
+        expected = json.loads(command("plan", name, "--batch", 4, "--gpu", "l4", "--format", "json"))
+        found = served.post("/api/v1/plan", {"model": kept["model"], "batches": [4], "gpus": ["l4"]}).json
+        assert found["fits"] == expected["fits"]
+        assert {**found["model"], "target": ""} == {**expected["model"], "target": ""}
+        asked = command("--server", server, "plan", name, "--batch", 4, "--gpu", "l4", "--format", "json")
+        assert json.loads(asked) == found
+        stored = next((served.log.parent / "cache").rglob(f"{kept['model'].removeprefix('file:')}.*"))
+        assert stored.stat().st_size < len(content) / 4, "weights are not kept"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x08\x07" + b"\xff" * 100,
+        b"PK\x03\x04" + b"x" * 100,
+        b"\x08",
+        b"PK\x03\x04",
+        b"",
+        b"nothing known",
+        b"\x80\x04\x95",
+    ],
+    ids=["onnx", "zip", "one byte", "zip head", "empty", "text", "pickle"],
+)
+def test_damaged_files_are_refused_in_one_sentence(served, content):
+    refused = served.post("/own", content)
+    assert refused.status == 400
+    assert "\n" not in refused.detail
+    assert "/spool/" not in refused.detail, "no path of the service is told"
+
+
+def test_downloads_are_named_by_what_is_asked_of_which_model_and_compressed(served):
+    answer = served.get("/api/v1/llm/models?format=csv&download=1", Accept_Encoding="gzip")
+    assert 'filename="capplan-llm-models.csv"' in answer.headers["content-disposition"]
+    assert answer.headers["content-encoding"] == "gzip"
+    named = served.get("/api/v1/llm/memory?model=llama-3.1-8b&gpu=l4&format=json&download=1")
+    assert 'filename="capplan-llm-memory-llama-3.1-8b.json"' in named.headers["content-disposition"]
+
+
+def test_the_page_about_the_api_lists_every_path_with_its_fields(served):
+    page = served.get("/api").body.decode()
+    document = served.get("/api/v1/openapi.json").json
+    assert all(f"<code>{path}</code>" in page for path in document["paths"])
+    assert "<code>max_latency_s</code>" in page
+    assert {"200", "503"} == set(document["paths"]["/healthz"]["get"]["responses"])
+    assert "/metrics" in document["paths"]

@@ -138,8 +138,88 @@ def test_two_models_stand_side_by_side(page, net):
     page.type(net)
     page.press("Enter")
     page.wait("document.querySelectorAll('section.model').length === 2")
-    assert page.text(".compare").count("Net") == 2
     assert page.run("document.querySelectorAll('input[name=model]').length") == 3
+    charts = "[...document.querySelectorAll('.compare svg.chart')]"
+    assert page.run(f"{charts}.length") == 4, "throughput, latency, memory and cost of both"
+    assert page.run(f"{charts}[0].querySelectorAll('path.line').length") == 2
+    assert "Net, model 1" in page.text(".compare .legend")
+
+
+@pytest.mark.browser
+def test_a_click_on_a_heading_sorts_its_column_and_the_next_answer_keeps_the_order(page):
+    column = "[...document.querySelectorAll('table.gpus tbody tr')].map((row) => row.dataset.gpu)"
+    heading = (
+        "[...document.querySelectorAll('table.gpus th button')].find((each) => each.innerText.startsWith('USD/h'))"
+    )
+    by_throughput = page.run(column)
+    page.run(f"{heading}.click()")
+    prices = "[...document.querySelectorAll('table.gpus tbody tr')].map((row) => parseFloat(row.cells[7].innerText))"
+    assert page.run(prices) == sorted(page.run(prices))
+    assert page.run(column) != by_throughput
+    assert page.run(f"{heading}.parentNode.getAttribute('aria-sort')") == "ascending"
+    page.run(f"{heading}.click()")
+    assert page.run(prices) == sorted(page.run(prices), reverse=True)
+    page.set("batch", "16")
+    page.wait("document.querySelector('.facts').innerText.includes('batch 16')")
+    page.settled()
+    assert page.run(prices) == sorted(page.run(prices), reverse=True)
+
+
+@pytest.mark.browser
+def test_charts_say_their_figures_under_a_pointer_and_by_the_arrow_keys(page):
+    said = "[...document.querySelectorAll('.readout')][1].innerText"
+    chart = "document.querySelectorAll('svg.chart')[1]"
+    assert page.run(said).startswith("Point at the chart")
+    page.run(f"{chart}.focus(); {chart}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowRight'}}))")
+    assert page.run(said).count("batch 1:") == 3, "one figure for each of the three GPUs"
+    page.run(f"{chart}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowRight'}}))")
+    assert "batch 2:" in page.run(said)
+    page.run(
+        f"(() => {{ const box = {chart}.querySelectorAll('circle')[5].getBoundingClientRect();"
+        f"{chart}.dispatchEvent(new PointerEvent('pointerdown', {{clientX: box.x + 4, clientY: box.y + 4, "
+        "pointerType: 'touch'})); return true; })()"
+    )
+    assert "batch 32:" in page.run(said)
+
+
+@pytest.mark.browser
+def test_on_a_phone_the_answer_comes_first(page, served):
+    page.size(390, 844)
+    page.open(page.run("location.href"))
+    page.wait("document.querySelector('.model .verdict')")
+    assert page.run("document.querySelector('.verdict').getBoundingClientRect().bottom") < 844 / 2
+    page.run("document.querySelector('#asked > summary').click()")
+    assert page.run("document.querySelector('[name=batch]').checkVisibility()")
+
+
+@pytest.mark.browser
+def test_training_and_filters_of_the_form_reach_the_plan(page):
+    page.run("document.querySelector('.more > summary').click()")
+    page.set("min_memory", "20GiB")
+    page.wait("!document.querySelector('table.gpus').innerText.includes('t4')")
+    page.settled()
+    page.run("document.querySelector('[name=train]').click()")
+    page.wait("document.querySelector('[role=alert]')?.innerText.includes('training')")
+    page.errors.clear()  # the trace has no recording of a training step, which its sentence says
+    assert parse_qs(urlsplit(page.run("location.href")).query)["train"] == ["true"]
+
+
+@pytest.mark.browser
+def test_a_download_tells_how_it_gets_on_and_has_the_models_name(page, served):
+    page.run("document.querySelector('.downloads a[href*=\"/plan?\"]').click()")
+    page.wait("document.getElementById('status').innerText.includes('is downloaded')")
+    assert re.search(r"capplan-plan-trace-[0-9a-f]{16}\.json is downloaded", page.text("#status"))
+    kept = served.get("/api/v1/plan?model=none&download=1")
+    assert kept.status == 400
+
+
+@pytest.mark.browser
+def test_where_nothing_fits_the_nearest_miss_comes_first(page, served):
+    page.set("max_latency", "1us")
+    page.wait("document.querySelector('.verdict').innerText.includes('The nearest is')")
+    listed = page.run("[...document.querySelectorAll('.rejections li strong')].map((each) => each.innerText)")
+    assert sorted(listed) == sorted(GPUS.split(","))
+    assert listed[0] == "rtx-4090", "the fastest of the three misses a limit on latency by least"
 
 
 @pytest.mark.browser
@@ -185,10 +265,25 @@ def test_the_keyboard_reaches_everything(page):
         page.press("Tab")
         reached.add(
             page.run(
-                "document.activeElement.name || document.activeElement.className || document.activeElement.tagName"
+                "document.activeElement.name || document.activeElement.getAttribute('class')"
+                " || document.activeElement.tagName"
             )
         )
-    assert {"batch", "precision", "framework", "gpus", "providers", "max_latency", "sort", "swap", "scroll"} <= reached
+        if page.run("document.activeElement.matches('.more > summary') && !document.activeElement.parentNode.open"):
+            page.press("Enter")
+    assert {
+        "batch",
+        "precision",
+        "framework",
+        "gpus",
+        "providers",
+        "max_latency",
+        "sort",
+        "train",
+        "swap",
+        "scroll",
+        "chart",
+    } <= reached
     assert page.run("[...document.querySelectorAll('input, select, textarea')].every((each) => each.type === 'hidden'"
                     " || each.labels.length || each.getAttribute('aria-label'))")  # fmt: skip
 

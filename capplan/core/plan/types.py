@@ -1,5 +1,6 @@
 """Types of a plan: every GPU and batch in question is a fit or a rejection, ranked. `core.plan.planner` makes it."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -171,6 +172,13 @@ class Rejection:
     max_batch: int
     min_gpus: int | None
     lacking: str = ""
+
+    @property
+    def shortfall(self) -> float:
+        """Return by what factor the GPU misses the limit, above 1; infinite where it cannot run the workload."""
+        if not self.needed or not self.available:
+            return math.inf
+        return max(self.needed / self.available, self.available / self.needed)
 
 
 class Criterion(StrEnum):

@@ -11,10 +11,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from capplan.errors import CapplanError
-from capplan.serve.http.bodies import content_response, read_body, unless_gone
+from capplan.serve.http.bodies import content_response, read_body, spooled_body, unless_gone
 from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
+from capplan.serve.planning.data import Folders
 from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Spelling, Task
 from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
 from capplan.serve.questions.results import ResultsQuestion
@@ -44,6 +45,7 @@ def api_routes(service: Service) -> list[Route]:
         Route("/api/v1/gpus/{gpu}", _one_gpu(service), methods=["GET"]),
         Route("/api/v1/traces", _traces(service), methods=["GET"]),
         Route("/api/v1/traces", _add_trace(service), methods=["POST"]),
+        Route("/api/v1/models", _add_model(service), methods=["POST"]),
         Route("/api/v1/traces/{trace}", _one_trace(service), methods=["GET"]),
         Route("/api/v1/openapi.json", _openapi, methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
@@ -88,7 +90,7 @@ async def answered(service: Service, request: Request, question: Any, *, status:
     """
     task = Task(question=question, spelling=spelling_of(request), width=_width(request))
     reply = await ask(service, request, task)
-    headers = _download_headers(request, task.spelling)
+    headers = _download_headers(request, task)
     return content_response(request, reply, status=status, headers=headers)
 
 
@@ -133,12 +135,16 @@ def _width(request: Request) -> int:
     return min(max(int(asked), 40), 400) if asked.isascii() and asked.isdigit() and len(asked) < 5 else 100
 
 
-def _download_headers(request: Request, spelling: str) -> dict[str, str]:
-    if spelling not in ("html", "pdf", "xlsx") and "download" not in request.query_params:
+def _download_headers(request: Request, task: Task) -> dict[str, str]:
+    """Return the headers of a file that browsers keep: named by what is asked and of which model."""
+    if task.spelling not in ("html", "pdf", "xlsx") and "download" not in request.query_params:
         return {}
-    name = request.url.path.rstrip("/").rpartition("/")[2]
+    asked = request.url.path.removeprefix("/api/v1/").strip("/")
+    about = getattr(task.question, "model", None) or getattr(task.question, "ask", None) or ""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "-", f"capplan-{asked}-{about}")[:100].strip("-.")
+    extension = "txt" if task.spelling == "table" else task.spelling
     return {
-        "Content-Disposition": f'attachment; filename="{name}.{spelling}"',
+        "Content-Disposition": f'attachment; filename="{words}.{extension}"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
 
@@ -178,6 +184,27 @@ def _add_trace(service: Service) -> Endpoint:
         return _created(request, await asyncio.to_thread(service.uploads.keep, reply.content))
 
     return endpoint
+
+
+def _add_model(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return content_response(request, _json_reply(await keep_own(service, request)), status=201)
+
+    return endpoint
+
+
+async def keep_own(service: Service, request: Request) -> dict[str, Any]:
+    """Keep the file that a body holds, and return the words that name its model.
+
+    Raises:
+        ProblemError: it is too long, or none of the files that are taken.
+    """
+    limits, folder = service.settings.limits, Folders(state=service.settings.state).spool
+    async with spooled_body(request, limit=limits.model_bytes, folder=folder) as path:
+        try:
+            return await asyncio.to_thread(service.keep_own, path, name=request.query_params.get("name", "")[:200])
+        except CapplanError as error:
+            raise refused(str(error), error.exit_code) from error
 
 
 def _is_question(content: bytes) -> bool:

@@ -3,17 +3,24 @@
 import asyncio
 import contextlib
 import hashlib
+import tempfile
 import zlib
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from capplan.serve.http.problems import ProblemError
 from capplan.serve.planning.replies import Reply
 
 Result = TypeVar("Result")
+
+
+LONGEST_UPLOAD_S = 600.0
+"""Time within which a model's file must have arrived. [s]"""
 
 
 class GoneError(Exception):
@@ -45,6 +52,36 @@ async def read_body(request: Request, *, limit: int) -> bytes:
     if request.headers.get("content-encoding", "").lower() == "gzip":
         content = _unpacked(content, limit)
     return content
+
+
+@asynccontextmanager
+async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIterator[Path]:
+    """Write a body of any size to a file, which is removed afterwards.
+
+    Args:
+        request: the request.
+        limit: most bytes.
+        folder: where the file is made.
+
+    Raises:
+        ProblemError: the body is longer, or does not arrive.
+        GoneError: the client went away.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="upload-") as file:
+        size = 0
+        try:
+            async with asyncio.timeout(LONGEST_UPLOAD_S):
+                async for piece in request.stream():
+                    size += len(piece)
+                    if size > limit:
+                        raise _too_long(limit)
+                    await asyncio.to_thread(file.write, piece)
+        except TimeoutError as error:
+            raise ProblemError(408, f"the body did not arrive within {LONGEST_UPLOAD_S:g} s.") from error
+        except ClientDisconnect as error:
+            raise GoneError from error
+        file.flush()
+        yield Path(file.name)
 
 
 def _unpacked(content: bytes, limit: int) -> bytes:

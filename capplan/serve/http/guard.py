@@ -164,7 +164,9 @@ class Guard:
 
 def body_limit(path: str, settings: Settings) -> int:
     """Return the largest body that is read at a path. [bytes]"""
-    return settings.limits.upload_bytes if path in ("/api/v1/traces", "/own") else settings.limits.question_bytes
+    limits = settings.limits
+    own = {"/api/v1/traces": limits.upload_bytes, "/api/v1/models": limits.model_bytes, "/own": limits.model_bytes}
+    return own.get(path, limits.question_bytes)
 
 
 def _own_names(settings: Settings) -> frozenset[str]:

@@ -1,6 +1,8 @@
 """The API's description (OpenAPI 3.1), generated from the types of questions and the schemas of documents."""
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -51,8 +53,27 @@ def openapi_document() -> dict[str, Any]:
             "responses": {"201": {"description": "The trace is kept."}, **_problems()},
         },
     }  # fmt: skip
+    paths["/api/v1/models"] = {
+        "post": {
+            "operationId": "add_model",
+            "summary": "Hand over an ONNX or .pt2 file, whose weights are not kept, a config.json or a trace.",
+            "parameters": [_query("name", {"type": "string"}, "What the model is called, such as net.onnx.")],
+            "requestBody": {"required": True, "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            }},
+            "responses": {
+                "201": {"description": "The model is kept; `model` names it in questions.", "content": {
+                    "application/json": {"schema": {"type": "object", "required": ["model"], "properties": {
+                        "model": {"type": "string"}, "name": {"type": "string"},
+                    }}},
+                }},
+                **_problems(),
+            },
+        },
+    }  # fmt: skip
     paths["/api/v1/traces/{trace}"] = {"get": _simple("get_trace", "Return an uploaded trace.", path="trace")}
-    paths["/healthz"] = {"get": _simple("health", "Return whether the service answers.")}
+    paths["/healthz"] = {"get": _health()}
+    paths["/metrics"] = {"get": _metrics()}
     components["Problem"] = _PROBLEM
     return {
         "openapi": "3.1.0",
@@ -69,6 +90,64 @@ def openapi_document() -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRow:
+    """A field of a question, as the page about the API lists it."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    """What is answered at one path: how it is asked, what for, and the fields of its question."""
+
+    path: str
+    methods: tuple[str, ...]
+    summary: str
+    fields: tuple[FieldRow, ...]
+
+
+def operation_rows() -> list[OperationRow]:
+    """Return what the description states of each path, for people to read."""
+    document = openapi_document()
+    schemas = document["components"]["schemas"]
+    rows = []
+    for path, operations in document["paths"].items():
+        asked = operations.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
+        reference = next(iter(_references(asked.get("schema", {}))), "")
+        question = schemas.get(reference, {})
+        fields = tuple(
+            FieldRow(name=name, kind=_kind_words(field), meaning=str(field.get("description", "")))
+            for name, field in question.get("properties", {}).items()
+        )
+        summary = str(next(iter(operations.values()))["summary"])
+        methods = tuple(method.upper() for method in operations)
+        rows.append(OperationRow(path=path, methods=methods, summary=summary, fields=fields))
+    return rows
+
+
+def _references(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the schemas that a schema refers to, its own choices included."""
+    if "$ref" in schema:
+        yield str(schema["$ref"]).rpartition("/")[2]
+    for choice in schema.get("anyOf", ()):
+        yield from _references(choice)
+
+
+def _kind_words(schema: Mapping[str, Any]) -> str:
+    """Return the type of a field in words: number, list of string, or its own words."""
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    choices = [_kind_words(choice) for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    if choices:
+        return " or ".join(dict.fromkeys(choices))
+    if schema.get("type") == "array":
+        return f"list of {_kind_words(schema.get('items', {}))}".removesuffix(" of ")
+    return str(schema.get("type") or next(_references(schema), ""))
 
 
 _TRACE_FILE = {"type": "object", "description": "What `capplan trace MODEL -o FILE` wrote."}
@@ -134,6 +213,29 @@ def _parameters(kind: Any) -> list[dict[str, Any]]:
 
 def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
+def _health() -> dict[str, Any]:
+    content = {"application/json": {"schema": {"type": "object", "properties": {"status": {"type": "string"}}}}}
+    return {
+        "operationId": "health",
+        "summary": "Return whether the service can answer questions.",
+        "security": [{}],
+        "responses": {
+            "200": {"description": "At least one process that answers lives.", "content": content},
+            "503": {"description": "None lives; new ones are being started.", "content": content},
+        },
+    }
+
+
+def _metrics() -> dict[str, Any]:
+    answer = {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    problems = {status: problem for status, problem in _problems().items() if status in ("401", "403", "500")}
+    return {
+        "operationId": "metrics",
+        "summary": "Return counters and gauges in the text format of Prometheus.",
+        "responses": {"200": answer, **problems},
+    }
 
 
 def _simple(operation: str, summary: str, *, path: str | None = None) -> dict[str, Any]:

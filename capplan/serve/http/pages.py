@@ -15,10 +15,11 @@ from starlette.routing import Route
 
 from capplan.errors import CapplanError
 from capplan.llm.read.catalogue import catalogue_ids
-from capplan.serve.http.api import ask
+from capplan.serve.http.api import ask, keep_own
 from capplan.serve.http.bodies import content_response, read_body
 from capplan.serve.http.guard import COOKIE
-from capplan.serve.http.problems import ProblemError, refused
+from capplan.serve.http.openapi import operation_rows
+from capplan.serve.http.problems import ProblemError
 from capplan.serve.page.question import PageQuestion, question_of_page
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.replies import Refusal, Reply, Task
@@ -31,7 +32,11 @@ from capplan.serve.suggestions import suggest
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""
-STATIC_TYPES = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+STATIC_TYPES = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "answer.js": "text/javascript; charset=utf-8",
+}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -57,6 +62,7 @@ def page_routes(service: Service) -> list[Route]:
         Route("/results", _form_page(service, results), methods=["GET"]),
         Route("/results/answer", _form_answer(service, results), methods=["GET"]),
         Route("/suggest", _suggest(service), methods=["GET"]),
+        Route("/api", _api(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
         Route("/login", _login(service), methods=["GET", "POST"]),
         Route("/static/{name}", _static, methods=["GET"]),
@@ -172,6 +178,15 @@ def _said(sentence: str, status: int) -> Response:
     return HTMLResponse(render_template("error.html.j2", error=sentence), status_code=status)
 
 
+def _api(service: Service) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        has_results = service.settings.results is not None
+        content = render_template("api.html.j2", operations=operation_rows(), has_results=has_results)
+        return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
+
+    return endpoint
+
+
 def _suggest(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         words = request.query_params.get("q", "")[:200]
@@ -183,12 +198,7 @@ def _suggest(service: Service) -> Endpoint:
 
 def _own(service: Service) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        content = await read_body(request, limit=service.settings.limits.upload_bytes)
-        try:
-            kept = await asyncio.to_thread(service.keep_own, content)
-        except CapplanError as error:
-            raise refused(str(error), error.exit_code) from error
-        return JSONResponse(kept, status_code=201)
+        return JSONResponse(await keep_own(service, request), status_code=201)
 
     return endpoint
 

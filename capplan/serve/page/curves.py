@@ -1,6 +1,7 @@
 """The figures of the page's charts: latency and throughput over batches, cost against latency, memory by part."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -45,37 +46,37 @@ def latency_curves(
     ]
 
 
-def latency_chart(curves: Sequence[tuple[GpuSpec, tuple[LatencyEstimate, ...]]], identity: str) -> Markup:
-    """Draw latency over batches with its intervals."""
+def latency_chart(curves: Sequence[tuple[str, Sequence[LatencyEstimate]]], identity: str) -> Markup:
+    """Draw latency over batches with its intervals, one curve for each name."""
     drawn = [
-        Curve(name=gpu.id, index=index, marks=[_latency_mark(gpu, point) for point in points])
-        for index, (gpu, points) in enumerate(curves)
+        Curve(name=name, index=index, marks=[_latency_mark(name, point) for point in points])
+        for index, (name, points) in enumerate(curves)
     ]
     return _over_batches(drawn, identity=identity, what="Latency of a batch", spell=format_seconds)
 
 
-def throughput_chart(curves: Sequence[tuple[GpuSpec, tuple[LatencyEstimate, ...]]], identity: str) -> Markup:
-    """Draw throughput over batches with its intervals."""
+def throughput_chart(curves: Sequence[tuple[str, Sequence[LatencyEstimate]]], identity: str) -> Markup:
+    """Draw throughput over batches with its intervals, one curve for each name."""
     drawn = [
-        Curve(name=gpu.id, index=index, marks=[_rate_mark(gpu, point) for point in points])
-        for index, (gpu, points) in enumerate(curves)
+        Curve(name=name, index=index, marks=[_rate_mark(name, point) for point in points])
+        for index, (name, points) in enumerate(curves)
     ]
     return _over_batches(drawn, identity=identity, what="Samples per second", spell=format_rate)
 
 
-def _latency_mark(gpu: GpuSpec, point: LatencyEstimate) -> Mark:
+def _latency_mark(name: str, point: LatencyEstimate) -> Mark:
     time = point.latency_s
     tip = (
-        f"{gpu.id}, batch {point.batch:,}: {format_seconds(time.expected)} "
+        f"{name}, batch {point.batch:,}: {format_seconds(time.expected)} "
         f"({format_seconds(time.low)} to {format_seconds(time.high)})"
     )
     return Mark(x=point.batch, y=time.expected, low=time.low, high=time.high, tip=tip)
 
 
-def _rate_mark(gpu: GpuSpec, point: LatencyEstimate) -> Mark:
+def _rate_mark(name: str, point: LatencyEstimate) -> Mark:
     rate = point.throughput_per_s
     tip = (
-        f"{gpu.id}, batch {point.batch:,}: {format_rate(rate.expected)} "
+        f"{name}, batch {point.batch:,}: {format_rate(rate.expected)} "
         f"({format_rate(rate.low)} to {format_rate(rate.high)})"
     )
     return Mark(x=point.batch, y=rate.expected, low=rate.low, high=rate.high, tip=tip)
@@ -96,39 +97,76 @@ def _over_batches(curves: Sequence[Curve], *, identity: str, what: str, spell: o
     )
 
 
-def cost_chart(fits: Sequence[Fit], identity: str) -> Markup:
-    """Draw cost against latency, one point for each GPU with a price."""
-    priced = [(fit, cost) for fit in fits if (cost := fit.usd_per_million_samples) is not None]
+def cost_chart(models: Sequence[tuple[str, Sequence[Fit]]], identity: str) -> Markup:
+    """Draw cost against latency, one point for each GPU with a price, in one colour for each model."""
+    priced = [
+        (index, name, fit, cost)
+        for index, (name, fits) in enumerate(models)
+        for fit in fits
+        if (cost := fit.usd_per_million_samples) is not None
+    ]
     if len(priced) < 2:
         return Markup("")
     curves = [
-        Curve(name=fit.gpu.id, index=index % 6, marks=[_cost_mark(fit, cost)])
-        for index, (fit, cost) in enumerate(priced)
+        Curve(name=fit.gpu.id, index=index, marks=[_cost_mark(name, fit, cost)]) for index, name, fit, cost in priced
     ]
     return curves_svg(
         curves,
-        x=axis("latency of a batch", [fit.latency.latency_s.expected for fit, _ in priced], format_seconds),
-        y=axis("USD per million samples", [cost for _, cost in priced], lambda value: f"{value:.3g}"),
+        x=axis("latency of a batch", [fit.latency.latency_s.expected for _, _, fit, _ in priced], format_seconds),
+        y=axis("USD per million samples", [cost for *_, cost in priced], lambda value: f"{value:.3g}"),
         identity=identity,
         title="Cost against latency of the GPUs that fit and have a price: low and left is better",
         has_lines=False,
     )
 
 
-def _cost_mark(fit: Fit, cost: float) -> Mark:
+def _cost_mark(name: str, fit: Fit, cost: float) -> Mark:
     time = format_seconds(fit.latency.latency_s.expected)
-    return Mark(x=fit.latency.latency_s.expected, y=cost, tip=f"{fit.gpu.id}: {cost:.3g} USD per million, {time}")
+    what = f"{name} on {fit.gpu.id}" if name else fit.gpu.id
+    return Mark(x=fit.latency.latency_s.expected, y=cost, tip=f"{what}: {cost:.3g} USD per million, {time}")
 
 
-def memory_bars(fits: Sequence[Fit], parts: Sequence[str], identity: str) -> Markup:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """The figures of one bar of memory as text: those of its parts, their total, and what is usable."""
+
+    name: str
+    sizes: tuple[str, ...]
+    total: str
+    usable: str
+
+
+def memory_rows(fits: Sequence[tuple[str, Fit]], parts: Sequence[str]) -> tuple[MemoryRow, ...]:
+    """Return the figures of the bars of memory.
+
+    Args:
+        fits: the bars' names and fits.
+        parts: the names of all parts.
+    """
+    rows = []
+    for name, fit in fits:
+        held = {part.name: part.size_bytes.expected for part in fit.memory.all_parts}
+        rows.append(
+            MemoryRow(
+                name=name,
+                sizes=tuple(format_bytes(held[part]) if held.get(part) else "–" for part in parts),
+                total=format_bytes(fit.memory.total_bytes.expected),
+                usable=format_bytes(usable_memory(fit.gpu).expected),
+            )
+        )
+    return tuple(rows)
+
+
+def memory_bars(fits: Sequence[tuple[str, Fit]], parts: Sequence[str], identity: str) -> Markup:
     """Draw the memory of each GPU by part, against what is usable of it.
 
     Args:
-        fits: one for each GPU.
+        fits: the bars' names, such as the GPUs', and fits.
         parts: the names of all parts, in the order of their colours.
         identity: the id of the picture.
     """
-    return bars_svg([_bar(fit, parts) for fit in fits], identity=identity, title="Memory by part against usable memory")
+    bars = [_bar(name, fit, parts) for name, fit in fits]
+    return bars_svg(bars, identity=identity, title="Memory by part, and the share of usable memory that it takes")
 
 
 def part_names(fits: Sequence[Fit]) -> list[str]:
@@ -140,18 +178,23 @@ def part_names(fits: Sequence[Fit]) -> list[str]:
     return sorted((name for name, size in sizes.items() if size > 0), key=lambda name: -sizes[name])
 
 
-def _bar(fit: Fit, parts: Sequence[str]) -> Bar:
+def format_share(share: float) -> str:
+    """Return a share in percent, a small one with a digit more."""
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
+
+
+def _bar(name: str, fit: Fit, parts: Sequence[str]) -> Bar:
     held = {part.name: part.size_bytes for part in fit.memory.all_parts}
     usable = usable_memory(fit.gpu).expected
     total = fit.memory.total_bytes.expected
     return Bar(
-        name=fit.gpu.id,
+        name=name,
         parts=[
-            (min(index, 7), held[name].expected, f"{name}: {format_bytes(held[name].expected)}")
-            for index, name in enumerate(parts)
-            if name in held and held[name].expected > 0
+            (min(index, 7), held[part].expected, f"{part}: {format_bytes(held[part].expected)}")
+            for index, part in enumerate(parts)
+            if part in held and held[part].expected > 0
         ],
         limit=usable,
         limit_tip=f"usable: {format_bytes(usable)}",
-        note=f"{100 * total / usable:.0f} % of {format_bytes(usable)}",
+        note=f"{format_share(total / usable)} of {format_bytes(usable)}",
     )

@@ -61,6 +61,10 @@ def form_fields() -> Mapping[str, Field]:
     return {field.name if field.is_list else field.key.replace("-", "_"): field for field in fields}
 
 
+FIRST_FIELDS = ("precision", "gpus", "max_latency")
+"""The fields that most questions need, which the form shows first; the others stand behind *More settings*."""
+
+
 def question_of_page(pairs: Sequence[tuple[str, str]]) -> PageQuestion:
     """Read the state of the form from the pairs of a query string.
 
@@ -112,7 +116,7 @@ def address(question: PageQuestion, **changed: Any) -> str:
 def usual_words(name: str) -> str:
     """Return the words of a form field's default; empty where it has none."""
     default = form_fields()[name].default
-    return "" if default is None or default == () else str(getattr(default, "value", default))
+    return "" if default in (None, False, ()) else str(getattr(default, "value", default))
 
 
 def form_address(question: Any, **changed: Any) -> str:

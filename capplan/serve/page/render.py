@@ -6,8 +6,10 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from capplan.serve.page.question import MOST_MODELS, PageQuestion, address, form_fields, usual_words
-from capplan.serve.page.view import ModelView
+from capplan.serve.page.question import FIRST_FIELDS, MOST_MODELS, PageQuestion, address, form_fields, usual_words
+from capplan.serve.page.view import Comparison, ModelView
+from capplan.verbs.options import Door, fields_of
+from capplan.verbs.report import ReportQuestion
 from capplan.version import __version__
 
 FORMATS = {"html": "Web page", "pdf": "PDF", "xlsx": "Workbook", "md": "Markdown", "csv": "CSV", "json": "JSON"}
@@ -15,13 +17,15 @@ FORMATS = {"html": "Web page", "pdf": "PDF", "xlsx": "Workbook", "md": "Markdown
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("capplan.serve.page"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.globals["bool"] = bool
+    return environment
 
 
 def render_page(
@@ -43,18 +47,27 @@ def render_page(
         has_results=has_results,
         error=error,
         spare=len(question.models) < MOST_MODELS,
-        fields=form_fields(),
+        first={name: field for name, field in form_fields().items() if name in FIRST_FIELDS},
+        more={name: field for name, field in form_fields().items() if name not in FIRST_FIELDS},
+        is_more_asked=any(name not in FIRST_FIELDS for name in question.options) or bool(question.load),
         usual=usual_words,
         version=__version__,
         address=address(question),
     )  # fmt: skip
 
 
-def render_answer(question: PageQuestion, models: list[ModelView]) -> str:
-    """Render the answer to the form."""
+def render_answer(question: PageQuestion, models: list[ModelView], comparison: Comparison | None) -> str:
+    """Render the answer to the form.
+
+    Args:
+        question: the state of the form.
+        models: what is shown of each model.
+        comparison: the charts that several models share; None where there are none.
+    """
     return _environment().get_template("answer.html.j2").render(
         q=question,
         models=models,
+        comparison=comparison,
         formats=FORMATS,
         explain=lambda model, gpu, kind: address(question, explain=f"{model.identity}/{gpu}/{kind}"),
         everything=address(question, every=True),
@@ -76,7 +89,7 @@ def _shared_pairs(question: PageQuestion, model: str) -> list[tuple[str, str]]:
 
 
 def _report_address(question: PageQuestion, model: str, spelling: str) -> str:
-    shared = [(name, value) for name, value in _shared_pairs(question, model) if name in _OF_REPORTS]
+    shared = [(name, value) for name, value in _shared_pairs(question, model) if name in _of_reports()]
     pairs = [*shared, ("batches", str(question.batch)), ("format", spelling), ("download", "1")]
     return f"/api/v1/report?{urlencode(pairs)}"
 
@@ -86,5 +99,8 @@ def _plan_address(question: PageQuestion, model: str, spelling: str) -> str:
     return f"/api/v1/plan?{urlencode([*pairs, ('format', spelling), ('download', '1')])}"
 
 
-_OF_REPORTS = ("model", "precision", "framework", "layout", "seq_len", "gpus", "providers")
-"""The fields of the form that a report takes, too."""
+@cache
+def _of_reports() -> frozenset[str]:
+    """Return the names of the form's fields that a report takes, too."""
+    taken = {field.name for field in fields_of(ReportQuestion) if field.option.doors & Door.HTTP}
+    return frozenset({"model", *(name for name, field in form_fields().items() if field.name in taken)})

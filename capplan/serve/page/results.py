@@ -1,17 +1,22 @@
 """The page about a sweep's results: canned questions, as a table."""
 
+import csv
+import io
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from capplan.app.sweep.query import CANNED, canned_query
 from capplan.app.sweep.results import read_sweep
 from capplan.errors import CapplanError, UsageError
 from capplan.serve.page.question import PageQuestion, address, form_address
 from capplan.serve.page.render import render_template
+from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
 from capplan.serve.planning.answer import Case, to_json, work_out
 from capplan.serve.planning.naming import model_request
 from capplan.serve.planning.replies import Reply
@@ -21,6 +26,8 @@ from capplan.units import format_bytes, format_rate, format_seconds
 from capplan.verbs.fields import ModelFields
 
 _SERVED = "llm:"
+MOST_POINTS = 60
+"""Rows that the chart shows."""
 _PLAIN = re.compile(r"[\w.:+/ -]*")
 _SPELT = {"latency_s": format_seconds, "throughput_per_s": format_rate, "total_bytes": format_bytes,
           "usable_bytes": format_bytes}  # fmt: skip
@@ -37,18 +44,28 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
     )
     rows: list[dict[str, Any]] = found.to_pylist()
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    constant = {
+        name: _spelt(name, rows[0][name])
+        for name in found.column_names
+        if len(rows) > 1 and name != "model" and all(row[name] == rows[0][name] for row in rows)
+    }
+    shown = [name for name in found.column_names if name not in constant]
     return case.spell(
         {
             "json": lambda: to_json({"schema_version": 1, "question": question.ask, "rows": plain}),
+            "csv": lambda: _csv(found.column_names, plain),
             "html": lambda: render_template(
                 "results_answer.html.j2",
                 meaning=CANNED[question.ask].meaning,
-                columns=[
-                    name.removesuffix("_s").removesuffix("_bytes").replace("_", " ") for name in found.column_names
-                ],
-                rows=[_cells(row) for row in rows],
+                columns=[_heading(name) for name in shown],
+                constant={_heading(name): value for name, value in constant.items() if rows[0][name] is not None},
+                rows=[_cells(row, shown) for row in rows],
+                picture=_chart(rows),
                 total=len(results),
-                download=f"/api/v1/results{form_address(question)}&download=1",
+                downloads={
+                    name: f"/api/v1/results{form_address(question)}&format={spelling}&download=1"
+                    for spelling, name in (("json", "JSON"), ("csv", "CSV"))
+                },
                 command=_command(question, folder),
                 is_cut=len(rows) == question.limit,
             ),
@@ -72,9 +89,56 @@ def _conditions(question: ResultsQuestion) -> list[str]:
     return conditions
 
 
-def _cells(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _heading(column: str) -> str:
+    """Return the heading of a column: its name without the unit that its figures are written with."""
+    for ending in ("_per_s", "_s", "_bytes"):
+        if column.endswith(ending):
+            return column.removesuffix(ending).replace("_", " ") + ("/s" if ending == "_per_s" else "")
+    return column.replace("_", " ")
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    written = io.StringIO()
+    lines = csv.DictWriter(written, columns, lineterminator="\n")
+    lines.writeheader()
+    lines.writerows(rows)
+    return written.getvalue()
+
+
+def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[tuple[str, str]]:
     """Return the texts of a row, each with the address of the page that answers for it now; empty for none."""
-    return [(_spelt(name, value), address_of(row) if name == "model" else "") for name, value in row.items()]
+    return [(_spelt(name, row[name]), address_of(row) if name == "model" else "") for name in columns]
+
+
+def _chart(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """Draw cost against latency of the first rows that have both; nothing where fewer than two have."""
+    points = [row for row in rows if row.get("latency_s") and row.get("usd_per_million_samples")][:MOST_POINTS]
+    if len(points) < 2:
+        return Markup("")
+    latencies, costs = ([row[name] for row in points] for name in ("latency_s", "usd_per_million_samples"))
+    curves = [
+        Curve(
+            name=str(row["model"]).rpartition(":")[2],
+            index=0,
+            marks=[
+                Mark(
+                    x=row["latency_s"],
+                    y=row["usd_per_million_samples"],
+                    tip=f"{row['model']} on {row.get('gpu')}: {row['usd_per_million_samples']:.3g} USD per million, "
+                    f"{format_seconds(row['latency_s'])}",
+                )
+            ],
+        )
+        for row in points
+    ]
+    return curves_svg(
+        curves,
+        x=axis("latency of a batch", latencies, format_seconds),
+        y=axis("USD per million samples", costs, lambda value: f"{value:.3g}"),
+        identity="results-cost",
+        title="Cost against latency of these rows: low and left is better",
+        has_lines=False,
+    )
 
 
 def address_of(row: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 640.0, 340.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 30.0, 46.0
+CHARACTER, LINE = 6.6, 14.0
+"""Width of a character and height of a line of labels, as the style sheet sets them. [px]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +83,8 @@ def curves_svg(
         title: what it shows, also for those who do not see it.
         has_lines: join the points and fill their bands; else draw each alone with a whisker.
     """
-    parts = [*_frame(x, y)]
-    for curve in curves:
-        parts += _curve(curve, x, y) if has_lines else _points(curve, x, y)
+    drawn = [part for curve in curves for part in _curve(curve, x, y)] if has_lines else _points(curves, x, y)
+    parts = [*_frame(x, y), *drawn]
     return _picture(parts, identity=identity, title=title, height=HEIGHT)
 
 
@@ -104,7 +105,9 @@ def _frame(x: Axis, y: Axis) -> list[str]:
     for tick in x.ticks():
         at, _ = _place(x, y, tick, y.low)
         parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 4}"/>')
-        parts.append(f'<text class="label middle" x="{at:.1f}" y="{bottom + 17}">{escape(x.spell(tick))}</text>')
+        words = x.spell(tick)
+        anchor = "end" if at + CHARACTER * len(words) / 2 > WIDTH else "middle"
+        parts.append(f'<text class="label {anchor}" x="{at:.1f}" y="{bottom + 17}">{escape(words)}</text>')
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
     middle = (LEFT + right) / 2
     return [*parts, f'<text class="title middle" x="{middle}" y="{bottom + 37}">{escape(x.title)}</text>']
@@ -117,28 +120,58 @@ def _curve(curve: Curve, x: Axis, y: Axis) -> list[str]:
     high = [_place(x, y, each.x, each.high) for each in curve.marks if each.high is not None]
     parts = [f'<path class="band {kind}" d="{_path([*low, *reversed(high)])}z"/>'] if low and high else []
     parts.append(f'<path class="line {kind}" d="{_path(line)}"/>')
-    return [*parts, *(_dot(point, mark.tip, kind) for point, mark in zip(line, curve.marks, strict=True))]
+    return [
+        *parts,
+        *(_dot(point, mark.tip, kind, at=f"{mark.x:g}") for point, mark in zip(line, curve.marks, strict=True)),
+    ]
 
 
-def _points(curve: Curve, x: Axis, y: Axis) -> list[str]:
-    kind = f"s{curve.index + 1}"
+def _points(curves: Sequence[Curve], x: Axis, y: Axis) -> list[str]:
+    """Draw points with their names; a name that finds no free place is left to what is shown of its point."""
     parts = []
-    for mark in curve.marks:
-        at, middle = _place(x, y, mark.x, mark.y)
-        if mark.low is not None and mark.high is not None:
-            (_, low), (_, high) = _place(x, y, mark.x, mark.low), _place(x, y, mark.x, mark.high)
-            parts.append(f'<line class="whisker {kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
-        parts.append(_dot((at, middle), mark.tip, kind))
-        anchor = "end" if at > WIDTH * 0.8 else "start"
-        shift = -8 if anchor == "end" else 8
-        parts.append(
-            f'<text class="label {anchor}" x="{at + shift:.1f}" y="{middle - 5:.1f}">{escape(curve.name)}</text>'
-        )
+    at = [[_place(x, y, mark.x, mark.y) for mark in curve.marks] for curve in curves]
+    taken = [(left - 5, top - 5, left + 5, top + 5) for points in at for left, top in points]
+    for number, (curve, points) in enumerate(zip(curves, at, strict=True)):
+        kind = f"s{curve.index + 1}"
+        for mark, (left, top) in zip(curve.marks, points, strict=True):
+            if mark.low is not None and mark.high is not None:
+                (_, low), (_, high) = _place(x, y, mark.x, mark.low), _place(x, y, mark.x, mark.high)
+                parts.append(
+                    f'<line class="whisker {kind}" x1="{left:.1f}" x2="{left:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
+                )
+            parts.append(_dot((left, top), mark.tip, kind, at=str(number)))
+        place = _free_place(curve.name, points[0], taken)
+        if place is not None:
+            taken.append(place)
+            parts.append(f'<text class="label" x="{place[0]:.1f}" y="{place[3] - 3:.1f}">{escape(curve.name)}</text>')
     return parts
 
 
-def _dot(point: tuple[float, float], tip: str, kind: str) -> str:
-    return f'<circle class="{kind}" cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="4"><title>{escape(tip)}</title></circle>'
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom. [px]"""
+
+
+def _free_place(words: str, point: tuple[float, float], taken: Sequence[Box]) -> Box | None:
+    """Return where words can stand beside a point without touching anything; None where there is no such place."""
+    width = CHARACTER * len(words)
+    left, top = point
+    for down in (-12.0, 0.0, -22.0, 10.0, -34.0, 22.0):
+        for start in (left + 8, left - 8 - width):
+            box = (start, top + down - LINE / 2 + 5, start + width, top + down + LINE / 2 + 5)
+            is_inside = box[0] >= LEFT and box[2] <= WIDTH and box[1] >= TOP and box[3] <= HEIGHT - BOTTOM
+            if is_inside and not any(
+                box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken
+            ):
+                return box
+    return None
+
+
+def _dot(point: tuple[float, float], tip: str, kind: str, *, at: str) -> str:
+    """Draw a point; the read-out of the page shows the points of one `at` together."""
+    return (
+        f'<circle class="{kind}" cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="4" data-at="{escape(at)}">'
+        f"<title>{escape(tip)}</title></circle>"
+    )
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -157,34 +190,50 @@ class Bar:
 
 
 def bars_svg(bars: Sequence[Bar], *, identity: str, title: str) -> Markup:
-    """Draw stacked bars below each other, each against its own limit: the share of the limit that is taken."""
-    row, left, right = 34.0, 150.0, 110.0
+    """Draw stacked bars below each other, with the share of its limit that each takes as a thin bar below it.
+
+    All bars have one scale, that of the largest, so that the parts of a bar are seen however small a share of the limit
+    they are.
+
+    Args:
+        bars: what is drawn.
+        identity: the id of the picture, unlike any other of the page.
+        title: what it shows, also for those who do not see it.
+    """
+    row, left, right = 42.0, 150.0, 118.0
     inner = WIDTH - left - right
+    largest = max((sum(size for _, size, _ in bar.parts) for bar in bars), default=0.0) or 1.0
     parts = []
     for index, bar in enumerate(bars):
         top = 8 + index * row
-        parts.append(f'<text class="label end" x="{left - 8}" y="{top + 16}">{escape(bar.name)}</text>')
-        scale = inner / max(bar.limit, sum(size for _, size, _ in bar.parts))
-        parts.append(
-            f'<rect class="room" x="{left}" y="{top}" width="{bar.limit * scale:.1f}" height="22">'
-            f"<title>{escape(bar.limit_tip)}</title></rect>"
-        )
-        at = left
+        parts.append(f'<text class="label end" x="{left - 8}" y="{top + 14}">{escape(_cut(bar.name, 21))}</text>')
+        at, total = left, 0.0
         for colour, size, tip in bar.parts:
-            width = max(0.5, size * scale)
+            width = max(1.0, size / largest * inner)
             parts.append(
-                f'<rect class="s{colour + 1}" x="{at:.1f}" y="{top + 3}" width="{width:.1f}" height="16">'
+                f'<rect class="s{colour + 1}" x="{at:.1f}" y="{top}" width="{width:.1f}" height="18" data-at="{index}">'
                 f"<title>{escape(tip)}</title></rect>"
             )
-            at += width
-        limit = left + bar.limit * scale
-        parts.append(f'<line class="limit" x1="{limit:.1f}" x2="{limit:.1f}" y1="{top - 2}" y2="{top + 24}"/>')
-        parts.append(f'<text class="label" x="{WIDTH - right + 8}" y="{top + 16}">{escape(bar.note)}</text>')
+            words = tip.rpartition(": ")[2]
+            if CHARACTER * len(words) + 8 < width:
+                parts.append(f'<text class="inside" x="{at + 4:.1f}" y="{top + 13}">{escape(words)}</text>')
+            at, total = at + width, total + size
+        share = min(1.0, total / bar.limit)
+        parts.append(
+            f'<rect class="room" x="{left}" y="{top + 22}" width="{inner}" height="6" data-at="{index}">'
+            f"<title>{escape(bar.limit_tip)}</title></rect>"
+            f'<rect class="taken" x="{left}" y="{top + 22}" width="{max(1.5, share * inner):.1f}" height="6"/>'
+        )
+        parts.append(f'<text class="label" x="{WIDTH - right + 8}" y="{top + 14}">{escape(bar.note)}</text>')
     return _picture(parts, identity=identity, title=title, height=16 + len(bars) * row)
+
+
+def _cut(words: str, length: int) -> str:
+    return words if len(words) <= length else f"{words[: length - 1]}…"
 
 
 def _picture(parts: Sequence[str], *, identity: str, title: str, height: float) -> Markup:
     return Markup(
-        f'<svg class="chart" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{identity}-t">'
+        f'<svg class="chart" viewBox="0 0 {WIDTH:g} {height:g}" role="img" tabindex="0" aria-labelledby="{identity}-t">'
         f'<title id="{identity}-t">{escape(title)}</title>{"".join(parts)}</svg>'
     )

@@ -1,5 +1,6 @@
 """The answer to the form, laid out: what templates need, already written as text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -7,15 +8,17 @@ from markupsafe import Markup
 from capplan.core.latency.calibration import Calibration
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.planner import Prepared
-from capplan.core.plan.types import Change, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError
 from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.serve.page.curves import (
+    MemoryRow,
     cost_chart,
     curve_batches,
     latency_chart,
     latency_curves,
     memory_bars,
+    memory_rows,
     part_names,
     throughput_chart,
 )
@@ -66,6 +69,30 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The charts that several models share, on one GPU that fits all of them."""
+
+    gpu: str
+    gpu_name: str
+    names: tuple[str, ...]
+    parts: tuple[str, ...]
+    memory: Markup
+    memory_rows: tuple[MemoryRow, ...]
+    latency: Markup
+    throughput: Markup
+    cost: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A model's plan, and the step that its curves are estimated from."""
+
+    name: str
+    plan: Plan
+    ready: Prepared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelView:
     """All that is shown of one model, or the sentence that says why there is nothing."""
 
@@ -86,6 +113,7 @@ class ModelView:
     parts: tuple[str, ...] = ()
     curve_names: tuple[str, ...] = ()
     memory: Markup = _NOTHING
+    memory_rows: tuple[MemoryRow, ...] = ()
     latency: Markup = _NOTHING
     throughput: Markup = _NOTHING
     cost: Markup = _NOTHING
@@ -93,8 +121,8 @@ class ModelView:
     command: str = ""
 
 
-def view_model(question: PageQuestion, words: str, case: Case, *, identity: str) -> ModelView:
-    """Return what is shown of one model.
+def view_model(question: PageQuestion, words: str, case: Case, *, identity: str) -> tuple[ModelView, Planned | None]:
+    """Return what is shown of one model, and its plan; no plan where it has none.
 
     Args:
         question: the form.
@@ -109,10 +137,45 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
         return _view(question, plan, words, case, identity)
     except CapplanError as error:
         case.missing += list(case.needed)[before:]
-        return ModelView(words=words, identity=identity, error=str(error))
+        return ModelView(words=words, identity=identity, error=str(error)), None
 
 
-def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: str) -> ModelView:
+def compare(models: Sequence[Planned], *, batch: int) -> Comparison | None:
+    """Return the charts that several models share; None for one model, or where no GPU fits all.
+
+    Args:
+        models: the models that have a plan.
+        batch: the batch asked for.
+    """
+    if len(models) < 2:
+        return None
+    on_gpu = [{fit.gpu.id: fit for fit in model.plan.fits} for model in models]
+    ordered = [*(fit.gpu.id for fit in _charted(models[0].plan)), *on_gpu[0]]
+    common = next((gpu for gpu in ordered if all(gpu in held for held in on_gpu)), None)
+    if common is None:
+        return None
+    fits = [held[common] for held in on_gpu]
+    curves = []
+    for model, fit in zip(models, fits, strict=True):
+        batches = curve_batches(batch, exact_batch=model.ready.memory.recording.exact_batch)
+        found = latency_curves(model.ready.step, [fit], batches)
+        curves.append((model.name, found[0][1] if found else ()))
+    parts = part_names(fits)
+    named = [(model.name, fit) for model, fit in zip(models, fits, strict=True)]
+    return Comparison(
+        gpu=common,
+        gpu_name=fits[0].gpu.name,
+        names=tuple(model.name for model in models),
+        parts=tuple(parts),
+        memory=memory_bars(named, parts, "both-memory"),
+        memory_rows=memory_rows(named, parts),
+        latency=latency_chart(curves, "both-latency"),
+        throughput=throughput_chart(curves, "both-throughput"),
+        cost=cost_chart([(model.name, _shown(model.plan, every=False)[:SHOWN]) for model in models], "both-cost"),
+    )
+
+
+def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: str) -> tuple[ModelView, Planned]:
     asked = question.plan_of(words)
     ready, calibration = opened(asked, case)
     shown = _shown(plan, every=question.every)
@@ -121,29 +184,34 @@ def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: 
         ready.step, charted, curve_batches(question.batch, exact_batch=ready.memory.recording.exact_batch)
     )
     parts = part_names(shown[:SHOWN])
-    return ModelView(
+    named = [(fit.gpu.id, fit) for fit in shown[:SHOWN]]
+    by_gpu = [(gpu.id, points) for gpu, points in curves]
+    nearest = sorted(plan.rejections, key=lambda rejection: rejection.shortfall)
+    view = ModelView(
         words=words,
         identity=identity,
         name=plan.model.name,
         facts=_facts(plan, question),
-        sentence=_sentence(plan),
+        sentence=_sentence(plan, nearest),
         cards=_cards(plan),
         rows=tuple(_row(fit, plan, question) for fit in shown),
         hidden=len(plan.fits) - len(shown),
         fitting=_fitting(plan),
-        rejections=tuple(map(_rejected, plan.rejections[: None if question.every else SHOWN])),
+        rejections=tuple(map(_rejected, nearest[: None if question.every else SHOWN])),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(each, question) for each in plan.changes),
         notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),
-        memory=memory_bars(shown[:SHOWN], parts, f"{identity}-memory"),
-        latency=latency_chart(curves, f"{identity}-latency"),
-        throughput=throughput_chart(curves, f"{identity}-throughput"),
-        cost=cost_chart(shown[:SHOWN], f"{identity}-cost"),
+        memory=memory_bars(named, parts, f"{identity}-memory"),
+        memory_rows=memory_rows(named, parts),
+        latency=latency_chart(by_gpu, f"{identity}-latency"),
+        throughput=throughput_chart(by_gpu, f"{identity}-throughput"),
+        cost=cost_chart([("", shown[:SHOWN])], f"{identity}-cost"),
         explained=_explained(question, plan, ready, calibration, identity),
         command=_command(asked),
     )
+    return view, Planned(name=plan.model.name, plan=plan, ready=ready)
 
 
 def _command(asked: PlanQuestion) -> str:
@@ -168,16 +236,20 @@ def _charted(plan: Plan) -> list[Fit]:
 
 def _facts(plan: Plan, question: PageQuestion) -> str:
     model = plan.model
+    mode = "training" if question.options.get("train") else "inference"
     return (
-        f"batch {question.batch:,} · {plan.precision_label} inference · {format_count(model.parameter_count)} "
+        f"batch {question.batch:,} · {plan.precision_label} {mode} · {format_count(model.parameter_count)} "
         f"parameters, {format_flops(model.flops_per_sample)} per sample"
     )
 
 
-def _sentence(plan: Plan) -> str:
+def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
     best = plan.best()
     if best is None:
-        return "No GPU that was asked for serves this model within the limits."
+        missed = f" The nearest is {nearest[0].gpu.name}: {nearest[0].reason}." if nearest else ""
+        has_room = bool(nearest) and nearest[0].constraint is Constraint.MEMORY and nearest[0].max_batch > 0
+        room = f" At batch {nearest[0].max_batch:,} its memory would do." if has_room else ""
+        return f"No GPU that was asked for serves this model within the limits.{missed}{room}"
     rent = "" if best.rent is None else f", {best.rent.usd_per_hour:.3g} USD an hour ({best.rent.provider})"
     time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
     return (

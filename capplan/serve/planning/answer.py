@@ -18,7 +18,14 @@ from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.jobs import TraceJob
 from capplan.serve.planning.models import ServedModel, UploadedModel
-from capplan.serve.planning.naming import CONFIG_PREFIX, TRACE_PREFIX, checked_config, config_name, model_request
+from capplan.serve.planning.naming import (
+    CONFIG_PREFIX,
+    FILE_PREFIX,
+    TRACE_PREFIX,
+    checked_config,
+    config_name,
+    model_request,
+)
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
@@ -106,6 +113,9 @@ class Case(Context):
             return self._config_model(part, part.config)
         if words.startswith(CONFIG_PREFIX):
             return self._config_model(part, self.data.configs.find(words.removeprefix(CONFIG_PREFIX)))
+        if words.startswith(FILE_PREFIX):
+            name, content = self.data.files.find(words.removeprefix(FILE_PREFIX))
+            return self._served(model_request(part, file=name), content)
         if words.startswith(TRACE_PREFIX):
             if part.freeze or part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
@@ -119,13 +129,13 @@ class Case(Context):
         named = model_request(replace(part, model="hf:config", config=None))
         return self._served(replace(named, words=f"hf:{config_name(config)}/config.json"), content)
 
-    def _served(self, request: Any, config: bytes | None) -> ServedModel:
+    def _served(self, request: Any, content: bytes | None) -> ServedModel:
         request.parse()
         return ServedModel(
             words=request.words,
             request=request,
             shelf=self.data.shelf,
-            config=config,
+            content=content,
             failures=self.task.failures,
             needed=self.needed,
         )

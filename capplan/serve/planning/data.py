@@ -11,6 +11,7 @@ from capplan.app.gpus.choice import GpuRequest
 from capplan.app.kept_traces.cache import TraceCache, default_cache
 from capplan.errors import UsageError
 from capplan.serve.planning.configs import Configs
+from capplan.serve.planning.files import ModelFiles
 from capplan.serve.planning.models import TraceShelf
 from capplan.serve.settings import Settings
 from capplan.specs import Gpus, load_gpus
@@ -35,6 +36,16 @@ class Folders:
         return self.state / "configs"
 
     @property
+    def files(self) -> Path:
+        """Return the folder of model files that were handed over."""
+        return self.state / "files"
+
+    @property
+    def spool(self) -> Path:
+        """Return the folder of uploads that are not read yet."""
+        return self.state / "spool"
+
+    @property
     def own(self) -> Path:
         """Return the folder below which the files of `--prices` are kept as folders of own specs."""
         return self.state / "own"
@@ -47,6 +58,16 @@ class Folders:
     def cache(self) -> TraceCache:
         """Return the user's cache of traces; one of the service's own where the user keeps none."""
         return default_cache() or TraceCache(folder=self.state / "traces")
+
+
+def model_files(settings: Settings) -> ModelFiles:
+    """Return the model files that a service keeps."""
+    limits = settings.limits
+    return ModelFiles(
+        folder=Folders(state=settings.state).files,
+        largest_bytes=limits.upload_bytes,
+        limit_bytes=limits.kept_upload_bytes,
+    )
 
 
 def prepared(settings: Settings) -> Settings:
@@ -67,7 +88,7 @@ def prepared(settings: Settings) -> Settings:
     for path in settings.prices:
         load_price_file(path, known)
     try:
-        for folder in (folders.uploads, folders.configs, folders.empty):
+        for folder in (folders.uploads, folders.configs, folders.files, folders.spool, folders.empty):
             folder.mkdir(parents=True, exist_ok=True)
         _remove_left_behind(folders.empty)
         own = _own_prices(folders, settings.prices)
@@ -114,6 +135,7 @@ class Data:
         self.prices: Prices = load_prices(self.gpus, overlays=self.overlays)
         self.results = settings.results
         self.configs = Configs(folder=folders.configs)
+        self.files = model_files(settings)
         self.shelf = TraceShelf(cache=folders.cache(), uploads=folders.uploads)
 
     def gpu_request(self, part: GpuFields) -> GpuRequest:

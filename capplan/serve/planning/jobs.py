@@ -14,12 +14,13 @@ class TraceJob:
 
     Attributes:
         request: The model by name, with its arguments and inputs.
-        config: The content of a config.json, whose model `request` then names by `hf:NAME/config.json`.
+        content: The content of a file that was handed over: a config.json, whose model `request` then names by
+            `hf:NAME/config.json`, or a model's file, which it names by NAME.onnx or NAME.pt2.
         exact_batch: The only batch to trace at.
     """
 
     request: ModelRequest
-    config: bytes | None = None
+    content: bytes | None = None
     configuration: Configuration
     exact_batch: int | None = None
 
@@ -27,9 +28,10 @@ class TraceJob:
     def question(self) -> Question:
         """Return the key under which the trace is kept; a model named by words has the command line's own."""
         words, options = self.request.words, self.request.options
-        if self.config is not None:
+        if self.content is not None:
             named = words.replace("/", " ")  # a word with a slash would be kept as a file of the folder at hand
-            words, options = "config handed over", (hashlib.sha256(self.config).hexdigest(), named, *options)
+            kind = "config" if words.startswith("hf:") else "file"
+            words, options = f"{kind} handed over", (hashlib.sha256(self.content).hexdigest(), named, *options)
         return Question(
             words=words, options=options, configurations=(self.configuration,), exact_batch=self.exact_batch
         )

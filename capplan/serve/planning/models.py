@@ -107,7 +107,7 @@ class ServedModel(Model):
     """A model named by words or by its config, whose traces come from the shelf.
 
     Attributes:
-        config: The content of its config.json, None for a model of a library.
+        content: The content of its config.json or file, None for a model of a library.
         failures: What could not be traced, and why.
         needed: The traces that were asked for and are missing, in order.
     """
@@ -115,7 +115,7 @@ class ServedModel(Model):
     words: str
     request: ModelRequest
     shelf: TraceShelf
-    config: bytes | None = None
+    content: bytes | None = None
     failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
     needed: dict[TraceJob, None] = field(default_factory=dict)
     can_be_traced: bool = True
@@ -162,7 +162,7 @@ class ServedModel(Model):
         return replace(self, request=changed)
 
     def _obtain(self, configuration: Configuration, exact_batch: int | None) -> Trace:
-        job = TraceJob(request=self.request, config=self.config, configuration=configuration, exact_batch=exact_batch)
+        job = TraceJob(request=self.request, content=self.content, configuration=configuration, exact_batch=exact_batch)
         if (failure := self.failures.get(job)) is not None:
             raise as_error(failure)
         if (found := self.shelf.find(job)) is None:

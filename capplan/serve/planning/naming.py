@@ -19,6 +19,7 @@ from capplan.verbs.words import assignment
 
 TRACE_PREFIX = "trace:"
 CONFIG_PREFIX = "config:"
+FILE_PREFIX = "file:"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 _TRACE_ID = re.compile(r"[0-9a-f]{16}")
 _LIBRARIES = ("torchvision", "timm", "hf")
@@ -51,14 +52,18 @@ def is_trace_id(words: str) -> bool:
     return _TRACE_ID.fullmatch(words) is not None
 
 
-def model_request(part: ModelFields) -> ModelRequest:
+def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest:
     """Return the request for a model that a question names, of zoo names and architectures only.
+
+    Args:
+        part: the question.
+        file: the name of the model's file that was handed over, in the place of a name.
 
     Raises:
         UsageError: the words name something that would run code of the asker's choice or read a file of the server.
         UnknownNameError: the libraries know no such model.
     """
-    words = checked_name(part.model or "")
+    words = checked_name(part.model or "") if file is None else file
     return ModelRequest(
         words=words,
         arg=tuple(assignment(name, value) for name, value in checked_arguments(part.arguments).items()),
@@ -86,7 +91,8 @@ def checked_name(words: str) -> str:
         raise UsageError(
             f"{words!r} is not taken here, because loading a model runs its code and the service reads no files of "
             "its machine: name a model of torchvision, timm or transformers (torchvision:resnet50, hf:bert), hand "
-            "over a config.json as `config`, or upload what `capplan trace MODEL -o FILE.trace.json` wrote."
+            "over a config.json as `config`, or upload an ONNX or .pt2 file, or what `capplan trace MODEL -o "
+            "FILE.trace.json` wrote."
         )
     return words if prefix == "hf" and colon else canonical_words(words)
 

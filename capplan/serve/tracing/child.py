@@ -83,27 +83,28 @@ def _traced(job: TraceJob, folder: Path) -> "Trace":
     from capplan.probe.confined import use_one_thread
 
     use_one_thread()
-    if job.config is not None:
-        _place_config(job, folder)
+    if job.content is not None and job.request.words.startswith("hf:"):
+        _place_config(job.request.words, job.content, folder)
+    elif job.content is not None:
+        (folder / job.request.words).write_bytes(job.content)
     sys.dont_write_bytecode = True
     _narrow(str(folder))
     model = TracedModel(words=job.request.words, request=job.request, feedback=SILENCE, cache=None)
     return model.trace([job.configuration], exact_batch=job.exact_batch)
 
 
-def _place_config(job: TraceJob, folder: Path) -> None:
+def _place_config(words: str, config: bytes, folder: Path) -> None:
     """Write the config where the model's words name it, with a model class that belongs to its architecture."""
     import json
 
     from capplan.probe.confined import model_classes
 
-    assert job.config is not None
-    content = json.loads(job.config)
+    content = json.loads(config)
     known = model_classes(content["model_type"])
     named = [each for each in content.pop("architectures", None) or [] if each in known]
     if named:
         content["architectures"] = named
-    place = folder / job.request.words.removeprefix("hf:")
+    place = folder / words.removeprefix("hf:")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(content), encoding="utf-8")
 

@@ -5,23 +5,19 @@ operators by name out of PyTorch's and torchvision's own, shapes and dtypes of t
 """
 
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capplan.core.json_fields import as_mapping
 from capplan.core.trace.affine import Affine
 from capplan.errors import UsageError
-from capplan.files import open_archive
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, SpecInputs
+from capplan.probe.target.sources.exported_archive import read_program
 from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta, check_graph
 from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, hash_files, versions_of
-from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 _SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
 
@@ -34,7 +30,7 @@ def exported_target(path: Path, request: InputRequest) -> Target:
     """
     if request.arguments or request.inputs or request.size or request.seq_len or request.inputs_from:
         raise UsageError(f"{path}: an exported model's arguments and inputs are fixed; export it with others.")
-    program = _read(path)
+    program = read_program(path)
     try:
         check_graph(program["graph_module"]["graph"], where=str(path))
         weights = _weights(program)
@@ -89,39 +85,6 @@ class ExportedInputs:
                 "export it with dynamic_shapes, or ask for that batch."
             )
         return self.made(batch, device)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read an archive's program, with its table of weights' files as "shared".
-
-    Raises:
-        UsageError: it is none that torch.export wrote, or damaged.
-    """
-    try:
-        with open_archive(path) as archive:
-            names = archive.namelist()
-            models = [name for name in names if re.fullmatch(r"[^/]+/models/[^/]+\.json", name)]
-            if len(models) != 1:
-                raise UsageError(f"{path} {_not_exported(names)}")
-            program = as_mapping(_member(archive, models[0]), models[0])
-            configs = [name for name in names if name.endswith("/model_weights_config.json")]
-            shared = [_member(archive, name)["config"] for name in configs]
-            return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
-    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is damaged or no torch.export archive ({error}).") from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> Any:
-    with archive.open(name) as stream:
-        return read_json(stream.read(LARGEST_TEXT_BYTES + 1), allow_infinite=True)
-
-
-def _not_exported(names: list[str]) -> str:
-    if any(name.endswith("serialized_exported_program.json") for name in names):
-        return "was written by torch before 2.8: save it again with a later torch.export.save."
-    if any("aotinductor" in name for name in names):
-        return "is a compiled AOTInductor package, made for one GPU: save the program with torch.export.save."
-    return "is not an archive of one torch.export program."
 
 
 def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:

@@ -6,8 +6,7 @@
   const answer = document.getElementById("answer");
   const status = document.getElementById("status");
   if (!form || !answer || !form.dataset.answer) return;
-  const defaults = new Map([...form.elements].filter((each) => each.name).map((each) => [each.name, each.dataset.default]));
-  const plain = {batch: "32", framework: "eager", layout: "nchw", sort: "throughput"};
+  const defaults = new Map([...form.elements].filter((each) => each.name).map((each) => [each.name, each.dataset.default ?? ""]));
   let running = null;
   let timer = 0;
 
@@ -15,7 +14,7 @@
     const pairs = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
       const text = String(value).trim();
-      const usual = defaults.get(name) ?? plain[name];
+      const usual = defaults.get(name);
       if (text && text !== usual) pairs.append(name, text);
     }
     return pairs;
@@ -28,7 +27,7 @@
       if (!each.name || each.type === "file") continue;
       const held = values.get(each.name);
       if (each.type === "checkbox") each.checked = Boolean(held);
-      else each.value = (held && held.shift()) ?? defaults.get(each.name) ?? plain[each.name] ?? "";
+      else each.value = (held && held.shift()) ?? defaults.get(each.name) ?? "";
     }
   }
 
@@ -42,6 +41,21 @@
     spare.setAttribute("aria-label", "Compare with");
     inputs[inputs.length - 1].after(spare);
   }
+
+  // Whoever makes an answer easier to read (answer.js) does so whenever it has changed.
+  function show(html) {
+    answer.innerHTML = html;
+    answer.dispatchEvent(new CustomEvent("answered"));
+  }
+
+  // On a phone the answer comes first: the form folds once there is one, and unfolds by its heading.
+  const folded = document.getElementById("asked");
+  const narrow = matchMedia("(max-width: 40rem)");
+  function fold() {
+    if (folded) folded.open = !(narrow.matches && answer.querySelector(".model :is(.verdict, table)"));
+  }
+  narrow.addEventListener("change", fold);
+  fold();
 
   function showError(place, text) {
     const said = document.createElement("p");
@@ -62,21 +76,21 @@
     running = null;
     answer.setAttribute("aria-busy", "false");
     if (!pairs.size && !answer.querySelector(".model") && !("pending" in answer.dataset) && !push) return;
-    const asked = running = new AbortController();
+    const mine = running = new AbortController();
     const started = performance.now();
     answer.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => { status.textContent = "Working; a model that is new here is traced first, which takes a few seconds."; }, 600);
     try {
-      const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: asked.signal, headers: {Accept: "text/html"}});
+      const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: mine.signal, headers: {Accept: "text/html"}});
       const text = await got.text();
-      if (asked !== running) return;
-      answer.innerHTML = text;
+      if (mine !== running) return;
+      show(text);
       answer.dataset.ms = String(Math.round(performance.now() - started));
       status.textContent = got.ok ? `Answered in ${answer.dataset.ms} ms.` : "";
       delete answer.dataset.pending;
-      if (got.headers.has("Capplan-Partial")) completeLater(asked, pairs, 2000);
+      if (got.headers.has("Capplan-Partial")) completeLater(mine, pairs, 2000);
     } catch {
-      if (asked !== running) return;
+      if (mine !== running) return;
       showError((said) => answer.replaceChildren(said), "The service cannot be reached; it may have ended.");
     } finally { clearTimeout(slow); }
     answer.setAttribute("aria-busy", "false");
@@ -86,20 +100,20 @@
   }
 
   // What "Faster?" lists is traced after the answer: ask again until it is there, unless the form has changed.
-  function completeLater(asked, pairs, pause) {
+  function completeLater(mine, pairs, pause) {
     setTimeout(async () => {
-      if (asked !== running || pause > 60000) return;
+      if (mine !== running || pause > 60000) return;
       try {
-        const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: asked.signal, headers: {Accept: "text/html"}});
+        const got = await fetch(`${form.dataset.answer}?${pairs}`, {signal: mine.signal, headers: {Accept: "text/html"}});
         const text = await got.text();
-        if (asked !== running || !got.ok) return;
-        if (got.headers.has("Capplan-Partial")) { completeLater(asked, pairs, pause * 1.5); return; }
-        if (!answer.contains(document.activeElement)) answer.innerHTML = text;
+        if (mine !== running || !got.ok) return;
+        if (got.headers.has("Capplan-Partial")) { completeLater(mine, pairs, pause * 1.5); return; }
+        if (!answer.contains(document.activeElement)) show(text);
       } catch { /* the answer stands without it */ }
     }, pause);
   }
 
-  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); refresh({push: true}); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); refresh({push: true}).then(fold); });
   form.addEventListener("input", (event) => {
     if (event.target.closest(".own")) return;
     if (form.elements.explain) form.elements.explain.value = "";
@@ -148,13 +162,13 @@
   });
 
   const known = document.getElementById("known-models");
-  let asked = "";
+  let sought = "";
   async function suggest(words) {
-    if (!known || words.trim().length < 2 || words === asked) return;
-    asked = words;
+    if (!known || words.trim().length < 2 || words === sought) return;
+    sought = words;
     try {
       const found = await (await fetch(`/suggest?${new URLSearchParams({q: words})}`)).json();
-      if (asked === words) known.replaceChildren(...found.models.map((each) => new Option(each.label, each.value)));
+      if (sought === words) known.replaceChildren(...found.models.map((each) => new Option(each.label, each.value)));
     } catch { /* suggestions are a convenience */ }
   }
 
@@ -176,8 +190,9 @@
     const refuse = (sentence) => { own.open = true; showError((said) => document.getElementById("use").after(said), sentence); };
     if (!text && !file) { refuse("Paste a config or choose a file first."); return; }
     const body = text ? new Blob([text]) : file;
+    status.textContent = "Reading it; a model file is traced, which takes a few seconds.";
     try {
-      const got = await fetch("/own", {method: "POST", body, headers: {"Content-Type": "application/octet-stream"}});
+      const got = await fetch(`/own?${new URLSearchParams({name: file && !text ? file.name : ""})}`, {method: "POST", body, headers: {"Content-Type": "application/octet-stream"}});
       const said = await got.json();
       if (!got.ok) { refuse(said.detail); return; }
       const inputs = [...form.querySelectorAll("input[name=model]")];
