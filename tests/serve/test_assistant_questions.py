@@ -62,7 +62,7 @@ QUESTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("Which language models do you know?", "llm_models", {}, "llm models"),
     ("Which NVIDIA GPUs have at least 80 GiB?",
      "gpus", {"min_memory": "80GiB", "vendors": ["nvidia"]}, "gpus --min-memory 80GiB --vendor nvidia"),
-    ("What are the figures of the MI300X, and who says so?", "gpu", {"gpu": "mi300x"}, "gpus show mi300x"),
+    ("What are the figures of the MI300X, and who says so?", "gpus_show", {"gpu": "mi300x"}, "gpus show mi300x"),
     ("What does an H100 cost an hour?", "prices", {"gpus": ["h100-sxm5-80gb"]}, "prices --gpu h100-sxm5-80gb"),
     ("Which GPUs draw at most 75 watts?", "gpus", {"where": ["tdp <= 75 W"]}, "gpus --where 'tdp <= 75 W'"),
 )  # fmt: skip

@@ -137,7 +137,7 @@ def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuest
         cost="unknown" if cost is None else f"{cost:.3g}",
         evidence=fit.evidence.partition(":")[0],
         times=form_address(
-            question, find="times", gpus=[fit.gpu], tp=fit.sharding.tensor, engine=fit.engine, weights=fit.weights,
+            question, find="times", gpus=(fit.gpu,), tp=fit.sharding.tensor, engine=fit.engine, weights=fit.weights,
             explain="",
         ),
         lines=tuple(explain_fit(fit, plan.load)),

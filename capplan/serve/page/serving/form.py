@@ -89,7 +89,7 @@ def _render_times(question: LlmPageQuestion, case: Case) -> str:
         tokens=_chart(estimates, "tokens"),
         names=[each.gpu for each in estimates],
         parts=list(_PARTS.values()),
-        search=form_address(question, find="deployments", explain="", gpus=[], tp=1),
+        search=form_address(question, find="deployments", explain="", gpus=(), tp=1),
     )
 
 
