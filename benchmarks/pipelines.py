@@ -21,9 +21,17 @@ import numpy as np
 from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.accuracy import error_statistics
 from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
-from capplan.core.pipelines.calibration import GROUPS, PipelineCalibration, PipelineWidth, SequenceLaws
+from capplan.core.pipelines.calibration import (
+    GROUPS,
+    UNCALIBRATED,
+    GroupFactors,
+    PipelineCalibration,
+    PipelineWidth,
+    SequenceLaws,
+)
 from capplan.core.pipelines.measured import MeasuredPipeline
 from capplan.core.pipelines.timing import Correction, GroupTimes, group_times
 from capplan.errors import CapplanError
@@ -74,7 +82,7 @@ def read_timed(path: Path) -> tuple[list[PipelineRow], Counter[str]]:
     """Read the rows with the times of their kernels; the second part counts, by reason, those left out."""
     found = read_measured_pipelines(path)
     skipped = Counter(found.skipped)
-    known = MeasuredParts({row.gpu for row in found.rows})
+    known = MeasuredParts({row.gpu for row in found.rows}, pipelines=UNCALIBRATED)
     rows = []
     for measured in found.rows:
         try:
@@ -97,16 +105,19 @@ def _timed(measured: MeasuredPipeline, known: MeasuredParts) -> PipelineRow:
     return PipelineRow(measured=measured, parts=tuple(parts), batches=tuple(batches))
 
 
-def calibration_of(parameters: FloatArray, gpus: Sequence[str]) -> PipelineCalibration:
+def calibration_of(parameters: FloatArray, gpus: Sequence[GpuSpec]) -> PipelineCalibration:
     """Return the calibration that logarithms of its constants stand for."""
     count = len(GROUPS)
-    factors = {gpu: parameters[index * count : (index + 1) * count] for index, gpu in enumerate(gpus)}
-    mean = np.mean(list(factors.values()), axis=0)
+    factors = np.exp(parameters[: len(gpus) * count]).reshape(len(gpus), count).tolist()
     laws = np.exp(parameters[len(gpus) * count + 1 :]).tolist()
     return PipelineCalibration(
         name="pipelines",
-        factors=dict(zip(GROUPS, np.exp(mean).tolist(), strict=True)),
-        gpus={gpu: dict(zip(GROUPS, np.exp(own).tolist(), strict=True)) for gpu, own in factors.items()},
+        gpus={
+            gpu.id: GroupFactors(
+                capability=gpu.compute_capability or (0, 0), by_group=dict(zip(GROUPS, own, strict=True))
+            )
+            for gpu, own in zip(gpus, factors, strict=True)
+        },
         host=float(np.exp(parameters[len(gpus) * count])),
         sequence=SequenceLaws(**dict(zip(LAWS, laws, strict=True))),
     )
@@ -119,7 +130,7 @@ def estimated_s(row: PipelineRow, calibration: PipelineCalibration, known: Measu
     for part, batch in zip(row.parts, row.batches, strict=True):
         correction = replace(part.correction, calibration=calibration)
         one = part.groups.corrected(
-            calibration, gpu.id, waited_s=correction.waited_s(gpu, [batch]), host_added_s=correction.host_added_s
+            calibration, gpu, waited_s=correction.waited_s(gpu, [batch]), host_added_s=correction.host_added_s
         )
         total += part.times * float(one[0])
     return total
@@ -132,7 +143,7 @@ def log_errors(rows: Sequence[PipelineRow], calibration: PipelineCalibration, kn
 
 def fit(rows: Sequence[PipelineRow], known: MeasuredParts) -> PipelineCalibration:
     """Fit the constants; each model, GPU and number of GPUs weighs the same however many rows it has."""
-    gpus = sorted({row.measured.gpu for row in rows})
+    gpus = [known.gpus[name] for name in sorted({row.measured.gpu for row in rows})]
     cells = Counter((row.measured.pipeline, row.measured.gpu, row.measured.degrees.gpu_count) for row in rows)
     weight = np.array([
         1 / cells[row.measured.pipeline, row.measured.gpu, row.measured.degrees.gpu_count] for row in rows
@@ -214,8 +225,10 @@ def rounded(calibration: PipelineCalibration) -> PipelineCalibration:
     return replace(
         calibration,
         host=few(calibration.host),
-        factors={name: few(value) for name, value in calibration.factors.items()},
-        gpus={gpu: {name: few(value) for name, value in own.items()} for gpu, own in calibration.gpus.items()},
+        gpus={
+            gpu: replace(own, by_group={name: few(value) for name, value in own.by_group.items()})
+            for gpu, own in calibration.gpus.items()
+        },
         sequence=SequenceLaws(**{name: few(getattr(calibration.sequence, name)) for name in LAWS}),
         width=PipelineWidth(
             models=few(calibration.width.models),
@@ -232,7 +245,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     rows, skipped = read_timed(options.rows)
-    known = MeasuredParts({row.measured.gpu for row in rows})
+    known = MeasuredParts({row.measured.gpu for row in rows}, pipelines=UNCALIBRATED)
     command = f"python benchmarks/pipelines.py {options.rows.name} --write"
     calibration = rounded(judge(rows, known, command=command, source=options.rows.name))
     text = dump_pipeline_calibration(calibration)

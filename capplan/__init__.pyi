@@ -208,6 +208,10 @@ def estimate(
     as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
+    settings: Mapping[str, Any] = ...,
+    offload: Offload | str | None = ...,
+    ulysses: int = ...,
+    ring: int = ...,
     batches: Sequence[int] | str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
@@ -249,6 +253,10 @@ def estimate(
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
+        ring: GPUs that share it in a ring of blocks; times --ulysses.
         batches: 8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -401,6 +409,10 @@ def memory(
     as_cpu: bool = ...,
     weights: str | None = ...,
     activations: str | None = ...,
+    settings: Mapping[str, Any] = ...,
+    offload: Offload | str | None = ...,
+    ulysses: int = ...,
+    ring: int = ...,
     batch: int | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
@@ -440,6 +452,10 @@ def memory(
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
+        settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
+        ring: GPUs that share it in a ring of blocks; times --ulysses.
         batch: Batch size on each GPU; 1, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -653,7 +669,7 @@ def validate(
 ) -> ValidateAnswer:
     """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
 
-    Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len, latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Files of `capplan measure` (.jsonl) are read, too.
+    Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len, latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Rows of pipelines have the columns model, gpu, batch and batch_latency_s; optionally ulysses_degree, ring_degree, steps, height, width, frames, weights. Files of `capplan measure` (.jsonl) are read, too.
 
     Args:
         measured: Measurements: CSV, .csv.gz, Parquet or .jsonl of measure.

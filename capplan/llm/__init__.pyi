@@ -323,9 +323,9 @@ def validate(
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> ServingValidation:
-    """Compare predicted with measured TTFT, TPOT and output tokens per second.
+    """Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy.
 
-    Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so.
+    Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so. power_w is predicted at the measured rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.
 
     Args:
         measured: Measured runs: CSV, plain or .gz.

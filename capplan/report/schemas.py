@@ -35,6 +35,7 @@ from capplan.report.documents.measurement import (
 )
 from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.pipeline import PipelinesDocument
+from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelineValidationDocument
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
@@ -67,12 +68,12 @@ DOCUMENTS: dict[str, Any] = {
     "measure": (MeasureDocument, MeasurementDocument, FailureDocument),
     "measure-compare": MeasurementComparisonsDocument,
     "measure-pipeline": PipelinesDocument,
-    "memory": MemoryDocument,
+    "memory": (MemoryDocument, PipelineMemoryDocument),
     "plan": (PlanDocument, tuple[PlanDocument, ...]),
     "prices": PricesDocument,
     "report": ReportDocument,
     "sweep": (SweepDocument, SweepPreviewDocument),
-    "validate": ValidationDocument,
+    "validate": (ValidationDocument, PipelineValidationDocument),
 }
 """The type of each document by the name that `capplan schema` takes; several where a file may hold either."""
 

@@ -10,13 +10,22 @@ from msgspec import Meta
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import EVERYWHERE, CalibrationFields, GpuFields, ModelFields, PriceFields, TimedFields
+from capplan.verbs.fields import (
+    EVERYWHERE,
+    CalibrationFields,
+    GpuFields,
+    ModelFields,
+    PipelineFields,
+    PriceFields,
+    TimedFields,
+)
 from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
 from capplan.verbs.words import BATCHES
 
 if TYPE_CHECKING:
     from capplan.app.estimate import EstimateAnswer
+    from capplan.core.plan.types import Plan
     from capplan.report.sections import Section
 
 
@@ -32,7 +41,9 @@ class _BatchFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateQuestion(ModelFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields):
+class EstimateQuestion(
+    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields
+):
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
 
     gain_fraction: Annotated[
@@ -63,7 +74,7 @@ class EstimateQuestion(ModelFields, _BatchFields, GpuFields, TimedFields, PriceF
     ] = None
 
 
-def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer":
+def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAnswer | Plan":
     """Return curves, breakdowns, bounds and advice for a model on each GPU.
 
     Args:
@@ -76,6 +87,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.estimate import EstimateRequest, estimate
+    from capplan.app.pipelines.find import names_pipeline
 
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:
@@ -84,6 +96,9 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         )
     if question.batches is not None and question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("estimate needs batches, such as --batch 1..1024; `capplan plan` finds the largest that fits.")
+    if names_pipeline(question.model):
+        return _pipeline_estimate(question, context)
+    question.refuse_pipeline_options(question.model)
     request = EstimateRequest(
         model=context.model(question),
         gpus=context.gpus(question),
@@ -97,15 +112,36 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     return estimate(request, feedback=context.feedback)
 
 
+def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
+    """Return the times of a pipeline's items over batches, with its weights where they fit."""
+    from capplan.app.pipelines.answer import plan_pipeline
+    from capplan.app.plan import PlanContext, PlanTerms
+    from capplan.core.plan.order import SortKey
+    from capplan.verbs.pipelines import pipeline_request
+
+    workload = question.workload(question.default_precision())
+    batches = question.batches or Batches(choice=BatchChoice.LISTED, sizes=(1, 2, 4, 8))
+    shared = PlanContext.of(
+        context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
+    )
+    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME)
+    return plan_pipeline(pipeline_request(question, context, workload), terms, shared)
+
+
 def _settle(question: EstimateQuestion, _look: Look) -> EstimateQuestion:
     check_pictures(question.plot, question.roofline)
     return question
 
 
-def _sections(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> "Iterable[Section]":
+def _sections(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> "Iterable[Section]":
+    from capplan.core.plan.types import Plan
     from capplan.report.text.estimate import estimate_sections
 
     made = answers[0]
+    if isinstance(made, Plan):
+        from capplan.report.text.plan import plan_sections
+
+        return plan_sections([made])
     return estimate_sections(
         made.reports,
         top=question.top,
@@ -115,19 +151,28 @@ def _sections(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -
     )
 
 
-def _document(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> Any:
+def _document(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> Any:
+    from capplan.core.plan.types import Plan
     from capplan.report.documents.estimate import estimate_document
 
-    return estimate_document(answers[0].reports, top=question.top, compared=answers[0].compared)
+    made = answers[0]
+    if isinstance(made, Plan):
+        from capplan.report.documents.plan import plan_document
+
+        return plan_document(made)
+    return estimate_document(made.reports, top=question.top, compared=made.compared)
 
 
-def _files(answers: "Sequence[EstimateAnswer]", question: EstimateQuestion) -> Mapping[Path, bytes]:
-    if question.plot is None and question.roofline is None:
+def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> Mapping[Path, bytes]:
+    from capplan.core.plan.types import Plan
+
+    made = answers[0]
+    if isinstance(made, Plan) or (question.plot is None and question.roofline is None):
         return {}
     from capplan.report.charts.estimate import curve_chart, roofline_chart
 
     drawn = ((question.plot, curve_chart), (question.roofline, roofline_chart))
-    return pictures({path: draw(answers[0].reports) for path, draw in drawn if path is not None})
+    return pictures({path: draw(made.reports) for path, draw in drawn if path is not None})
 
 
 ESTIMATE = Verb(

@@ -9,12 +9,21 @@ from msgspec import Meta
 
 from capplan.core.workload import Sharding
 from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import EVERYWHERE, GpuFields, ModelFields, StrictFields, UtilizationFields, WorkloadFields
+from capplan.verbs.fields import (
+    EVERYWHERE,
+    GpuFields,
+    ModelFields,
+    PipelineFields,
+    StrictFields,
+    UtilizationFields,
+    WorkloadFields,
+)
 from capplan.verbs.options import Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult
+    from capplan.core.pipelines.memory import PipelineMemory
     from capplan.report.charts.look import Drawing
     from capplan.report.sections import Section
 
@@ -31,7 +40,9 @@ class _BatchFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryQuestion(ModelFields, _BatchFields, GpuFields, WorkloadFields, UtilizationFields, StrictFields):
+class MemoryQuestion(
+    ModelFields, PipelineFields, _BatchFields, GpuFields, WorkloadFields, UtilizationFields, StrictFields
+):
     """How much GPU memory a model needs, by part, and the largest batch that fits."""
 
     rank_count: Annotated[
@@ -63,7 +74,7 @@ class MemoryQuestion(ModelFields, _BatchFields, GpuFields, WorkloadFields, Utili
     ] = None
 
 
-def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult":
+def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult | PipelineMemory":
     """Return the memory of a model at a batch, on each GPU asked for.
 
     Args:
@@ -76,7 +87,19 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult":
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.memory import MemoryRequest, memory
+    from capplan.app.pipelines.find import names_pipeline
 
+    if names_pipeline(question.model):
+        from capplan.app.pipelines.memory import pipeline_memory
+        from capplan.verbs.pipelines import pipeline_request
+
+        return pipeline_memory(
+            pipeline_request(question, context, question.workload(question.default_precision())),
+            batch=question.batch or 1,
+            gpus=context.gpus(question) if context.names_gpus(question) else None,
+            utilization_fraction=question.utilization_fraction,
+        )
+    question.refuse_pipeline_options(question.model)
     request = MemoryRequest(
         model=context.model(question),
         batch=question.batch,
@@ -97,19 +120,33 @@ def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:
     return question
 
 
-def _sections(answers: "Sequence[MemoryResult]", question: MemoryQuestion) -> "Iterable[Section]":
+def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":
+    from capplan.core.pipelines.memory import PipelineMemory
     from capplan.report.text.memory import memory_sections
 
+    if isinstance(answers[0], PipelineMemory):
+        from capplan.report.text.pipelines.memory import pipeline_memory_sections
+
+        return pipeline_memory_sections(answers[0])
     return memory_sections(answers[0].answer, rule_of_thumb=question.rule_of_thumb)
 
 
-def _document(answers: "Sequence[MemoryResult]", _question: MemoryQuestion) -> Any:
+def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: MemoryQuestion) -> Any:
+    from capplan.core.pipelines.memory import PipelineMemory
     from capplan.report.documents.memory import memory_document
 
+    if isinstance(answers[0], PipelineMemory):
+        from capplan.report.documents.pipelines import pipeline_memory_document
+
+        return pipeline_memory_document(answers[0])
     return memory_document(answers[0].answer)
 
 
-def _files(answers: "Sequence[MemoryResult]", question: MemoryQuestion) -> Mapping[Path, bytes]:
+def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> Mapping[Path, bytes]:
+    from capplan.core.pipelines.memory import PipelineMemory
+
+    if isinstance(answers[0], PipelineMemory):
+        return {}
     return {} if question.plot is None else pictures({question.plot: _drawing(answers[0])})
 
 
@@ -130,8 +167,13 @@ def _drawing(made: "MemoryResult") -> "Drawing":
     )
 
 
-def _outcome(made: "MemoryResult") -> Outcome:
+def _outcome(made: "MemoryResult | PipelineMemory") -> Outcome:
     """A model that fits none of the GPUs asked for ends in exit code 1."""
+    from capplan.core.pipelines.memory import PipelineMemory
+
+    if isinstance(made, PipelineMemory):
+        found = [place.status.value for place in made.places if place.status is not None]
+        return Outcome(exit_code=int(bool(found) and all(status == "does not fit" for status in found)))
     fits_nowhere = bool(made.answer.gpus) and all(gpu.status.value == "does not fit" for gpu in made.answer.gpus)
     return Outcome(exit_code=int(fits_nowhere))
 
@@ -152,6 +194,6 @@ MEMORY = Verb(
     files=_files,
     outcome=_outcome,
     schema="memory",
-    in_python=lambda made: made.answer,
+    in_python=lambda made: getattr(made, "answer", made),
     returns="capplan.core.memory.summary:MemoryAnswer",
 )

@@ -49,8 +49,9 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
             "or write a file in which its parts have them."
         )
 
-    def source(part: Part, inputs: tuple[str, ...]) -> "ModelSource":
-        return context.model(ModelFields(model=part.model, arguments=dict(part.arguments), inputs=inputs))
+    def source(part: Part) -> "ModelSource":
+        fields = ModelFields(model=part.model, arguments=dict(part.arguments), inputs=part.inputs, prepare=part.prepare)
+        return context.model(fields)
 
     return PipelineRequest(
         words=question.model,

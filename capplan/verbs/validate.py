@@ -18,6 +18,7 @@ from capplan.verbs.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer
+    from capplan.core.pipelines.measured import PipelineValidation
     from capplan.report.sections import Section
 
 
@@ -67,7 +68,7 @@ class ValidateQuestion(MeasuredFields, CalibrationFields):
     ] = None
 
 
-def answer_validate(question: ValidateQuestion, _context: Context) -> "ValidateAnswer":
+def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAnswer | PipelineValidation":
     """Return the errors of predictions by cell and over all rows, and every row with its prediction.
 
     Args:
@@ -78,7 +79,12 @@ def answer_validate(question: ValidateQuestion, _context: Context) -> "ValidateA
         UnknownNameError: `by` names what is no column.
     """
     from capplan.app.calibration.validate import ValidateRequest, validate
+    from capplan.specs.measured.pipelines import holds_pipelines
 
+    if any(holds_pipelines(path) for path in question.measured):
+        from capplan.app.pipelines.validate import validate_pipelines
+
+        return validate_pipelines(question.measured, calibration=question.calibration, feedback=context.feedback)
     return validate(
         ValidateRequest(
             measured=question.measured,
@@ -97,30 +103,52 @@ def _settle(question: ValidateQuestion, _look: Look) -> ValidateQuestion:
     return question
 
 
-def _sections(answers: "Sequence[ValidateAnswer]", question: ValidateQuestion) -> "Iterable[Section]":
+def _sections(
+    answers: "Sequence[ValidateAnswer | PipelineValidation]", question: ValidateQuestion
+) -> "Iterable[Section]":
+    from capplan.core.pipelines.measured import PipelineValidation
     from capplan.report.text.validation import validation_sections
 
+    if isinstance(answers[0], PipelineValidation):
+        from capplan.report.text.pipelines.validation import pipeline_validation_sections
+
+        return pipeline_validation_sections(answers[0], worst=question.worst)
     return validation_sections(answers[0].validation, by=list(question.by), worst=question.worst)
 
 
-def _document(answers: "Sequence[ValidateAnswer]", _question: ValidateQuestion) -> Any:
+def _document(answers: "Sequence[ValidateAnswer | PipelineValidation]", _question: ValidateQuestion) -> Any:
+    from capplan.core.pipelines.measured import PipelineValidation
     from capplan.report.documents.validation import validation_document
 
+    if isinstance(answers[0], PipelineValidation):
+        from capplan.report.documents.pipelines import pipeline_validation_document
+
+        return pipeline_validation_document(answers[0])
     return validation_document(answers[0].validation)
 
 
-def _files(answers: "Sequence[ValidateAnswer]", question: ValidateQuestion) -> Mapping[Path, bytes]:
+def _files(
+    answers: "Sequence[ValidateAnswer | PipelineValidation]", question: ValidateQuestion
+) -> Mapping[Path, bytes]:
+    from capplan.core.pipelines.measured import PipelineValidation
     from capplan.report.text.validation import validation_chart
 
+    if isinstance(answers[0], PipelineValidation):
+        return {}
     judged = answers[0].judged
     return pictures({question.plot: validation_chart(list(judged))}) if question.plot is not None and judged else {}
 
 
-def _outcome(answer: "ValidateAnswer") -> Outcome:
+def _outcome(answer: "ValidateAnswer | PipelineValidation") -> Outcome:
     """Name columns that nothing reads and the first rows that are faster than the GPU's peaks.
 
     A validation that judged nothing ends as a wrong question does.
     """
+    from capplan.core.pipelines.measured import PipelineValidation
+
+    if isinstance(answer, PipelineValidation):
+        sentence = "capplan: no row could be predicted; see the skipped rows."
+        return Outcome() if answer.rows else Outcome(exit_code=UsageError.exit_code, warnings=(sentence,))
     warnings = [
         f"{file}: columns that no prediction reads: {', '.join(columns)}"
         for file, columns in answer.unread_columns.items()
@@ -147,7 +175,9 @@ VALIDATE = Verb(
     "latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, "
     "each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's "
     "switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) "
-    "and host_copy (1 where the timer held the copy of the inputs). Files of `capplan measure` (.jsonl) are read, too.",
+    "and host_copy (1 where the timer held the copy of the inputs). Rows of pipelines have the columns model, gpu, "
+    "batch and batch_latency_s; optionally ulysses_degree, ring_degree, steps, height, width, frames, weights. Files "
+    "of `capplan measure` (.jsonl) are read, too.",
     examples=(
         "capplan validate measured.csv",
         "capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json",

@@ -24,7 +24,8 @@ from capplan.errors import CapplanError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.specs.pipelines.calibration import load_pipeline_calibration
 
-SourceOf = Callable[[Part, tuple[str, ...]], ModelSource]
+SourceOf = Callable[[Part], ModelSource]
+"""How a door finds the model of a part whose inputs and steps hold no expressions any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,9 @@ class PipelineRequest:
         return tuple(Offload) if chosen is None and len(pipeline.parts) > 1 else (chosen or Offload.NONE,)
 
 
-def _source_here(part: Part, inputs: tuple[str, ...]) -> ModelSource:
+def _source_here(part: Part) -> ModelSource:
     arguments = tuple(f"{name}={value!r}" for name, value in part.arguments.items())
-    return ModelRequest(words=part.model, arg=arguments, inputs=inputs)
+    return ModelRequest(words=part.model, arg=arguments, inputs=part.inputs, prepare=part.prepare)
 
 
 def workload_of(part: Part, pipeline: Pipeline, request: PipelineRequest) -> Workload:
@@ -97,7 +98,7 @@ class TracedParts:
 
     context: PlanContext
     calibration: PipelineCalibration
-    _models: dict[tuple[str, str, tuple[str, ...], str | None], Model] = field(default_factory=dict)
+    _models: dict[tuple[object, ...], Model] = field(default_factory=dict)
     _parts: dict[tuple[object, ...], PreparedPart] = field(default_factory=dict)
 
     def of(self, pipeline: Pipeline, request: PipelineRequest) -> tuple[PreparedPart, ...]:
@@ -114,26 +115,24 @@ class TracedParts:
         )
 
     def _part(self, part: Part, pipeline: Pipeline, request: PipelineRequest, weights: str | None) -> PreparedPart:
-        inputs, workload = pipeline.inputs(part), workload_of(part, pipeline, request)
+        filled, workload = pipeline.filled(part), workload_of(part, pipeline, request)
         degrees = request.degrees if part.tokens else Degrees()
-        key = (part.name, part.model, inputs, weights, workload, degrees)
+        key = (part.name, part.model, filled.inputs, filled.prepare, weights, workload, degrees)
         if key not in self._parts:
-            model = self._model(part, inputs, request, weights)
+            model = self._model(filled, request, weights)
             self._parts[key] = self._prepared(part, model, workload, pipeline, degrees)
             if request.is_strict:
                 refuse_uncertain(model.words, model.recording(workload.configuration))
         return replace(self._parts[key], part=part)
 
-    def _model(self, part: Part, inputs: tuple[str, ...], request: PipelineRequest, weights: str | None) -> Model:
+    def _model(self, part: Part, request: PipelineRequest, weights: str | None) -> Model:
         """Return the model of a part, opened once for all the conditions of a question."""
-        key = (part.name, part.model, inputs, weights)
+        key = (part.name, part.model, part.inputs, part.prepare, weights)
         if key not in self._models:
             if weights is None:
-                self._models[key] = open_model(
-                    (request.source or _source_here)(part, inputs), feedback=self.context.feedback
-                )
+                self._models[key] = open_model((request.source or _source_here)(part), feedback=self.context.feedback)
             else:
-                plain = self._model(part, inputs, request, None)
+                plain = self._model(part, request, None)
                 scheme = find_scheme(weights, None)
                 self._models[key] = (
                     plain if scheme is None else open_model(QuantisedSource(source=plain, scheme=scheme))

@@ -20,6 +20,7 @@ class _Denoiser:
         tokens: the lengths of the sequences that its attention sees; GPUs share them.
         text_tokens: what prompts are padded to where the folder does not say, by text encoder.
         parameters: height, width, frames and steps of the pipeline in diffusers.
+        joint: the length of the sequence of image and text together.
         guidance: whether the pipeline runs guidance as one batch ("together"), in two passes ("apart"), or not.
     """
 
@@ -28,6 +29,7 @@ class _Denoiser:
     text_tokens: tuple[int, ...]
     parameters: Mapping[str, int]
     guidance: str = "together"
+    joint: str = "image_tokens + text"
 
 
 _IMAGE = {"height": 1024, "width": 1024}
@@ -56,6 +58,7 @@ _DENOISERS: Mapping[str, _Denoiser] = {
         tokens=(_GRID,),
         text_tokens=(77, 77, 256),
         parameters={**_IMAGE, "steps": 28},
+        joint="image_tokens + text + 77",  # CLIP's prompt stands before T5's
     ),
     "SanaTransformer2DModel": _Denoiser(
         inputs=(
@@ -176,7 +179,7 @@ def diffusers_pipeline(words: str) -> Pipeline:
         times="steps" if together else "steps * passes",
         samples="passes" if together else "1",
         kind=PartKind.DENOISER,
-        tokens=("image_tokens", "image_tokens + text") if known.tokens else (),
+        tokens=("image_tokens", known.joint) if known.tokens else (),
         quantises=True,
     )
     return Pipeline(

@@ -11,6 +11,7 @@ from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_p
 from capplan.app.plan import PlanContext
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
+from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.measured import JudgedPipeline, MeasuredPipeline, PipelineValidation
 from capplan.core.pipelines.prepared import PreparedPipeline
 from capplan.core.pipelines.types import Offload
@@ -29,11 +30,19 @@ _PRECISIONS = {
 class MeasuredParts:
     """The pipelines of measured rows, each traced once for each of its settings and ways to share it."""
 
-    def __init__(self, gpus: Iterable[str], *, calibration: Path | None = None, feedback: Feedback = SILENCE) -> None:
+    def __init__(
+        self,
+        gpus: Iterable[str],
+        *,
+        pipelines: PipelineCalibration,
+        calibration: Path | None = None,
+        feedback: Feedback = SILENCE,
+    ) -> None:
         """Load the GPUs that rows name, with the calibrations of kernels and of pipelines.
 
         Args:
             gpus: the GPUs by id.
+            pipelines: the calibration of pipelines.
             calibration: a calibration of kernels; None for the one in force.
             feedback: where progress is shown.
         """
@@ -42,7 +51,7 @@ class MeasuredParts:
         context = PlanContext.of(
             GpuRequest(specs=tuple(self.gpus.values())), PriceFilters(), calibration=calibration, feedback=feedback
         )
-        self._traced = TracedParts(context=context, calibration=load_pipeline_calibration())
+        self._traced = TracedParts(context=context, calibration=pipelines)
         self._prepared: dict[tuple[object, ...], PreparedPipeline] = {}
 
     def of(self, row: MeasuredPipeline) -> PreparedPipeline:
@@ -86,7 +95,9 @@ def validate_pipelines(
     for found in read:
         skipped.update(found.skipped)
     rows = [row for found in read for row in found.rows]
-    parts = MeasuredParts({row.gpu for row in rows}, calibration=calibration, feedback=feedback)
+    parts = MeasuredParts(
+        {row.gpu for row in rows}, pipelines=load_pipeline_calibration(), calibration=calibration, feedback=feedback
+    )
     judged = []
     with feedback.progress(f"estimating {counted(len(rows), 'pipeline')}"):
         for row in rows:

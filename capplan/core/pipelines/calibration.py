@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.origin import Origin
 
 ATTENTION, PRODUCTS, CONVOLUTIONS, OTHERS = "attention", "products", "convolutions", "others"
@@ -45,13 +46,20 @@ class PipelineWidth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFactors:
+    """Factors on the time of groups of kernels on a GPU, and its compute capability, which tells its kind of chip."""
+
+    capability: tuple[int, int]
+    by_group: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineCalibration:
     """What remains of measured pipelines once their kernels are estimated one by one.
 
     Attributes:
         name: what intervals are attributed to.
-        factors: factors on the time of groups of kernels on a GPU without measured pipelines.
-        gpus: those of GPUs with measured pipelines, by id.
+        gpus: factors on the time of groups of kernels on GPUs with measured pipelines, by id.
         host: a factor on the host's time.
         sequence: what sharing a sequence costs.
         width: how far estimates may lie off.
@@ -59,16 +67,21 @@ class PipelineCalibration:
     """
 
     name: str = "none"
-    factors: Mapping[str, float] = field(default_factory=dict)
-    gpus: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    gpus: Mapping[str, GroupFactors] = field(default_factory=dict)
     host: float = 1.0
     sequence: SequenceLaws = field(default_factory=SequenceLaws)
     width: PipelineWidth = field(default_factory=PipelineWidth)
     origin: Origin | None = None
 
-    def factors_on(self, gpu_id: str) -> Mapping[str, float]:
-        """Return the factors on the groups of kernels on a GPU."""
-        return self.gpus.get(gpu_id, self.factors)
+    def factors_on(self, gpu: GpuSpec) -> Mapping[str, float]:
+        """Return the factors on the groups of kernels on a GPU: its own, else those of its chips, else none.
+
+        They do not carry over to other architectures: those of H100 make a B200's pipelines no better, and the factors
+        of both make those of Ampere worse.
+        """
+        if gpu.id in self.gpus:
+            return self.gpus[gpu.id].by_group
+        return next((each.by_group for each in self.gpus.values() if each.capability == gpu.compute_capability), {})
 
 
 UNCALIBRATED = PipelineCalibration()

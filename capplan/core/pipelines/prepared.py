@@ -227,11 +227,12 @@ class PreparedPipeline(Planned):
             return each.largest_layer_bytes - each.weight_bytes
         return 0
 
-    def _at(self, each: PreparedPart, run: Runs, gpu: GpuSpec, available_bytes: float) -> MemoryEstimate:
+    def _at(self, each: PreparedPart, run: Runs, gpu: GpuSpec | None, available_bytes: float | None) -> MemoryEstimate:
         """Estimate the memory while a part runs, with what lies beside it."""
         batch, ratio = each.traced_batch(run.batch)
         beside = self._beside(each)
-        found = each.shared.memory_at(batch, gpu, available_bytes=max(0.0, available_bytes - beside))
+        room = None if available_bytes is None else max(0.0, available_bytes - beside)
+        found = each.shared.memory.estimate(batch=batch, gpu=gpu, available_bytes=room)
         parts = found.parts
         if ratio != 1.0:
             parts = tuple(_grown(part, ratio) if part.name == "activations" else part for part in parts)
@@ -247,11 +248,25 @@ class PreparedPipeline(Planned):
         name = f"{each.part.name}.{found.peak_module}".rstrip(".") if len(self.parts) > 1 else found.peak_module
         return replace(found, parts=parts, peak_module=name)
 
+    def moments(
+        self, batch: int, gpu: GpuSpec | None, *, available_bytes: float | None
+    ) -> tuple[tuple[str, MemoryEstimate], ...]:
+        """Return the memory of the process while each part of a batch of items runs, by the part's name.
+
+        Args:
+            batch: items made at once.
+            gpu: the GPU; None takes the workspaces and context of an unknown one.
+            available_bytes: what the process may take; None leaves it all of the GPU. [bytes]
+        """
+        return tuple(
+            (each.part.name, replace(self._at(each, run, gpu, available_bytes), batch=batch))
+            for each, run in self._running(batch)
+        )
+
     def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
         """Estimate the memory of the worst moment of a batch of items."""
-        moments = [self._at(each, run, gpu, available_bytes) for each, run in self._running(batch)]
-        worst = max(moments, key=lambda moment: moment.total_bytes.expected)
-        return replace(worst, batch=batch)
+        moments = self.moments(batch, gpu, available_bytes=available_bytes)
+        return max((memory for _, memory in moments), key=lambda memory: memory.total_bytes.expected)
 
     def latencies(
         self, gpus: Sequence[GpuSpec], batches: Sequence[int]

@@ -33,10 +33,10 @@ class GroupTimes:
     weights_s: float
 
     def corrected(
-        self, calibration: PipelineCalibration, gpu_id: str, *, waited_s: FloatArray, host_added_s: float
+        self, calibration: PipelineCalibration, gpu: GpuSpec, *, waited_s: FloatArray, host_added_s: float
     ) -> FloatArray:
         """Return the time at each batch, corrected and with what sharing adds. [s]"""
-        factors = calibration.factors_on(gpu_id)
+        factors = calibration.factors_on(gpu)
         device_s = np.array([factors.get(group, 1.0) for group in GROUPS]) @ self.by_group + waited_s
         host_s = self.host_s * calibration.host + host_added_s
         return np.asarray(np.maximum((device_s**_NORM + host_s**_NORM) ** (1 / _NORM), self.weights_s))
@@ -136,7 +136,7 @@ def _corrected(
     calibration = correction.calibration
     expected_s = times.corrected(
         calibration,
-        gpu.id,
+        gpu,
         waited_s=correction.waited_s(gpu, batches),
         host_added_s=correction.host_added_s,
     )

@@ -45,6 +45,7 @@ class Part:
         model: the model, as `plan` takes it.
         arguments: constructor or config arguments.
         inputs: inputs in the grammar of `--input`, with expressions in braces; empty where the model knows its own.
+        prepare: steps before it is traced, as `--prepare` takes them; `decode={tokens}` holds an expression, too.
         times: how often it runs for a batch of items.
         samples: how many samples of its own a run takes for each item; may name `batch`, so that `1 / batch` is one
             sample a run.
@@ -60,6 +61,7 @@ class Part:
     model: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
     times: str = "1"
     samples: str = "1"
     kind: PartKind = PartKind.OTHER
@@ -119,14 +121,18 @@ class Pipeline:
             values[name] = evaluate(text, values, where=f"{self.name}: {name}")
         return values
 
-    def inputs(self, part: Part) -> tuple[str, ...]:
-        """Return the inputs of a part for the parameters' values, in the grammar of `--input`.
+    def filled(self, part: Part) -> Part:
+        """Return a part whose inputs and steps have the parameters' values in the place of expressions.
 
         Raises:
             UsageError: an expression is refused, or is not whole.
         """
-        values = self.values(1)
-        return tuple(filled(text, values, where=f"{self.name}: inputs of {part.name}") for text in part.inputs)
+        values, where = self.values(1), f"{self.name}: {part.name}"
+        return replace(
+            part,
+            inputs=tuple(filled(text, values, where=f"{where}: inputs") for text in part.inputs),
+            prepare=tuple(filled(text, values, where=f"{where}: prepare") for text in part.prepare),
+        )
 
     def runs(self, part: Part, batch: int) -> "Runs":
         """Return how often a part runs for a batch of items, and how many samples a run takes.

@@ -2,8 +2,9 @@
 
 `reparameterize` merges training-time branches (timm), `fuse_conv_bn` folds batch norms into convolutions,
 `fast_norm` lets timm's norms run in the autocast dtype, `lora` puts low-rank adapters beside linear layers and freezes
-the rest, `merge_lora` merges them, `drop_layers` removes layers, `FILE.py:function` is the user's own: it takes the
-module and returns one, or changes it in place.
+the rest, `merge_lora` merges them, `drop_layers` removes layers, `encoder` keeps the encoder of an encoder-decoder,
+`decode=448` runs one step of generation behind a cache of so many tokens, `FILE.py:function` is the user's own: it
+takes the module and returns one, or changes it in place.
 """
 
 import warnings
@@ -16,6 +17,7 @@ import torch
 from capplan.core.trace.types import PREPARED
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.target.types import Step
+from capplan.probe.transformers.generation import decode_step, encoder_of
 
 
 def find_steps(names: Sequence[str]) -> tuple[Step, ...]:
@@ -181,7 +183,7 @@ def _drop_layers(*given: Any) -> None:
         del longest[-1]
 
 
-_NUMBERED = frozenset({"lora", "drop_layers"})
+_NUMBERED = frozenset({"lora", "drop_layers", "decode"})
 _STEPS: dict[str, Any] = {
     "reparameterize": _reparameterize,
     "fuse": _fuse_conv_bn,
@@ -190,4 +192,6 @@ _STEPS: dict[str, Any] = {
     "lora": _lora,
     "merge_lora": _merge_lora,
     "drop_layers": _drop_layers,
+    "encoder": encoder_of,
+    "decode": decode_step,
 }

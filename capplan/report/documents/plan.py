@@ -307,7 +307,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         recommended=_recommendations(plan),
         shortlist=plan.shortlist,
         changes=tuple(map(_change, plan.changes)),
-        pipeline=None if plan.pipeline is None else _pipeline(plan.pipeline),
+        pipeline=None if plan.pipeline is None else planned_pipeline(plan.pipeline),
         fits=tuple(_fit(fit, plan.gpu_hours(fit)) for fit in plan.fits),
         rejections=tuple(map(_rejection, plan.rejections)),
         assumptions=plan.assumptions,
@@ -334,7 +334,8 @@ def _model(model: ModelFacts) -> PlannedModel:
     )
 
 
-def _pipeline(facts: PipelineFacts) -> PlannedPipeline:
+def planned_pipeline(facts: PipelineFacts) -> PlannedPipeline:
+    """Return what a pipeline makes, and of what parts, as a document holds it."""
     return PlannedPipeline(
         item=facts.item,
         parameters=dict(facts.parameters),

@@ -8,8 +8,8 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
-from capplan.report.text.pipeline import columns as pipeline_columns
-from capplan.report.text.pipeline import pipeline_blocks
+from capplan.report.text.pipelines.plan import columns as pipeline_columns
+from capplan.report.text.pipelines.plan import pipeline_blocks
 from capplan.units import (
     format_bytes,
     format_count,

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from capplan.core.origin import Origin
-from capplan.core.pipelines.calibration import GROUPS, PipelineCalibration, PipelineWidth, SequenceLaws
+from capplan.core.pipelines.calibration import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 
@@ -40,7 +40,6 @@ def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
             raise SpecError(f"{where}: origin.made is {origin['made']!r}; write a date such as 2026-11-21.")
         return PipelineCalibration(
             name=str(document["name"]),
-            factors=_factors(document["factors"], where),
             gpus={name: _factors(found, where) for name, found in document["gpus"].items()},
             host=float(document["host"]),
             sequence=SequenceLaws(**document["sequence"]),
@@ -53,10 +52,12 @@ def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
         raise SpecError(f"{where}: {error}.") from error
 
 
-def _factors(found: dict[str, Any], where: str) -> dict[str, float]:
-    if unknown := set(found) - set(GROUPS):
+def _factors(found: dict[str, Any], where: str) -> GroupFactors:
+    if unknown := set(found) - {*GROUPS, "capability"}:
         raise SpecError(f"{where}: {sorted(unknown)[0]} is no group of kernels; known are {', '.join(GROUPS)}.")
-    return {name: float(value) for name, value in found.items()}
+    by_group = {name: float(value) for name, value in found.items() if name != "capability"}
+    major, minor = found["capability"]
+    return GroupFactors(capability=(int(major), int(minor)), by_group=by_group)
 
 
 def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
@@ -67,8 +68,9 @@ def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
         "name": calibration.name,
         "origin": {**asdict(calibration.origin), "sources": list(calibration.origin.sources)},
         "host": calibration.host,
-        "factors": dict(calibration.factors),
-        "gpus": {name: dict(calibration.gpus[name]) for name in sorted(calibration.gpus)},
+        "gpus": {
+            name: {"capability": list(own.capability), **own.by_group} for name, own in sorted(calibration.gpus.items())
+        },
         "sequence": asdict(calibration.sequence),
         "width": asdict(calibration.width),
     }

@@ -14,7 +14,8 @@ SUFFIXES = (".pipeline.yaml", ".pipeline.yml")
 _MOST_PARTS = 32
 _KEYS = ("name", "item", "parameters", "derived", "item_seconds", "precision", "offload", "parts")
 _PART_KEYS = (
-    "model", "arguments", "inputs", "times", "samples", "kind", "precision", "framework", "weights", "tokens",
+    "model", "arguments", "inputs", "prepare", "times", "samples", "kind", "precision", "framework", "weights",
+    "tokens",
     "quantises",
 )  # fmt: skip
 
@@ -48,7 +49,7 @@ def read_pipeline(path: Path) -> Pipeline:
     )
     checker.finish({})
     for part in pipeline.parts:
-        pipeline.inputs(part)
+        pipeline.filled(part)
         pipeline.runs(part, 1)
     pipeline.seconds_of_item()
     return pipeline
@@ -76,6 +77,7 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         model=_model_words(words["model"], path),
         arguments=arguments,
         inputs=checker.texts({f"{where}inputs": given.get("inputs", [])}, f"{where}inputs"),
+        prepare=checker.texts({f"{where}prepare": given.get("prepare", [])}, f"{where}prepare"),
         times=_expression(checker, given, "times", "1", prefix=where),
         samples=_expression(checker, given, "samples", "1", prefix=where),
         kind=_word(checker, given, "kind", PartKind, prefix=where) or PartKind.OTHER,

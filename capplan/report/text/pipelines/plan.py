@@ -32,7 +32,7 @@ from capplan.units import (
 _LABEL_WIDTH = 9
 _MOST_GPUS = 8
 _MOST_MISSES = 4
-_OFFLOAD_WORDS = {"none": "on the GPU", "model": "part by part", "sequential": "layer by layer"}
+OFFLOAD_WORDS = {"none": "on the GPU", "model": "part by part", "sequential": "layer by layer"}
 """Where a pipeline's weights are, by how they are offloaded."""
 
 
@@ -139,7 +139,7 @@ def _takes(plan: Plan) -> list[Line]:
         money = "" if cost is None or fit.rent is None else (
             f", {cost:.3g} USD per 1,000 ({fit.rent.provider})"
         )  # fmt: skip
-        weights = "" if fit.offload == "none" else f", offloaded {_OFFLOAD_WORDS[fit.offload]}"
+        weights = "" if fit.offload == "none" else f", offloaded {OFFLOAD_WORDS[fit.offload]}"
         label = Span(text=key[0], style=Style.CHOSEN)
         text = f"  {', '.join(why)}: {_time(item_seconds(fit))} per {item}{weights}{money}"
         lines.append(_labelled("Take" if index == 0 else "or", label, text))
@@ -176,7 +176,7 @@ def columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         figure(f"{item}s/h", items_per_hour, format_rate, rank=2),
         figure("USD/1,000", usd_per_thousand, "{:.3g}".format, rank=1),
         figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=4),
-        words("weights", lambda fit: _OFFLOAD_WORDS[fit.offload], rank=1),
+        words("weights", lambda fit: OFFLOAD_WORDS[fit.offload], rank=1),
         *([words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")] if unsure else []),
         figure("max batch", largest_batch, rank=5),
         words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
@@ -221,7 +221,7 @@ def _changes(plan: Plan, width: int) -> list[Line]:
 
 
 def _changed(change: Change) -> str:
-    stays = "" if change.after.offload == change.before.offload else f", weights {_OFFLOAD_WORDS[change.after.offload]}"
+    stays = "" if change.after.offload == change.before.offload else f", weights {OFFLOAD_WORDS[change.after.offload]}"
     return f"{format_speedup(change.speedup)} ({_time(item_seconds(change.after))}{stays})"
 
 
@@ -258,17 +258,17 @@ def pipeline_blocks(plan: Plan) -> list[Block]:
     facts, best = _facts(plan), plan.best()
     blocks: list[Block] = [
         Lines([f"{facts.item}: " + ", ".join(f"{name} {value:g}" for name, value in facts.parameters.items())]),
-        Table(_PART_FACTS, facts.parts, is_attached=True),
+        Table(PART_FACTS, facts.parts, is_attached=True),
     ]
     if best is not None and best.parts:
         total = sum(part.total_s for part in best.parts) or 1.0
         share: Column[PartTime] = figure("share", lambda part: part.total_s / total, format_fraction)
-        where = f"on {best.gpu.id} at batch {best.batch}, weights {_OFFLOAD_WORDS[best.offload]}:"
+        where = f"on {best.gpu.id} at batch {best.batch}, weights {OFFLOAD_WORDS[best.offload]}:"
         blocks += [Lines([where]), Table([*_PART_TIMES, share], best.parts, is_attached=True)]
     return blocks
 
 
-_PART_FACTS: tuple[Column[PartFacts], ...] = (
+PART_FACTS: tuple[Column[PartFacts], ...] = (
     words("part", lambda part: part.name),
     words("class", lambda part: part.class_name),
     figure("parameters", lambda part: part.parameter_count, "{:,}".format),

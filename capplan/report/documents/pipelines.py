@@ -1,0 +1,139 @@
+"""Answers about pipelines as typed documents: fractions from 0 to 1, bytes, seconds."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from capplan.core.memory.types import FitStatus
+from capplan.core.numbers import Interval
+from capplan.core.pipelines.measured import PipelineValidation
+from capplan.core.pipelines.memory import PipelineMemory
+from capplan.report.documents.plan import PlannedPipeline, planned_pipeline
+
+
+class PipelineErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """The errors of rows that belong together."""
+
+    pipeline: str
+    gpu: str
+    shared: Annotated[str, Meta(description="one GPU or several GPUs")]
+    rows: int
+    median_error_fraction: float
+    p90_error_fraction: float
+    bias: Annotated[float, Meta(description="median of estimated over measured")]
+    coverage_fraction: Annotated[float, Meta(description="rows whose measurement lies in the interval")]
+
+
+class JudgedPipelineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row and its estimate. [s]"""
+
+    row: int
+    pipeline: str
+    gpu: str
+    ulysses: int
+    ring: int
+    batch: int
+    measured_s: float
+    predicted_s: Interval
+
+
+class PipelineValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan validate --format json` writes for measured pipelines."""
+
+    schema_version: int
+    cells: tuple[PipelineErrors, ...]
+    rows: tuple[JudgedPipelineRow, ...]
+    skipped: Annotated[dict[str, int], Meta(description="why rows were left out, with how many")]
+
+
+def pipeline_validation_document(found: PipelineValidation) -> PipelineValidationDocument:
+    """Return a validation of pipelines as a document.
+
+    Args:
+        found: the validation.
+    """
+    cells = tuple(
+        PipelineErrors(
+            pipeline=cell.name[0],
+            gpu=cell.name[1],
+            shared=cell.name[2],
+            rows=cell.errors.count,
+            median_error_fraction=cell.errors.median,
+            p90_error_fraction=cell.errors.p90,
+            bias=cell.errors.bias,
+            coverage_fraction=cell.coverage,
+        )
+        for cell in found.cells()
+    )
+    rows = tuple(
+        JudgedPipelineRow(
+            row=row.measured.line,
+            pipeline=row.measured.pipeline,
+            gpu=row.measured.gpu,
+            ulysses=row.measured.degrees.ulysses,
+            ring=row.measured.degrees.ring,
+            batch=row.measured.batch,
+            measured_s=row.measured.latency_s,
+            predicted_s=row.latency_s,
+        )
+        for row in found.rows
+    )
+    return PipelineValidationDocument(schema_version=1, cells=cells, rows=rows, skipped=dict(found.skipped))
+
+
+class PlacedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline's memory with its waiting weights in one place, on one GPU. [bytes]"""
+
+    gpu: Annotated[str | None, Meta(description="null: an unknown GPU")]
+    offload: Annotated[str, Meta(description="none, model or sequential")]
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Annotated[Interval, Meta(description="what nvidia-smi would show for the process")]
+    parts: Annotated[dict[str, Interval], Meta(description="what the worst moment holds")]
+    moments: Annotated[dict[str, Interval], Meta(description="the process while each part runs")]
+    peak_module: str
+    available_bytes: float | None = None
+    status: FitStatus | None = None
+    max_batch: int | None = None
+
+
+class PipelineMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan memory --format json` writes for a pipeline."""
+
+    schema_version: int
+    name: str
+    batch: int
+    pipeline: PlannedPipeline
+    places: tuple[PlacedMemory, ...]
+
+
+def pipeline_memory_document(answer: PipelineMemory) -> PipelineMemoryDocument:
+    """Return the memory of a pipeline as a document.
+
+    Args:
+        answer: the memory of a batch of its items.
+    """
+    places = tuple(
+        PlacedMemory(
+            gpu=None if place.gpu is None else place.gpu.id,
+            offload=place.offload.value,
+            peak_allocated_bytes=place.worst.peak_allocated_bytes,
+            peak_reserved_bytes=place.worst.peak_reserved_bytes,
+            total_bytes=place.worst.total_bytes,
+            parts={part.name: part.size_bytes for part in place.worst.all_parts},
+            moments={moment.part: moment.memory.total_bytes for moment in place.moments},
+            peak_module=place.worst.peak_module,
+            available_bytes=place.available_bytes,
+            status=place.status,
+            max_batch=place.max_batch,
+        )
+        for place in answer.places
+    )
+    return PipelineMemoryDocument(
+        schema_version=1,
+        name=answer.name,
+        batch=answer.batch,
+        pipeline=planned_pipeline(answer.facts),
+        places=places,
+    )
