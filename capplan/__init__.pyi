@@ -527,6 +527,7 @@ def plan(
     max_usd_per_hour: float | None = ...,
     strict: bool = ...,
     calibration: str | Path | None = ...,
+    rate_per_s: float | str | None = ...,
     sort: SortKey | str = ...,
     training: Training | bool | None = ...,
 ) -> PlanAnswer:
@@ -578,7 +579,8 @@ def plan(
         max_usd_per_hour: Only GPUs up to this price per hour.
         strict: Refuse a model with operators that could not be counted.
         calibration: A calibration of your own; the shipped one by default.
-        sort: Rank by throughput, latency, memory, cost, name; memory puts the smallest GPU first.
+        rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
+        sort: Rank by throughput, latency, memory, cost, price, name; memory puts the smallest GPU first, price the cheapest hour.
     """
 
 def prices(

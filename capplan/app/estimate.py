@@ -26,6 +26,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
 from capplan.errors import UsageError
@@ -166,6 +167,8 @@ def _report(
     assert not isinstance(detail, Unsupported)
     return EstimateReport(
         model=adviser.trace.name,
+        input=model_input(adviser.trace, adviser.trace.recording(adviser.workload.configuration)),
+        dtype=adviser.trace.dtype,
         workload=adviser.workload,
         curve=curve,
         breakdown=detail,

@@ -105,6 +105,15 @@ class Model(ABC):
         del input_size, seq_len
         return None
 
+    def with_step(self, step: str) -> "Model | None":
+        """Return the same model with one more step of preparation; None where words do not name it or it has steps.
+
+        Args:
+            step: what `prepare` takes, such as lora=16.
+        """
+        del step
+        return None
+
     def recording(self, configuration: Configuration) -> Recording:
         """Return the recording of a configuration.
 
@@ -297,7 +306,16 @@ class TracedModel(Model):
             input_size=input_size or self.request.input_size,
             seq_len=seq_len or self.request.seq_len,
         )
-        return replace(self, request=changed, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
+        return self._of(changed)
+
+    def with_step(self, step: str) -> Model | None:
+        """Return the same model with one more step of preparation; None where it has steps or frozen parameters."""
+        if self.request is None or self.request.prepare or self.request.freeze:
+            return None
+        return self._of(replace(self.request, prepare=(step,)))
+
+    def _of(self, request: ModelRequest) -> Model:
+        return replace(self, request=request, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""

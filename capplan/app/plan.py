@@ -13,6 +13,7 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.step import in_own_precision
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.plan.cpus import without_gpu
 from capplan.core.plan.order import SortKey
@@ -20,12 +21,11 @@ from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan
 from capplan.core.quantisation.rewrite import scheme_name
-from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
+from capplan.core.trace.types import Recording
+from capplan.core.workload import Configuration, Framework, Layout, Precision, Training, Workload
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.units import counted, format_bytes, format_seconds
-
-_FULL_DTYPES = frozenset({"float32", "float64"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def plan(
         context: the GPUs, prices and calibrations.
         job: a finite amount of work, for which GPU-hours are worked out.
         tries_half: work out what half precision would change on the recommended GPU, beside compiling and
-            channels_last.
+            channels_last, or autocast and TF32 of a training step, beside checkpointing and adapters.
         is_strict: refuse a model with operators that could not be counted.
 
     Raises:
@@ -123,7 +123,7 @@ def _beside_full_width(made: Plan, model: Model, terms: PlanTerms, context: Plan
     asked = replace(
         terms,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None),
+        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None, rate_per_s=None),
     )
     fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
     here = f"{best.gpu.id} at batch {best.batch}"
@@ -202,20 +202,21 @@ class _Alternative:
     name: str
     option: str
     workload: Workload
+    model: Model | None = None
 
 
 def _alternatives(model: Model, terms: PlanTerms, *, tries_half: bool) -> list[_Alternative]:
     """Return the conditions worth trying in addition to those asked for."""
-    workload = terms.workload
-    if workload.training is not None:
-        return []
+    workload, training = terms.workload, terms.workload.training
     recording = model.recording(workload.configuration)
-    dtypes = {operand.dtype for kernel in recording.kernels for operand in kernel.inputs}
     convolves = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
     found = []
-    if tries_half and dtypes & _FULL_DTYPES:
+    is_wide = tries_half and in_own_precision(recording, workload).precision.half_dtype is None
+    if is_wide and training is None:
         half = replace(workload, precision=Precision.FP16)
         found.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
+    if training is not None:
+        found += _training_alternatives(model, workload, training, recording, tries_half=tries_half)
     if workload.framework is Framework.EAGER:
         compiled = replace(workload, framework=Framework.COMPILE)
         found.append(_Alternative(name="compiled", option="--framework compile", workload=compiled))
@@ -223,6 +224,28 @@ def _alternatives(model: Model, terms: PlanTerms, *, tries_half: bool) -> list[_
         last = replace(workload, layout=Layout.NHWC)
         found.append(_Alternative(name="channels_last", option="--layout nhwc", workload=last))
     return found
+
+
+def _training_alternatives(
+    model: Model, workload: Workload, training: Training, recording: Recording, *, tries_half: bool
+) -> list[_Alternative]:
+    """Return what is worth trying of a training step: autocast, TF32, checkpointing, adapters alone."""
+    found = []
+    if tries_half and in_own_precision(recording, workload).precision.half_dtype is None:
+        for name, precision in (("autocast", Precision.AMP_FP16), ("TF32 products", Precision.TF32)):
+            other = replace(workload, precision=precision)
+            found.append(_Alternative(name=name, option=f"--precision {precision}", workload=other))
+    if not training.checkpointing:
+        saved = replace(workload, training=replace(training, checkpointing=True))
+        found.append(_Alternative(name="checkpointing", option="--checkpointing", workload=saved))
+    linear = any(kernel.name.startswith("aten.addmm") or kernel.name == "aten.mm" for kernel in recording.kernels)
+    attends = any("attention" in kernel.name for kernel in recording.kernels)
+    if linear and attends and (adapted := model.with_step(_ADAPTERS)) is not None:
+        found.append(_Alternative(name="adapters", option=f"--prepare {_ADAPTERS}", workload=workload, model=adapted))
+    return found
+
+
+_ADAPTERS = "lora=16"
 
 
 def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, context: PlanContext) -> Change | None:
@@ -235,10 +258,10 @@ def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, 
         terms,
         workload=other.workload,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None),
+        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None, rate_per_s=None),
     )
     try:
-        fits = plan_at_batches(model, asked, replace(context, gpus=(best.gpu,))).fits
+        fits = plan_at_batches(other.model or model, asked, replace(context, gpus=(best.gpu,))).fits
     except Exception:
         return None
     return Change(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None

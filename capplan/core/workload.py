@@ -49,6 +49,23 @@ class Precision(StrEnum):
         return "bfloat16" if self in (Precision.BF16, Precision.AMP_BF16) else None
 
 
+OWN_PRECISIONS: Mapping[str, Precision] = {"bfloat16": Precision.BF16, "float16": Precision.FP16}
+"""The precision in which a model runs that is built in 16 bits, by its dtype."""
+
+
+def precision_label(precision: Precision, dtype: str | None) -> str:
+    """Return number formats in words: "bf16 (the model's own)" where a model is not built in fp32 and runs as it is.
+
+    Args:
+        precision: what was asked for.
+        dtype: the model's own dtype, as torch names it; None without parameters.
+    """
+    if precision is not Precision.FP32 or dtype in ("float32", None):
+        return precision.value
+    own = OWN_PRECISIONS.get(dtype)
+    return f"{own.value if own else dtype} (the model's own)"
+
+
 class Variant(StrEnum):
     """The numeric variants that a trace records: the model's own dtypes, all 16-bit, autocast."""
 

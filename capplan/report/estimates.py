@@ -6,6 +6,7 @@ from capplan.core.latency.breakdown import Breakdown
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.step_bound import ClassicBound
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.trace.model_input import ModelInput
 from capplan.core.workload import Workload
 
 
@@ -14,6 +15,8 @@ class EstimateReport:
     """What is reported of one model on one GPU."""
 
     model: str
+    input: ModelInput
+    dtype: str | None
     workload: Workload
     curve: tuple[LatencyEstimate, ...]
     breakdown: Breakdown

@@ -57,7 +57,9 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
         "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": CALL,
         "cores": _Range(low=1.0, high=1e5),
     },
-    DeviceFactors: {"compute": FACTOR, "bandwidth": FACTOR, "rows": _COUNT, "single_rows": _COUNT},
+    DeviceFactors: {
+        "compute": FACTOR, "bandwidth": FACTOR, "rows": _COUNT, "single_rows": _COUNT, "single_steps": _COUNT,
+    },
     IntervalWidth: {
         "below": _HALF_WIDTH, "above": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_sheets": _HALF_WIDTH,
         "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,

@@ -554,14 +554,15 @@ class LimitFields(UtilizationFields):
         ),
     ] = None  # fmt: skip
 
-    def limits(self) -> "Limits":
-        """Return the limits."""
+    def limits(self, rate_per_s: float | None = None) -> "Limits":
+        """Return the limits, with a load that several GPUs carry together. [samples/s]"""
         from capplan.core.plan.types import Limits
 
         return Limits(
             utilization_fraction=self.utilization_fraction,
             max_latency_s=self.max_latency_s,
             min_throughput_per_s=self.min_throughput_per_s,
+            rate_per_s=rate_per_s,
         )
 
 

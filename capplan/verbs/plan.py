@@ -22,7 +22,7 @@ from capplan.verbs.fields import (
     TimedFields,
 )
 from capplan.verbs.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.words import BATCHES
+from capplan.verbs.words import BATCHES, LOAD
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
@@ -66,6 +66,14 @@ class PlanQuestion(
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
+    rate_per_s: Annotated[
+        float | None,
+        Meta(gt=0.0, le=1e15),
+        Option(
+            help="A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.",
+            flags=("--rate",), metavar="SAMPLES/S", topic=Topic.LIMITS, words=LOAD,
+        ),
+    ] = None  # fmt: skip
     everything: Annotated[
         bool,
         Option(
@@ -83,8 +91,9 @@ class PlanQuestion(
     sort: Annotated[
         SortKey,
         Option(
-            help=f"Rank by {', '.join(SortKey)}; memory puts the smallest GPU first.", metavar="TEXT",
-            topic=Topic.ANSWER, shows_default=True, doors=ON_PAGE, label="Order by", choice="sort key",
+            help=f"Rank by {', '.join(SortKey)}; memory puts the smallest GPU first, price the cheapest hour.",
+            metavar="TEXT", topic=Topic.ANSWER, shows_default=True, doors=ON_PAGE, label="Order by",
+            choice="sort key",
         ),
     ] = SortKey.THROUGHPUT  # fmt: skip
 
@@ -117,7 +126,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     terms = PlanTerms(
         batches=question.batches,
         workload=replace(question.workload(question.default_precision()), gpu_count=question.gpu_count),
-        limits=question.limits(),
+        limits=question.limits(question.rate_per_s),
         sort=question.sort,
     )
     if names_pipeline(question.model):
@@ -131,7 +140,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         terms,
         shared,
         job=question.job(),
-        tries_half=question.precision is None and not question.train,
+        tries_half=question.precision is None,
         is_strict=question.strict,
     )
 

@@ -263,6 +263,21 @@ def _above_zero(read: Callable[[Any, str], Any], example: str) -> Callable[[Any,
 TIME_LIMIT = replace(TIME, read=_above_zero(TIME.read, "a time above 0, such as 500ms"))
 """A time above 0 in seconds, or with its unit: 500ms."""
 
+
+def _read_load(given: Any, _what: str) -> Any:
+    """Read samples per second: 500, or 500/s."""
+    return _number(given.removesuffix("/s")) if isinstance(given, str) and given.endswith("/s") else given
+
+
+LOAD = Words(
+    python="float | str",
+    read=_above_zero(_read_load, "samples per second, such as 500/s"),
+    write=lambda value: f"{value:.15g}/s",
+    wire=float | _Text,
+    is_number=True,
+)
+"""A load in samples per second: 500, or 500/s."""
+
 _read_rate = _above_zero(_quantity(BYTES_PER_S), "a rate above 0, such as '900 GB/s'")
 RATE = Words(
     python="float | str", read=_read_rate, write=lambda value: f"{value:.15g}B/s", wire=float | _Text, is_number=True

@@ -50,7 +50,12 @@ def test_intervals_hold_their_estimates_and_bounds(run: Run, net_trace: Path) ->
 
 
 def test_output_files_take_their_format_from_their_name(run: Run, net_trace: Path, tmp_path: Path) -> None:
-    for name, head in (("p.json", "{"), ("p.csv", "model,gpu,batch"), ("p.md", "**net"), ("p.txt", "net · batch 8")):
+    for name, head in (
+        ("p.json", "{"),
+        ("p.csv", "model,gpu,batch"),
+        ("p.md", "**net"),
+        ("p.txt", "net · 3x224x224 · batch 8"),
+    ):
         result = run("plan", net_trace, "--gpu", "t4", "--batch", "8", "-o", tmp_path / name)
         assert result.exit_code == 0, result.stderr
         assert result.stdout == ""

@@ -244,12 +244,15 @@ class LatencyFit:
         return found
 
     def _factors(self, values: FloatArray, gpu: int) -> DeviceFactors:
+        own = self.rows.gpu == gpu
+        is_step, is_single = self.rows.host_calls > 0, self.rows.levels["precision"] == self._single()
         return DeviceFactors(
             architecture=self._architecture(gpu),
             compute=float(values[0, gpu]),
             bandwidth=float(values[1, gpu]),
-            rows=int(((self.rows.gpu == gpu) & (self.rows.host_calls > 0)).sum()),
-            single_rows=int(((self.rows.gpu == gpu) & (self.rows.levels["precision"] == self._single())).sum()),
+            rows=int((own & is_step).sum()),
+            single_rows=int((own & is_single).sum()),
+            single_steps=int((own & is_step & is_single).sum()),
         )
 
     def _single(self) -> int:

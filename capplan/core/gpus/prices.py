@@ -246,7 +246,8 @@ def current_offers(prices: Iterable[Price]) -> tuple[Price, ...]:
 def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
     """Find each GPU's lowest on-demand offer per GPU and hour; its machine may hold several GPUs.
 
-    Hearsay and offers of marketplaces count only where a vendor's dated price is not known.
+    A quote of your own stands before all others, since it is what you would pay. Hearsay and offers of marketplaces
+    count only where a vendor's dated price is not known.
     """
     cheapest: dict[str, Price] = {}
     for price in current_offers(prices):
@@ -274,8 +275,8 @@ def in_one_machine(prices: Iterable[Price], *, gpu_count: int) -> tuple[Price, .
     )
 
 
-def _preference(price: Price) -> tuple[bool, bool, float]:
-    return price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
+def _preference(price: Price) -> tuple[bool, bool, bool, float]:
+    return price.kind is not PriceKind.QUOTE, price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
 
 
 def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:

@@ -61,7 +61,7 @@ class DeviceFactors:
     """What remains of one GPU after its spec sheet: factors on its two roofs, and from how many rows of whole steps.
 
     A GPU with no such rows had single kernels measured only. `single_rows` of its rows, kernels among them, were in
-    fp32 or TF32: without any, its factor on arithmetic tells of 16 bits alone.
+    fp32 or TF32: without any, its factor on arithmetic tells of 16 bits alone. `single_steps` of `rows` were.
     """
 
     architecture: str
@@ -69,6 +69,7 @@ class DeviceFactors:
     bandwidth: float = 1.0
     rows: int = 0
     single_rows: int = 0
+    single_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,6 +251,14 @@ def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:
     return own is not None and own.rows > 0
 
 
+def steps_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> int:
+    """Return how many whole steps were timed on a GPU in a workload's number formats: single, or 16 bits."""
+    own = calibration.gpus.get(gpu.id)
+    if own is None:
+        return 0
+    return own.single_steps if precision_key(workload) == "single" else own.rows - own.single_steps
+
+
 def _is_rich(calibration: Calibration, gpu: GpuSpec) -> bool:
     """Return True if many steps were measured on a GPU, or on others of the reference architectures."""
     own = calibration.gpus.get(gpu.id)
@@ -465,23 +473,34 @@ def calibration_notes(calibration: Calibration | None, gpu: GpuSpec, workload: W
         return engine_notes(calibration, gpu, workload)
     notes = []
     source = architecture_source(calibration, gpu)
+    evidence = gpu_evidence(calibration, gpu, workload).evidence
     if source is None:
-        notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it")
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated, nor a relative of it{WIDER}")
     elif source != architecture_key(gpu):
-        notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}, wider interval")
+        notes.append(f"architecture {architecture_key(gpu)} was never calibrated: taken from {source}{WIDER}")
+    elif evidence is Evidence.OTHER_PRECISION:
+        formats = {"single": ("16 bits", "single precision"), "half": ("single precision", "16 bits")}
+        timed, asked = formats[precision_key(workload)]
+        notes.append(f"steps were timed on {gpu.id} in {timed} alone: {asked} is taken from other GPUs{WIDER}")
+    elif evidence is Evidence.MICROBENCHMARKS:
+        notes.append(f"single kernels were timed on {gpu.id}, no whole step{WIDER}")
     elif not is_known(calibration, gpu):
-        notes.append(f"{gpu.id} was never measured: taken from its spec sheet and architecture, wider interval")
+        notes.append(f"nothing was timed on {gpu.id}: taken from its spec sheet and architecture{WIDER}")
     version = torch_source(calibration, workload.torch_version)
     if version is not None and version != workload.torch_version:
-        notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}, wider interval")
+        notes.append(f"torch {torch_key(workload.torch_version)} taken as {torch_key(version)}{WIDER}")
     host = measured_host(calibration, workload)
     if host is not None:
         notes.append(f"the host is {host.cpu} with torch {host.torch}, as measured")
     elif keeps_own_host(calibration, gpu, workload):
         notes.append(f"{gpu.id} was timed on a host of its own, which is kept; --host states one for all GPUs")
     if calibration.serves != workload_kind(workload):
-        notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}: wider interval")
+        notes.append(f"calibrated on {calibration.serves} steps, not on {workload_kind(workload)}{WIDER}")
     return tuple(notes)
+
+
+WIDER = ", wider interval"
+"""Ends a note on what makes an interval wider than those of what was timed."""
 
 
 def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec, workload: Workload) -> GpuEvidence:
@@ -496,9 +515,17 @@ def gpu_evidence(calibration: Calibration | None, gpu: GpuSpec, workload: Worklo
         return GpuEvidence(evidence=Evidence.SPEC_SHEET, reason="no calibration: engineering guesses")
     if workload.framework.value in calibration.engines:
         return engine_evidence(calibration, gpu, workload, architecture=architecture_key(gpu))
-    own = calibration.gpus.get(gpu.id)
+    own, steps = calibration.gpus.get(gpu.id), steps_timed(calibration, gpu, workload)
+    served, asked = calibration.serves, workload_kind(workload)
+    if served != asked and not gpu.is_cpu:
+        reason = f"{served} steps were timed, none of {asked}: carried over"
+        return GpuEvidence(evidence=Evidence.TRANSFERRED, reason=reason)
+    formats = "single precision" if precision_key(workload) == "single" else "16 bits"
+    if steps > 0:
+        return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{steps} {asked} steps in {formats} timed on this GPU")
     if own is not None and own.rows > 0:
-        return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} timed steps on this GPU")
+        reason = f"{own.rows} {asked} steps timed on this GPU, none in {formats}"
+        return GpuEvidence(evidence=Evidence.OTHER_PRECISION, reason=reason)
     if own is not None or has_microbenchmarks(gpu):
         return GpuEvidence(evidence=Evidence.MICROBENCHMARKS, reason="single kernels timed on this GPU, no whole step")
     relatives = _timed(calibration, architecture_key(gpu))

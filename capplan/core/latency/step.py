@@ -1,5 +1,6 @@
 """A recorded step as a framework runs it: the only input of the functions that time a step."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,8 +14,9 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.engines import gains_from_int8, with_convolution_widths
 from capplan.core.latency.lookup import cpu_part, on_cores, part_for
+from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Recording
-from capplan.core.workload import Framework, Precision, Workload
+from capplan.core.workload import OWN_PRECISIONS, Framework, Precision, Variant, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class ExecutedStep:
             workload: How the step runs.
             calibration: A whole calibration with its parts; None for engineering guesses.
         """
+        workload = in_own_precision(recording, workload)
         is_eager = workload.framework is Framework.EAGER
         if workload.framework.is_engine:
             return cls(
@@ -91,6 +94,23 @@ class ExecutedStep:
             graph_breaks=() if is_eager else graph_break_notes(recording),
             cpu_parts=calibration.parts if calibration else {},
         )
+
+
+def in_own_precision(recording: Recording, workload: Workload) -> Workload:
+    """Return the workload in the 16-bit format that a model is built in, where it runs in its own.
+
+    A model built in bfloat16 runs the same kernels, whether bf16 is asked for or nothing is. The format of most
+    multiply-accumulates decides.
+    """
+    if workload.precision.variant is not Variant.FULL:
+        return workload
+    batch, macs = recording.exact_batch or 1, Counter[str]()
+    for kernel in recording.kernels:
+        if kernel.inputs:
+            macs[kernel.inputs[0].dtype] += kernel_macs(kernel, batch)
+    most = max(macs, key=lambda dtype: macs[dtype], default="")
+    own = OWN_PRECISIONS.get(most) if macs[most] else None
+    return workload if own is None else replace(workload, precision=own)
 
 
 def _engine_part(calibration: Calibration, recording: Recording, workload: Workload) -> Calibration:

@@ -17,13 +17,15 @@ class Binding(StrEnum):
 class Evidence(StrEnum):
     """What an estimate of one GPU rests on, from the strongest evidence to the weakest.
 
-    `MEASURED`: whole steps were timed on this GPU. `MICROBENCHMARKS`: matrix products or copies were, no steps.
+    `MEASURED`: whole steps were timed on this GPU, in these number formats, this mode and this way of running.
+    `OTHER_PRECISION`: steps were, in other number formats. `MICROBENCHMARKS`: matrix products or copies were, no steps.
     `ARCHITECTURE`: nothing was timed on this GPU, but on others of its architecture. `SEGMENT`: only on GPUs of related
-    architectures. `TRANSFERRED`: nothing in this engine and number format, so that what others take is carried over.
-    `SPEC_SHEET`: none of these.
+    architectures. `TRANSFERRED`: nothing in this engine, number format or way of running; what others take is
+    carried over. `SPEC_SHEET`: none of these.
     """
 
     MEASURED = "measured"
+    OTHER_PRECISION = "other-precision"
     MICROBENCHMARKS = "microbenchmarks"
     ARCHITECTURE = "architecture"
     SEGMENT = "segment"

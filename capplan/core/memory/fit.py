@@ -3,6 +3,8 @@
 For many batches or GPUs build a `MemoryModel` once: it keeps its event streams and replays.
 """
 
+from dataclasses import dataclass
+
 from capplan.core.batches import LARGEST_BATCH
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
@@ -146,6 +148,33 @@ def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_
     while found > 1 and not _is_certain(model, found, gpu, available_bytes):
         found -= max(1, found // 64)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestBatch:
+    """The largest batch of a GPU: `certain` at the unfavourable end of every size, `expected` by the expected sizes."""
+
+    certain: int
+    expected: int
+
+    @property
+    def planned(self) -> int:
+        """The batch to plan: the certain one, or the expected one where none is certain; 1 where none fits."""
+        return self.certain or self.expected or 1
+
+
+def largest_batches(model: MemoryModel, *, gpu: GpuSpec, utilization_fraction: float) -> LargestBatch:
+    """Find the largest batch of a GPU, for certain and by the expected sizes: one rule for every verb.
+
+    Args:
+        model: the trace's memory under one workload.
+        gpu: the GPU.
+        utilization_fraction: the share of usable memory that may be filled.
+    """
+    available = available_memory(gpu, utilization_fraction=utilization_fraction)
+    expected = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
+    certain = largest_certain_batch(model, gpu=gpu, available_bytes=available) if expected else 0
+    return LargestBatch(certain=min(expected, certain), expected=expected)
 
 
 def _is_certain(model: MemoryModel, batch: int, gpu: GpuSpec | None, available_bytes: Interval) -> bool:

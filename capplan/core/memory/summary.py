@@ -9,14 +9,14 @@ from capplan.core.memory.fit import (
     available_memory,
     gpus_to_shard,
     judge_fit,
-    largest_certain_batch,
-    largest_fitting_batch,
+    largest_batches,
 )
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.trace.affine import Affine
+from capplan.core.trace.model_input import ModelInput, model_input
 from capplan.core.workload import DEFAULT_UTILIZATION, Sharding, Workload
 
 
@@ -60,6 +60,8 @@ class MemoryAnswer:
 
     name: str
     target: str
+    input: ModelInput
+    dtype: str | None
     workload: Workload
     estimate: MemoryEstimate
     peak_terms: tuple[Affine, ...]
@@ -95,6 +97,8 @@ def answer_memory(
     return MemoryAnswer(
         name=model.trace.name,
         target=model.trace.target,
+        input=model_input(model.trace, model.recording),
+        dtype=model.trace.dtype,
         workload=model.workload,
         estimate=estimate,
         peak_terms=model.curve.peak_terms(),
@@ -142,8 +146,8 @@ def _answer_gpu(
 ) -> GpuMemory:
     available = available_memory(gpu, utilization_fraction=utilization_fraction)
     estimate = model.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
-    max_batch = largest_fitting_batch(model, gpu=gpu, available_bytes=available.expected)
-    status = judge_fit(estimate, available_bytes=available, max_batch=max_batch)
+    largest = largest_batches(model, gpu=gpu, utilization_fraction=utilization_fraction)
+    status = judge_fit(estimate, available_bytes=available, max_batch=largest.expected)
     if model.refused_above is not None and batch > model.refused_above:
         status = FitStatus.DOES_NOT_FIT
     fits = status is FitStatus.FITS
@@ -152,8 +156,8 @@ def _answer_gpu(
         estimate=estimate,
         available_bytes=available.expected,
         status=status,
-        max_batch=max_batch,
-        certain_batch=min(max_batch, largest_certain_batch(model, gpu=gpu, available_bytes=available)),
+        max_batch=largest.expected,
+        certain_batch=largest.certain,
         min_gpus=1 if fits else gpus_to_shard(estimate, available_bytes=available.expected),
         advice=() if fits else advise(model, batch=batch, gpu=gpu, available_bytes=available, others=others),
         scales=model.recording.exact_batch is None,

@@ -26,6 +26,7 @@ from capplan.core.pipelines.timing import Correction, time_runs
 from capplan.core.pipelines.types import Offload, Part, PartKind, Pipeline, Runs
 from capplan.core.plan.planner import Planned, Prepared
 from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, PipelineFacts
+from capplan.core.trace.model_input import ModelInput
 from capplan.core.workload import Workload
 
 PAGEABLE_SHARE = Interval(low=0.25, expected=0.5, high=0.9)
@@ -114,6 +115,7 @@ class PreparedPipeline(Planned):
         return ModelFacts(
             name=self.pipeline.name,
             class_name="pipeline of " + ", ".join(facts.class_name for facts, _ in runs),
+            input=ModelInput(size=""),
             parameters=tuple(
                 replace(parameter, names=tuple(f"{each.part.name}.{name}" for name in parameter.names))
                 for each in self.parts

@@ -10,6 +10,7 @@ class SortKey(StrEnum):
     LATENCY = "latency"
     MEMORY = "memory"
     COST = "cost"
+    PRICE = "price"
     NAME = "name"
 
 

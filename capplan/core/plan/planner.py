@@ -15,15 +15,23 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
-from capplan.core.memory.fit import available_memory, gpus_to_shard, judge_fit, largest_fitting_batch
+from capplan.core.memory.fit import (
+    LargestBatch,
+    available_memory,
+    gpus_to_shard,
+    judge_fit,
+    largest_batches,
+    largest_fitting_batch,
+)
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.numbers import Interval
+from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.cautions import cautions
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, rank_fits
+from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Workload
 from capplan.units import format_bytes, format_rate, format_seconds
@@ -57,6 +65,17 @@ class Planned(ABC):
     @abstractmethod
     def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
         """Return the largest batch whose process stays within a GPU's memory; 0 where not one sample does."""
+
+    def largest(self, gpu: GpuSpec, *, utilization_fraction: float) -> LargestBatch:
+        """Return the largest batch of a GPU, by the expected sizes and at the unfavourable end of every size."""
+        available = available_memory(gpu, utilization_fraction=utilization_fraction)
+        expected = certain = self.largest_batch(gpu, available_bytes=available.expected)
+        while certain:
+            memory = self.memory_at(certain, gpu, available_bytes=available.expected)
+            if memory.total_bytes.high <= available.low:
+                break
+            certain -= max(1, certain // 64)
+        return LargestBatch(certain=certain, expected=expected)
 
     @abstractmethod
     def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
@@ -149,6 +168,10 @@ class Prepared(Planned):
     def refused_above(self) -> int | None:
         """The largest batch that no kernel refuses for tensors of 2^31 elements."""
         return self.memory.refused_above
+
+    def largest(self, gpu: GpuSpec, *, utilization_fraction: float) -> LargestBatch:
+        """Return the largest batch of a GPU, by the expected sizes and at the unfavourable end of every size."""
+        return largest_batches(self.memory, gpu=gpu, utilization_fraction=utilization_fraction)
 
     def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
         """Return the largest batch that fits a GPU, by replays of the allocator."""
@@ -274,6 +297,7 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
     return ModelFacts(
         name=trace.name,
         class_name=trace.class_name,
+        input=model_input(trace, recording),
         parameters=trace.parameters,
         macs_per_sample=per_sample(kernel_macs),
         flops_per_sample=per_sample(kernel_flops),
@@ -293,7 +317,7 @@ class _Candidate:
     """A GPU with its largest batch, and its latency at every batch of interest or why it has none."""
 
     gpu: GpuSpec
-    max_batch: int
+    largest: LargestBatch
     latency: Mapping[int, LatencyEstimate] | Unsupported
 
 
@@ -307,31 +331,28 @@ class _Question:
 
 
 def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
-    largest = [_largest_batch(question, gpu) for gpu in gpus]
+    share = question.limits.utilization_fraction
+    largest = [question.planned.largest(gpu, utilization_fraction=share) for gpu in gpus]
     exact = question.planned.exact_batch
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
-    maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
+    maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
     grid = question.planned.latencies(gpus, sizes)
     judged = []
-    for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
+    for gpu, size, row in zip(gpus, largest, grid, strict=True):
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))
-        candidate = _Candidate(gpu=gpu, max_batch=max_batch, latency=latency)
+        candidate = _Candidate(gpu=gpu, largest=size, latency=latency)
         recommended = _recommended_batch(question, candidate, curve)
-        judged += [_judge(question, candidate, batch, recommended) for batch in _asked(batches, candidate, recommended)]
+        asked = _asked(batches, candidate, recommended)
+        judged += [_judge(question, candidate, batch, recommended, curve) for batch in asked]
     return judged
-
-
-def _largest_batch(question: _Question, gpu: GpuSpec) -> int:
-    available = available_memory(gpu, utilization_fraction=question.limits.utilization_fraction)
-    return question.planned.largest_batch(gpu, available_bytes=available.expected)
 
 
 def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:
     if batches.choice is BatchChoice.LISTED:
         return batches.sizes
     if batches.choice is BatchChoice.MAX:
-        return (max(1, candidate.max_batch),)
+        return (candidate.largest.planned,)
     return (recommended or 1,)
 
 
@@ -342,19 +363,30 @@ def _recommended_batch(question: _Question, candidate: _Candidate, curve: set[in
     held = [
         candidate.latency[batch]
         for batch in sorted(curve)
-        if batch <= candidate.max_batch and (limit_s is None or candidate.latency[batch].latency_s.expected <= limit_s)
+        if batch <= candidate.largest.planned
+        and (limit_s is None or candidate.latency[batch].latency_s.expected <= limit_s)
     ]
     return knee_batch(held) if held else None
 
 
-def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: int | None) -> Fit | Rejection:
+def _batching_gain(candidate: _Candidate, curve: set[int]) -> float | None:
+    """Return the best throughput of the batches that fit over that of batch 1; None where batch 1 was not estimated."""
+    if isinstance(candidate.latency, Unsupported) or 1 not in curve:
+        return None
+    held = [candidate.latency[batch] for batch in curve if batch <= candidate.largest.planned]
+    return max(each.throughput_per_s.expected for each in held) / candidate.latency[1].throughput_per_s.expected
+
+
+def _judge(
+    question: _Question, candidate: _Candidate, batch: int, recommended: int | None, curve: set[int]
+) -> Fit | Rejection:
     gpu, limits = candidate.gpu, question.limits
     if isinstance(candidate.latency, Unsupported):
         refusal = _reject(candidate, batch, Constraint.SUPPORT, candidate.latency.reason)
         return replace(refusal, lacking=candidate.latency.lacking)
     available = available_memory(gpu, utilization_fraction=limits.utilization_fraction)
     memory = question.planned.memory_at(batch, gpu, available_bytes=available.expected)
-    status = judge_fit(memory, available_bytes=available, max_batch=candidate.max_batch)
+    status = judge_fit(memory, available_bytes=available, max_batch=candidate.largest.expected)
     if status is FitStatus.DOES_NOT_FIT:
         return _reject_memory(candidate, memory, available.expected)
     refused = question.planned.refused_above
@@ -371,7 +403,11 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
     if (wanted := limits.min_throughput_per_s) is not None:
         rate = latency.throughput_per_s
         if rate.high < wanted:
-            reason = f"reaches {_interval(rate, format_rate)}/s, wanted {format_rate(wanted)}/s"
+            needed = ceil_guarded(wanted / rate.expected)
+            reason = (
+                f"reaches {_interval(rate, format_rate)}/s, wanted {format_rate(wanted)}/s: {needed} GPUs needed "
+                f"(--rate {wanted:g}/s)"
+            )
             return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
         status = _weaker(status, rate.low >= wanted)
     input_bytes = question.planned.input_bytes(batch)
@@ -381,9 +417,11 @@ def _judge(question: _Question, candidate: _Candidate, batch: int, recommended: 
         status=status,
         memory=memory,
         latency=latency,
-        max_batch=candidate.max_batch,
+        max_batch=candidate.largest.expected,
+        certain_batch=candidate.largest.certain,
         recommended_batch=recommended,
         rent=question.rents.get(gpu.id),
+        batching_gain=_batching_gain(candidate, curve),
         scales=question.planned.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
@@ -421,7 +459,8 @@ def _reject(
         reason=reason,
         needed=needed,
         available=available,
-        max_batch=candidate.max_batch,
+        max_batch=candidate.largest.expected,
+        certain_batch=candidate.largest.certain,
         min_gpus=None,
     )
 

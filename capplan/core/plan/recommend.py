@@ -1,14 +1,16 @@
 """Recommend GPUs of a plan: the cheapest per sample, the fastest with a price, the smallest that holds it.
 
-Only choices that a reader may take are weighed: GPUs that the question names, else data-centre and workstation cards
-that are not at their end of sale. A choice whose latency rests on the spec sheet alone, or whose fit is borderline, is
-passed over while a surer one exists, and is otherwise recommended with a warning.
+Only choices that a reader may take are weighed: GPUs that the question names, else data-centre, workstation and
+consumer cards that are not at their end of sale; with a consumer card goes a note on its driver's licence. A choice
+whose latency rests on the spec sheet alone, or whose fit is borderline, is passed over while a surer one exists, and is
+otherwise recommended with a warning.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from capplan.core.choice import choose
+from capplan.core.gpus.licences import driver_licence
 from capplan.core.gpus.names import family_of
 from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.latency.types import Evidence
@@ -23,7 +25,7 @@ _WEAK_EVIDENCE = {
     Evidence.SPEC_SHEET: "its latency rests on the spec sheet alone",
 }
 SHORTLIST_LENGTH = 10
-_TAKEABLE_SEGMENTS = (Segment.DATA_CENTRE, Segment.WORKSTATION)
+_TAKEABLE_SEGMENTS = (Segment.DATA_CENTRE, Segment.WORKSTATION, Segment.CONSUMER)
 _AS_FAST = 0.98
 """Of GPUs that reach this share of the highest throughput the cheapest is recommended as the fastest."""
 
@@ -39,8 +41,12 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
     fits = [fit for fit in plan.fits if _is_takeable(fit.gpu, named)] or list(plan.fits)
     if not fits:
         return plan
-    found = [_cheapest(fits), _fastest(fits), _smallest(fits)]
-    recommended = tuple(each for each in found if each is not None)
+    found = [_cheapest(fits, plan), _fastest(fits, plan), _smallest(fits)]
+    recommended = tuple(
+        replace(each, licence=driver_licence(each.fit.gpu), cheaper=None if named else _cheaper_at_its_end(each, plan))
+        for each in found
+        if each is not None
+    )
     chosen = [each.fit.gpu.id for each in recommended]
     shown = _shortlist(fits, plan, named, chosen, offers)
     cpus = (fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu)  # there only where they were asked for
@@ -53,18 +59,34 @@ def _is_takeable(gpu: GpuSpec, named: Collection[str]) -> bool:
     return gpu.segment in _TAKEABLE_SEGMENTS and gpu.status is not Status.END_OF_SALE
 
 
-def _cheapest(fits: Sequence[Fit]) -> Recommendation | None:
+def _cost(fit: Fit, plan: Plan) -> float:
+    """Return what counts as cost: dollars an hour of all GPUs that carry a load, else those of a million samples."""
+    usd = plan.usd_per_hour(fit) if plan.limits.rate_per_s else fit.usd_per_million_samples
+    return float("inf") if usd is None else usd
+
+
+def _cheaper_at_its_end(made: Recommendation, plan: Plan) -> Fit | None:
+    """Return the cheapest GPU at its end of sale that costs less than the cheapest recommended one; else None."""
+    if made.criterion is not Criterion.CHEAPEST or made.fit.gpu.status is Status.END_OF_SALE:
+        return None
+    ended = [fit for fit in plan.fits if fit.rent and fit.gpu.status is Status.END_OF_SALE and not _warning(fit)]
+    least = min(ended, key=lambda fit: _cost(fit, plan), default=None)
+    return least if least is not None and _cost(least, plan) < _cost(made.fit, plan) else None
+
+
+def _cheapest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
     priced = [fit for fit in fits if fit.usd_per_million_samples is not None]
     if not priced:
         return None
-    fit, other = _choose(priced, lambda each: each.usd_per_million_samples or 0.0)
-    reason = f"{fit.usd_per_million_samples:.3g} USD per million samples, the least of {_gpus(priced)} with a price"
+    fit, other = _choose(priced, lambda each: _cost(each, plan))
+    unit = "USD per hour for the load" if plan.limits.rate_per_s else "USD per million samples"
+    reason = f"{_cost(fit, plan):.3g} {unit}, the least of {_gpus(priced)} with a price"
     return Recommendation(
         criterion=Criterion.CHEAPEST, fit=fit, reason=f"{reason}{_passed_over(other)}", warning=_warning(fit)
     )
 
 
-def _fastest(fits: Sequence[Fit]) -> Recommendation | None:
+def _fastest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
     priced = [fit for fit in fits if fit.rent is not None]
     if not priced:
         return None
@@ -75,7 +97,7 @@ def _fastest(fits: Sequence[Fit]) -> Recommendation | None:
         if _warning(each) == _warning(fit)
         and each.latency.throughput_per_s.expected >= _AS_FAST * fit.latency.throughput_per_s.expected
     ]
-    fit = min(equals, key=lambda each: each.usd_per_million_samples or 0.0)
+    fit = min(equals, key=lambda each: _cost(each, plan))
     rate = format_rate(fit.latency.throughput_per_s.expected)
     reason = f"{rate} samples/s, the most of {_gpus(priced)} with a price"
     return Recommendation(

@@ -1,7 +1,6 @@
 """Types of a plan: every GPU and batch in question is a fit or a rejection, ranked. `core.plan.planner` makes it."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,10 +10,11 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.numbers import Interval
+from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.plan.order import SortKey
+from capplan.core.trace.model_input import ModelInput
 from capplan.core.trace.types import HasParameters
-from capplan.core.workload import DEFAULT_UTILIZATION, Precision, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Workload, precision_label
 
 
 class Constraint(StrEnum):
@@ -36,11 +36,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on an answer: the share of usable memory that may be filled, latency, throughput."""
+    """Limits on an answer: the share of usable memory that may be filled, latency, throughput of one GPU.
+
+    `rate_per_s` is a load that as many GPUs carry together as it takes. [samples/s]
+    """
 
     utilization_fraction: float = DEFAULT_UTILIZATION
     max_latency_s: float | None = None
     min_throughput_per_s: float | None = None
+    rate_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ class ModelFacts(HasParameters):
 
     name: str
     class_name: str
+    input: ModelInput
     macs_per_sample: int
     flops_per_sample: int
     activation_peak_bytes: int
@@ -62,15 +67,6 @@ class ModelFacts(HasParameters):
     traffic_bytes_per_sample: int
     uncounted: tuple[str, ...]
     input_bytes_per_sample: int
-
-    @property
-    def dtype(self) -> str | None:
-        """Return the model's own dtype: the one of most parameter bytes; None without parameters."""
-        sizes: Counter[str] = Counter()
-        for parameter in self.parameters:
-            if not parameter.is_buffer:
-                sizes[parameter.dtype] += parameter.size_bytes
-        return max(sizes, key=lambda dtype: sizes[dtype]) if sizes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +120,11 @@ class PartTime:
 class Fit:
     """A GPU that serves one batch within the limits, certainly or perhaps.
 
-    `max_batch` is the largest that fits its memory; `recommended_batch` is where more batch stops
+    `certain_batch` is the largest that fits its memory at the unfavourable end of every size, `max_batch` the largest
+    by the expected sizes; `recommended_batch` is where more batch stops
     buying throughput within memory and latency limit, None where no batch keeps the latency limit.
     `scales` is False where the trace holds at this batch alone: larger ones were not judged, whatever the memory.
+    `batching_gain` is the best throughput of a batch that fits over that of batch 1, None where none was estimated.
     `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
     lowest dated on-demand price that is known for this GPU. `parts` are those of a pipeline, and `offload` says where
     the weights of its parts wait: "none", "model" or "sequential".
@@ -138,9 +136,11 @@ class Fit:
     memory: MemoryEstimate
     latency: LatencyEstimate
     max_batch: int
+    certain_batch: int
     recommended_batch: int | None
     host_copy_s: float | None
     rent: Price | None = None
+    batching_gain: float | None = None
     scales: bool = True
     parts: tuple[PartTime, ...] = ()
     offload: str = "none"
@@ -170,6 +170,7 @@ class Rejection:
     needed: float | None
     available: float | None
     max_batch: int
+    certain_batch: int
     min_gpus: int | None
     lacking: str = ""
 
@@ -191,12 +192,18 @@ class Criterion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """A GPU and batch that a reader may take, with the reason; `warning` says what makes it uncertain."""
+    """A GPU and batch that a reader may take, with the reason.
+
+    `warning` says what makes it uncertain, `licence` what its driver's licence forbids. `cheaper` is a GPU of the plan
+    at its end of sale that would cost less.
+    """
 
     criterion: Criterion
     fit: Fit
     reason: str
     warning: str | None = None
+    licence: str | None = None
+    cheaper: Fit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +219,11 @@ class Change:
     def speedup(self) -> float:
         """Return how many times as many samples a second the changed run takes."""
         return self.after.latency.throughput_per_s.expected / self.before.latency.throughput_per_s.expected
+
+    @property
+    def memory_share(self) -> float:
+        """Return the memory of the changed run as a share of that before."""
+        return self.after.memory.total_bytes.expected / self.before.memory.total_bytes.expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +271,17 @@ class Plan:
             return self.recommended[0].fit
         return self.fits[0] if self.fits else None
 
+    def gpus_for_rate(self, fit: Fit) -> int | None:
+        """Return how many GPUs carry the load, each at the low end of its throughput; None without a load."""
+        if self.limits.rate_per_s is None:
+            return None
+        rate_per_gpu = fit.latency.throughput_per_s.low / fit.latency.gpu_count
+        return ceil_guarded(self.limits.rate_per_s / rate_per_gpu)
+
+    def usd_per_hour(self, fit: Fit) -> float | None:
+        """Return what the GPUs that carry the load cost, one where there is none; None without a price. [USD/h]"""
+        return None if fit.rent is None else fit.rent.usd_per_hour * (self.gpus_for_rate(fit) or 1)
+
     def gpu_hours(self, fit: Fit) -> Interval | None:
         """Return how many hours of such GPUs the job takes, all of them counted; None without a job. [h]"""
         if self.job is None:
@@ -272,18 +295,17 @@ class Plan:
     @property
     def precision_label(self) -> str:
         """Return the number formats in words: the model's own dtype where fp32 was not what it is built in."""
-        if self.workload.precision is Precision.FP32 and self.model.dtype not in ("float32", None):
-            return f"{self.model.dtype} (the model's own)"
-        return self.workload.precision.value
+        return precision_label(self.workload.precision, self.model.dtype)
 
 
 def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
-    """Order fits by a key, best first: by memory the smallest card first; without a price a GPU stands last by cost."""
+    """Order fits by a key, best first: by memory the smallest card first; a GPU without a price stands last by cost."""
     keys: Mapping[SortKey, Callable[[Fit], float]] = {
         SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
         SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
         SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
         SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
+        SortKey.PRICE: lambda fit: fit.rent.usd_per_hour if fit.rent else float("inf"),
         SortKey.NAME: lambda _: 0.0,
     }
     return tuple(sorted(fits, key=lambda fit: (keys[sort](fit), fit.gpu.id, fit.batch)))

@@ -12,7 +12,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.memory.fit import available_memory, judge_fit, largest_fitting_batch, usable_memory
+from capplan.core.memory.fit import LargestBatch, available_memory, judge_fit, largest_batches, usable_memory
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
@@ -38,7 +38,7 @@ class GridPlanner:
     memory_calibration: MemoryCalibration
     _memory: MemoryModel = field(init=False)
     _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
-    _largest: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _largest: dict[tuple[object, ...], LargestBatch] = field(default_factory=dict)
     _judged: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,26 +80,26 @@ class GridPlanner:
         batches, exact = self.conditions.batches, self._recording.exact_batch
         largest = [self._largest_batch(gpu) for gpu in gpus]
         curve = [exact] if exact else [2**power for power in range(LARGEST_CURVE_BATCH.bit_length())]
-        maxima = set(largest) - {0} if batches.choice is BatchChoice.MAX else set()
+        maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
         sizes = sorted({*curve, *batches.sizes, *maxima})
         step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
         grid = estimate_latencies(step, gpus=gpus, batches=sizes)
-        for gpu, max_batch, row in zip(gpus, largest, grid, strict=True):
+        for gpu, most, row in zip(gpus, largest, grid, strict=True):
             if isinstance(row, Unsupported):
                 for size in self.conditions.sizes:
                     yield _unsupported_row(gpu, size, row.reason)
                 continue
             at = dict(zip(sizes, row, strict=True))
-            held = [at[size] for size in curve if size <= max_batch]
+            held = [at[size] for size in curve if size <= most.planned]
             recommended = knee_batch(held) if held else None
-            for size in _asked(batches, max_batch, recommended):
-                yield self._row(gpu, at[size], max_batch, recommended)
+            for size in _asked(batches, most.planned, recommended):
+                yield self._row(gpu, at[size], most.expected, recommended)
 
-    def _largest_batch(self, gpu: GpuSpec) -> int:
-        available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
-        key = gpu.compute_capability, available.expected
+    def _largest_batch(self, gpu: GpuSpec) -> LargestBatch:
+        share = self.conditions.utilization_fraction
+        key = gpu.compute_capability, usable_memory(gpu)
         if key not in self._largest:
-            self._largest[key] = largest_fitting_batch(self._memory, gpu=gpu, available_bytes=available.expected)
+            self._largest[key] = largest_batches(self._memory, gpu=gpu, utilization_fraction=share)
         return self._largest[key]
 
     def _row(
@@ -165,10 +165,10 @@ def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failur
     return found
 
 
-def _asked(batches: Batches, max_batch: int, recommended: int | None) -> tuple[int, ...]:
+def _asked(batches: Batches, largest: int, recommended: int | None) -> tuple[int, ...]:
     if batches.choice is BatchChoice.LISTED:
         return batches.sizes
-    return (max(1, max_batch),) if batches.choice is BatchChoice.MAX else (recommended or 1,)
+    return (largest,) if batches.choice is BatchChoice.MAX else (recommended or 1,)
 
 
 def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[str, Value]:

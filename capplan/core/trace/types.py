@@ -6,6 +6,7 @@ dozen kernels hundreds of times, so whatever depends on shapes alone is computed
 All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.counting`).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -263,6 +264,15 @@ class HasParameters:
     def weight_bytes(self) -> int:
         """Bytes of the parameters in the model's own dtypes. [bytes]"""
         return sum(each.size_bytes for each in self.parameters if not each.is_buffer)
+
+    @property
+    def dtype(self) -> str | None:
+        """Return the model's own dtype: the one of most parameter bytes; None without parameters."""
+        sizes: Counter[str] = Counter()
+        for parameter in self.parameters:
+            if not parameter.is_buffer:
+                sizes[parameter.dtype] += parameter.size_bytes
+        return max(sizes, key=lambda dtype: sizes[dtype]) if sizes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

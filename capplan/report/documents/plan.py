@@ -53,6 +53,9 @@ class PlannedModel(msgspec.Struct, frozen=True, kw_only=True):
     ]
     traffic_bytes_per_sample: Annotated[int, Meta(description="bytes that the operators move for each sample")]
     input_bytes_per_sample: int
+    input: Annotated[str, Meta(description="the size of one sample: 3x224x224, or 128 tokens")] = ""
+    input_source: Annotated[str, Meta(description="whose default that size is; empty where it was asked for")] = ""
+    dtype: Annotated[str | None, Meta(description="the dtype of most parameter bytes; null without parameters")] = None
     uncounted: tuple[str, ...]
 
     def intensity(self, batch: int) -> float | None:
@@ -135,7 +138,10 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     status: Annotated[FitStatus, Meta(description="never 'does not fit': that is a rejection")]
     memory: PlannedMemory
-    max_batch: int = 0
+    max_batch: Annotated[int, Meta(description="the largest batch by the expected sizes")] = 0
+    certain_batch: Annotated[
+        int, Meta(description="the largest batch that fits at the unfavourable end of every size: what `max` plans")
+    ] = 0
     scales: Annotated[
         bool, Meta(description="false where sizes hold at one batch only: max_batch is then that batch, a lower bound")
     ] = True
@@ -154,12 +160,19 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hours: Annotated[
         Interval | None, Meta(description="how long one such GPU needs for the job; null without one")
     ] = None
+    gpus_for_rate: Annotated[
+        int | None,
+        Meta(description="GPUs that carry the load asked for, at the low end of each rate; null without one"),
+    ] = None
+    batching_gain: Annotated[
+        float | None, Meta(description="the best throughput of a safe batch over that of batch 1; null where unknown")
+    ] = None
     calibration: Annotated[str | None, Meta(description="null: the interval is uncalibrated")]
     evidence: Annotated[
         Evidence,
         Meta(
-            description="What the latency rests on, the strongest first: steps timed on this GPU, single kernels on it,"
-            " steps on its architecture, on a related one, or none."
+            description="What the latency rests on, the strongest first: steps timed on this GPU, steps on it in"
+            " another precision, single kernels on it, steps on its architecture, on a related one, or none."
         ),
     ] = Evidence.SPEC_SHEET
     evidence_reason: str = ""
@@ -183,6 +196,7 @@ class PlannedRejection(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     available: float | None = None
     max_batch: int = 0
+    certain_batch: int = 0
     min_gpus: Annotated[int | None, Meta(description="a bound: the weights sharded evenly")] = None
 
     @property
@@ -198,6 +212,8 @@ class PlannedRecommendation(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     reason: str
     warning: str | None
+    licence: Annotated[str | None, Meta(description="what the driver's licence forbids in a data centre")] = None
+    cheaper: Annotated[str | None, Meta(description="a GPU at its end of sale that would cost less")] = None
 
 
 class PlannedRecommendations(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,7 +324,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         shortlist=plan.shortlist,
         changes=tuple(map(_change, plan.changes)),
         pipeline=None if plan.pipeline is None else planned_pipeline(plan.pipeline),
-        fits=tuple(_fit(fit, plan.gpu_hours(fit)) for fit in plan.fits),
+        fits=tuple(_fit(fit, plan) for fit in plan.fits),
         rejections=tuple(map(_rejection, plan.rejections)),
         assumptions=plan.assumptions,
         cautions=plan.cautions,
@@ -330,6 +346,9 @@ def _model(model: ModelFacts) -> PlannedModel:
         traffic_fixed_bytes=model.traffic_fixed_bytes,
         traffic_bytes_per_sample=model.traffic_bytes_per_sample,
         input_bytes_per_sample=model.input_bytes_per_sample,
+        input=model.input.size,
+        input_source=model.input.source,
+        dtype=model.dtype,
         uncounted=model.uncounted,
     )
 
@@ -356,7 +375,7 @@ def planned_pipeline(facts: PipelineFacts) -> PlannedPipeline:
     )
 
 
-def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
+def _fit(fit: Fit, plan: Plan) -> PlannedFit:
     latency = fit.latency
     return PlannedFit(
         gpu=fit.gpu.id,
@@ -365,6 +384,7 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         status=fit.status,
         memory=_memory(fit.memory, usable_bytes=usable_memory(fit.gpu).expected),
         max_batch=fit.max_batch,
+        certain_batch=fit.certain_batch,
         scales=fit.scales,
         recommended_batch=fit.recommended_batch,
         latency_s=bounded_latency(latency),
@@ -374,7 +394,9 @@ def _fit(fit: Fit, gpu_hours: Interval | None) -> PlannedFit:
         host_copy_s=fit.host_copy_s,
         rent=_rent(fit.rent),
         usd_per_million_samples=fit.usd_per_million_samples,
-        gpu_hours=gpu_hours,
+        gpu_hours=plan.gpu_hours(fit),
+        gpus_for_rate=plan.gpus_for_rate(fit),
+        batching_gain=fit.batching_gain,
         calibration=latency.calibration,
         evidence=latency.evidence,
         evidence_reason=latency.evidence_reason,
@@ -425,6 +447,7 @@ def _rejection(rejection: Rejection) -> PlannedRejection:
         needed=rejection.needed,
         available=rejection.available,
         max_batch=rejection.max_batch,
+        certain_batch=rejection.certain_batch,
         min_gpus=rejection.min_gpus,
     )
 
@@ -441,6 +464,8 @@ def _recommendation(recommendation: Recommendation) -> PlannedRecommendation:
         batch=recommendation.fit.batch,
         reason=recommendation.reason,
         warning=recommendation.warning,
+        licence=recommendation.licence,
+        cheaper=recommendation.cheaper.gpu.id if recommendation.cheaper else None,
     )
 
 

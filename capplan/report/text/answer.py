@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
-from capplan.report.text.styled import cut_line, plain_text, styled_table
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
+from capplan.report.text.styled import fold_line, plain_text, styled_table
+from capplan.units import counted, format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
 
 WIDTH = 100
 MOST_LINES = 20
@@ -20,10 +21,13 @@ _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
 _WORTH_TELLING = 0.02
 """Changes that move the throughput by a smaller share are left out."""
+_WORTH_SAVING = 0.95
+"""Changes that leave a larger share of the memory are not called smaller."""
 _LABEL_WIDTH = 9
 
 EVIDENCE_WORDS = {
-    Evidence.MEASURED: "measured",
+    Evidence.MEASURED: "timed",
+    Evidence.OTHER_PRECISION: "other dtype",
     Evidence.MICROBENCHMARKS: "kernels",
     Evidence.ARCHITECTURE: "same arch",
     Evidence.SEGMENT: "related",
@@ -32,8 +36,9 @@ EVIDENCE_WORDS = {
 }
 """What an estimate rests on, in a word for tables."""
 _EVIDENCE_MEANINGS = {
-    Evidence.MEASURED: "steps timed on it",
-    Evidence.MICROBENCHMARKS: "its kernels timed",
+    Evidence.MEASURED: "models' steps on it",
+    Evidence.OTHER_PRECISION: "steps in another format",
+    Evidence.MICROBENCHMARKS: "its kernels alone",
     Evidence.ARCHITECTURE: "its architecture timed",
     Evidence.SEGMENT: "a related one timed",
     Evidence.TRANSFERRED: "another engine, format or architecture timed",
@@ -72,13 +77,17 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
         selection: the GPUs to show; without it, those of the plan's short list.
     """
     chosen = selection or Selection()
-    above = [_model_line(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
-    below = [*_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)]
-    closing = 2 + len(_note_lines(plan, width))
-    room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - closing - 2)
+
+    def folded(lines: Sequence[Line], indent: int = _LABEL_WIDTH) -> list[Line]:
+        return [part for each in lines for part in fold_line(each, width, indent=indent)]
+
+    above = folded([*_model_lines(plan, width), *_needs_lines(plan, width), *_take_lines(plan, width)])
+    below = folded([*_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
+    closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
+    room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
     ids = chosen.ids(plan, room)
     table = [line(""), *_table(plan, ids, width=width)] if ids else []
-    return [cut_line(each, width) for each in (*above, *table, *below, *_remark_lines(plan, ids, width))]
+    return [*above, *table, *below, *folded(_remark_lines(plan, ids, width), indent=6)]
 
 
 def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
@@ -87,8 +96,17 @@ def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None
 
 
 def largest_batch(fit: Fit) -> str:
-    """Write the largest batch that fits; at least that, where the trace says nothing of larger ones."""
-    return f"{fit.max_batch:,}" if fit.scales else f"≥ {fit.max_batch:,}"
+    """Write the largest batch that fits for certain; at least that, where the trace says nothing of larger ones."""
+    if not fit.scales:
+        return f"≥ {fit.max_batch:,}"
+    return f"{fit.certain_batch:,}" if fit.certain_batch else f"≤ {fit.max_batch:,}"
+
+
+def largest_batches(answer: "Fit | Rejection") -> str:
+    """Write the largest batch that fits for certain, and up to which it fits by the expected sizes."""
+    if (isinstance(answer, Fit) and not answer.scales) or answer.certain_batch == answer.max_batch:
+        return largest_batch(answer) if isinstance(answer, Fit) else f"{answer.max_batch:,}"
+    return f"{answer.certain_batch:,}, up to {answer.max_batch:,}"
 
 
 def _labelled(label: str, *pieces: "str | Span") -> Line:
@@ -105,7 +123,8 @@ def _fitted(label: str, parts: Sequence[str], *, width: int, separator: str = ",
     return _labelled(label)
 
 
-def _model_line(plan: Plan) -> Line:
+def _model_lines(plan: Plan, width: int) -> list[Line]:
+    """Write the question: the model, a sample's size, the batch, how it runs; on two lines where one is too short."""
     model = plan.model
     batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
     shown = ", ".join(map(str, batches)) if len(batches) <= _MOST_BATCH_COLUMNS else f"{batches[0]} to {batches[-1]}"
@@ -113,12 +132,17 @@ def _model_line(plan: Plan) -> Line:
     layout = "" if plan.workload.layout.value == "nchw" else ", channels_last"
     framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
     together = "" if plan.workload.gpu_count == 1 else f" on {plan.workload.gpu_count} GPUs, this batch each"
-    return line(
-        Span(text=model.name, style=Style.CHOSEN),
-        f" · {words} {shown} · {plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}"
-        " · "
-        f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)} per sample",
-    )
+    size = [model.input.short] if model.input.size else []
+    parts = [
+        *size,
+        f"{words} {shown}",
+        f"{plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}",
+        f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/sample",
+    ]
+    name = Span(text=model.name, style=Style.CHOSEN)
+    if len(" · ".join([model.name, *parts])) <= width:
+        return [line(name, f" · {' · '.join(parts)}")]
+    return [line(name, f" · {' · '.join(parts[:-1])}"), line(f"{' ' * _LABEL_WIDTH}{parts[-1]}")]
 
 
 def _needs_lines(plan: Plan, width: int) -> list[Line]:
@@ -152,6 +176,8 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{_limits(plan)}"
     nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
     nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
+    beyond_memory = [each for each in nearest if each.constraint in (Constraint.LATENCY, Constraint.THROUGHPUT)]
+    nearest = [*beyond_memory, *(each for each in nearest if each not in beyond_memory)]
     if not plan.fits:
         return [_labelled("Fits", head), *_all_misses(plan, nearest)]
     some = [f"{each.gpu.id}{_at(plan, each)} {_short_reason(each)}" for each in nearest if each.needed]
@@ -165,6 +191,8 @@ def _limits(plan: Plan) -> str:
     limits = []
     if plan.limits.max_latency_s is not None:
         limits.append(f"within {format_seconds(plan.limits.max_latency_s)}")
+    if plan.limits.rate_per_s is not None:
+        limits.append(f"for {format_rate(plan.limits.rate_per_s)}/s, each GPU at the low end of its rate")
     if plan.limits.min_throughput_per_s is not None:
         limits.append(f"at {format_rate(plan.limits.min_throughput_per_s)}/s or more")
     return f" {' and '.join(limits)}" if limits else ""
@@ -186,13 +214,30 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
     for each in plan.recommended:
         grouped.setdefault((each.fit.gpu.id, each.fit.batch), []).append(each)
     label_width = max((len(_gpu_label(plan, each[0].fit)) for each in grouped.values()), default=0)
-    return [
-        _take_line(_gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
+    lines = [
+        _take_line(plan, _gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
         for index, reasons in enumerate(grouped.values())
     ]
+    if limits := _take_limits(plan):
+        lines.append(_labelled("But", Span(text=limits, style=Style.UNSURE)))
+    return lines
 
 
-def _take_line(label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:
+def _take_limits(plan: Plan) -> str:
+    """Return what else to know of the recommended GPUs: the licence of their drivers, a cheaper one that is ending."""
+    licensed = [each.fit.gpu.id for each in plan.recommended if each.licence]
+    parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
+    cheaper = next((each.cheaper for each in plan.recommended if each.cheaper is not None), None)
+    if cheaper is not None:
+        parts.append(f"{cheaper.gpu.id} is cheaper, at its end of sale")
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:
     """Write a recommendation; figures are left out from the last where the line is too long, a warning never."""
     fit = reasons[0].fit
     what = ", ".join(_TAKE_WORDS[each.criterion] for each in reasons)
@@ -200,21 +245,23 @@ def _take_line(label: str, reasons: Sequence[Recommendation], *, is_first: bool,
         what = "cheapest, fastest, smallest"
     warnings = "; ".join(dict.fromkeys(each.warning for each in reasons if each.warning))
     warning = Span(text=f"; careful: {warnings}" if warnings else "", style=Style.UNSURE)
-    figures = _figures(fit, of_size=reasons[0].criterion is Criterion.SMALLEST)
+    figures = _figures(fit, plan, of_size=reasons[0].criterion is Criterion.SMALLEST)
     while len(figures) > 1 and _LABEL_WIDTH + len(label) + len(f"  {what}: {', '.join(figures)}{warning.text}") > width:
         figures.pop()
     head = "Take" if is_first else "or"
     return _labelled(head, Span(text=label, style=Style.CHOSEN), f"  {what}: {', '.join(figures)}", warning)
 
 
-def _figures(fit: Fit, *, of_size: bool) -> list[str]:
+def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     """Return the figures of a recommendation, the most important first."""
     rate = f"{format_rate(fit.latency.throughput_per_s.expected)}/s"
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         cost = f"{fit.usd_per_million_samples:.3g} USD/M"
         whole = f", {fit.rent.instance_gpus} GPUs a machine" if fit.rent.instance_gpus > 1 else ""
-        figures = [cost, f"{fit.rent.usd_per_hour:.2f} USD/h ({fit.rent.provider}{whole})", *figures]
+        figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider}{whole})", *figures]
+    if (count := plan.gpus_for_rate(fit)) is not None:
+        figures = [counted(count, "GPU"), *figures]
     return [format_bytes(fit.gpu.memory_bytes), *figures] if of_size else figures
 
 
@@ -253,7 +300,7 @@ def _columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
         figure("from … to", _span, rank=6),
         figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
         figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=5),
-        figure("max batch", largest_batch, rank=8),
+        figure("safe batch", largest_batch, rank=8),
     ]
 
 
@@ -272,18 +319,20 @@ def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
     return [
         *map(at_batch, sizes),
         figure("most samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
-        figure("max batch", largest_batch, rank=8),
+        figure("safe batch", largest_batch, rank=8),
     ]
 
 
 def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
     unsure = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
     borderline: Column[Fit] = figure("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")
+    count: Column[Fit] = figure("GPUs", plan.gpus_for_rate, "{:,}".format)
     hours: Column[Fit] = figure("GPU-hours", plan.gpu_hours, lambda found: f"{found.expected:,.3g}")
     return [
         *([borderline] if any(fit.status is FitStatus.BORDERLINE for fit in fits) else []),
         *([hours] if plan.job else []),
-        figure("USD/h", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=4),
+        *([count] if plan.limits.rate_per_s else []),
+        figure("USD/h", plan.usd_per_hour, "{:.2f}".format, rank=4),
         figure("USD/M", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
         words(
             "evidence",
@@ -300,8 +349,30 @@ def _span(fit: Fit) -> str:
 
 def _changes_lines(plan: Plan, width: int) -> list[Line]:
     changes = sorted(
-        (each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING), key=lambda each: each.speedup < 1
+        (each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING), key=lambda each: -each.speedup
     )
+    is_training = plan.workload.training is not None
+    changes = [each for each in changes if each.speedup > 1 or not is_training]
+    return [*_faster_lines(changes, width), *(_smaller_lines(plan, width) if is_training else ())]
+
+
+def _smaller_lines(plan: Plan, width: int) -> list[Line]:
+    """Write what other conditions would save of the memory of a training step."""
+    saving = sorted(
+        (each for each in plan.changes if each.memory_share < _WORTH_SAVING), key=lambda each: each.memory_share
+    )
+    if not saving:
+        return []
+    parts = [
+        f"{each.option} {format_bytes(each.after.memory.total_bytes.expected)} ({format_speedup(each.speedup)} as fast)"
+        for each in saving
+    ]
+    where = f"on {saving[0].before.gpu.id}: "
+    return [_fitted("Smaller?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
+
+
+def _faster_lines(changes: Sequence[Change], width: int) -> list[Line]:
+    """Write what other conditions would gain in time."""
     if not changes:
         return []
     where = f"on {changes[0].before.gpu.id}: "
@@ -339,13 +410,19 @@ def _short_reason(rejection: Rejection) -> str:
 
 
 def _remedies(nearest: Sequence[Rejection]) -> list[str]:
-    """Return what would make the nearest miss fit."""
+    """Return what would make the nearest miss fit: a GPU that holds the batch names the limit that binds."""
+    first = nearest[0] if nearest else None
+    if first is not None and first.constraint is Constraint.LATENCY and first.needed:
+        least = f"--max-latency {format_seconds(first.needed).replace(' ', '')} is what {first.gpu.id} needs"
+        return [f"{least} at batch {first.batch}; a smaller --batch takes less"]
+    if first is not None and first.constraint is Constraint.THROUGHPUT and first.needed:
+        return [f"--rate {first.needed:g}/s instead, which counts the GPUs that carry it together"]
     by_memory = next((each for each in nearest if each.constraint is Constraint.MEMORY), None)
     if by_memory is None:
         return []
     found = []
     if by_memory.max_batch:
-        found.append(f"--batch {by_memory.max_batch} is the largest on {by_memory.gpu.id}")
+        found.append(f"--batch {by_memory.certain_batch or by_memory.max_batch} is the largest on {by_memory.gpu.id}")
     if by_memory.min_gpus:
         found.append(f"{by_memory.min_gpus} × {by_memory.gpu.id} at least, with the weights sharded")
     return found
@@ -356,12 +433,22 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
     lines = []
     used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in plan.fits if fit.gpu.id in ids)]
     if used:
-        lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
+        widened = _widened(plan, ids)
+        lines.append(line(Span(text=f"{evidence_legend(used, width - len(widened))}{widened}", style=Style.ASIDE)))
     lines += _note_lines(plan, width)
     more = len({fit.gpu.id for fit in plan.fits} - set(ids))
     rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
     lines.append(line(Span(text=f"{rest}{_footer(plan, width - len(rest))}", style=Style.ASIDE)))
     return lines
+
+
+def _widened(plan: Plan, ids: Sequence[str]) -> str:
+    """Return what makes the intervals of all GPUs shown wider than those of timed steps, their evidence apart."""
+    noted = [fit.latency.notes for fit in plan.fits if fit.gpu.id in ids]
+    shared = [note.removesuffix(WIDER) for note in noted[0] if note.endswith(WIDER)]
+    shared = [words for words in shared if all(f"{words}{WIDER}" in notes for notes in noted)]
+    named = [words for words in shared if not any(gpu_id in words for gpu_id in ids)]
+    return f" Wider: {'; '.join(named)}." if named else ""
 
 
 def evidence_legend(used: Sequence[Evidence], width: int) -> str:
@@ -391,6 +478,7 @@ def _footer(plan: Plan, width: int) -> str:
     pieces += [f"{plan.limits.utilization_fraction:.0%} of memory"]
     span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
     pieces += [f"prices of {span}"] if span else []
+    pieces += ["USD/M is per million samples"] if days else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()
     return f"{', '.join(pieces)}."

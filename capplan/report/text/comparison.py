@@ -1,13 +1,13 @@
 """A comparison as sections: rows side by side, the best of them, and why others have no figures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
-from capplan.core.workload import Host, Precision
+from capplan.core.workload import Host, precision_label
 from capplan.report.sections import (
     Block,
     Column,
@@ -44,7 +44,7 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
         Table([*_columns(comparison), *_data(comparison)], comparison.rows),
     ]
-    if beside := [*_best_lines(comparison), *_reason_lines(comparison.rows)]:
+    if beside := [*_best_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
     if used := _evidence(comparison):
         legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
@@ -75,7 +75,7 @@ def _model_lines(comparison: Comparison) -> list[Line]:
     return [
         line(
             Span(text=each.label.ljust(longest), style=Style.CHOSEN),
-            f"  {format_count(each.facts.parameter_count)} parameters, "
+            f"  {each.facts.input}; {format_count(each.facts.parameter_count)} parameters, "
             f"{format_flops(each.facts.flops_per_sample)} per sample",
         )
         for each in comparison.models
@@ -106,7 +106,7 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
         figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
         figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
         figure("memory", _of_fit(lambda fit: fit.memory.total_bytes.expected), format_bytes, rank=3),
-        figure("max batch", _of_fit(largest_batch), rank=8),
+        figure("safe batch", _of_fit(largest_batch), rank=8),
         figure("USD/M", _of_fit(_cost), rank=4),
         words("evidence", _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
     ]
@@ -161,9 +161,7 @@ def _status_value(row: ComparisonRow) -> str:
 
 
 def _precision(row: ComparisonRow, dtype: str | None) -> str:
-    if row.workload.precision is Precision.FP32 and dtype not in ("float32", None):
-        return f"own ({dtype})"
-    return row.workload.precision.value
+    return precision_label(row.workload.precision, dtype)
 
 
 def _status(row: ComparisonRow) -> str:
@@ -191,10 +189,11 @@ def _best_lines(comparison: Comparison) -> list[Line]:
     found = [("Fastest", fastest), ("Smallest", least)]
     if priced:
         found.insert(1, ("Cheapest", min(priced, key=lambda row: (row.fit and row.fit.usd_per_million_samples) or 0.0)))
-    return [_best_line(label, row) for label, row in found]
+    dtypes = {each.label: each.facts.dtype for each in comparison.models}
+    return [_best_line(label, row, dtypes[row.model]) for label, row in found]
 
 
-def _best_line(label: str, row: ComparisonRow) -> Line:
+def _best_line(label: str, row: ComparisonRow, dtype: str | None) -> Line:
     fit = row.fit
     assert fit is not None
     figures = {
@@ -203,19 +202,20 @@ def _best_line(label: str, row: ComparisonRow) -> Line:
         "Cheapest": f"{_cost(fit)} USD per million samples",
         "Smallest": f"{format_bytes(fit.memory.total_bytes.expected)} at its peak",
     }
-    return line(Span(text=label.ljust(10), style=Style.HEADING), f"{_name(row)}: {figures[label]}")
+    return line(Span(text=label.ljust(10), style=Style.HEADING), f"{_name(row, dtype)}: {figures[label]}")
 
 
-def _name(row: ComparisonRow) -> str:
+def _name(row: ComparisonRow, dtype: str | None) -> str:
     way = row.workload
-    return f"{row.model}, {way.precision.value}, {way.framework.value} on {row.gpu.id}"
+    return f"{row.model}, {_precision(row, dtype)}, {way.framework.value} on {row.gpu.id}"
 
 
-def _reason_lines(rows: Sequence[ComparisonRow]) -> list[Line]:
+def _reason_lines(comparison: Comparison) -> list[Line]:
     """Explain why rows have no figures."""
-    failed = [row for row in rows if row.fit is None]
+    failed = [row for row in comparison.rows if row.fit is None]
+    dtypes = {each.label: each.facts.dtype for each in comparison.models}
     lines = [
-        line(Span(text="No".ljust(10), style=Style.FAILED), f"{_name(row)}{_at(row)}: {row.reason}")
+        line(Span(text="No".ljust(10), style=Style.FAILED), f"{_name(row, dtypes[row.model])}{_at(row)}: {row.reason}")
         for row in failed[:_MOST_REASONS]
     ]
     more = len(failed) - len(lines)

@@ -9,6 +9,7 @@ from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.frameworks import ComparedRun
 from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.workload import precision_label
 from capplan.report.estimates import EstimateReport
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS
@@ -55,12 +56,13 @@ def estimate_sections(
 
 def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None) -> Section:
     workload, breakdown, last = report.workload, report.breakdown, report.curve[-1]
-    words = (workload.precision, workload.layout, workload.framework, workload.release, report.host)
+    precision = precision_label(workload.precision, report.dtype)
+    words = (precision, workload.layout, workload.framework, workload.release, report.host)
     conditions = ", ".join(word for word in words if word)
     evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [
-        Lines([f"{report.model} on {breakdown.gpu.name}: {conditions}", evidence]),
+        Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", evidence]),
         Table([*_CURVE, *shares], report.curve),
     ]
     if sentences := [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]:

@@ -9,6 +9,7 @@ from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
+from capplan.core.workload import precision_label
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.units import format_bytes, format_fraction
 
@@ -89,7 +90,10 @@ def _headline(answer: MemoryAnswer) -> str:
         mode += f", {training.accumulate} micro-batches a step" * (training.accumulate > 1)
     gpu = f" on {answer.gpus[0].gpu.id}" if answer.gpus else ""
     needs = _spell(estimate.total_bytes)
-    return f"{answer.name}, {mode}, batch {estimate.batch}, {workload.precision}, {workload.release}{gpu}: {needs}"
+    precision = precision_label(workload.precision, answer.dtype)
+    return (
+        f"{answer.name} · {answer.input}, {mode}, batch {estimate.batch}, {precision}, {workload.release}{gpu}: {needs}"
+    )
 
 
 def _spell(size_bytes: Interval) -> str:

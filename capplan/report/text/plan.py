@@ -7,7 +7,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
-from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
+from capplan.report.text.answer import EVIDENCE_WORDS, largest_batches
 from capplan.report.text.pipelines.plan import columns as pipeline_columns
 from capplan.report.text.pipelines.plan import pipeline_blocks
 from capplan.units import (
@@ -64,13 +64,14 @@ _FITS: tuple[Column[Fit], ...] = (
     words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes", rank=1),
     figure("peak memory", lambda fit: fit.memory.total_bytes.expected, format_bytes),
     figure("of usable", _share_of_usable, rank=3),
-    figure("largest batch", largest_batch, rank=1),
+    figure("largest batch", largest_batches, rank=1),
     figure("recommended", lambda fit: fit.recommended_batch, "{:,}".format, rank=2, unknown="none"),
     figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
     figure("interval", _interval, rank=2),
     figure("bound", lambda fit: fit.latency.bound_s, format_seconds, rank=3),
     figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate),
     words("bound by", lambda fit: fit.latency.bound_by.value, rank=3),
+    figure("batching gains", lambda fit: fit.batching_gain, format_speedup, rank=3),
     figure("USD/hour", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=1),
     figure("USD/M samples", lambda fit: fit.usd_per_million_samples, "{:.3g}".format),
     words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence]),
@@ -88,7 +89,7 @@ _REJECTIONS: tuple[Column[Rejection], ...] = (
     words("GPU", lambda rejection: rejection.gpu.id),
     figure("batch", lambda rejection: rejection.batch),
     words("why not", lambda rejection: f"{rejection.constraint.value}: {rejection.reason}"),
-    figure("largest batch", lambda rejection: rejection.max_batch, "{:,}".format),
+    figure("largest batch", largest_batches),
     figure("GPUs needed", lambda rejection: rejection.min_gpus, "at least {}".format),
 )
 
@@ -111,6 +112,7 @@ _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("total_high_bytes", lambda row: round(row[1].memory.total_bytes.high)),
     data("usable_bytes", lambda row: round(usable_memory(row[1].gpu).expected)),
     data("max_batch", lambda row: row[1].max_batch),
+    data("certain_batch", lambda row: row[1].certain_batch),
     data("recommended_batch", lambda row: row[1].recommended_batch),
     data("latency_bound_s", lambda row: row[1].latency.bound_s),
     data("latency_low_s", lambda row: row[1].latency.latency_s.low),
@@ -122,6 +124,8 @@ _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("usd_per_hour", lambda row: row[1].rent.usd_per_hour if row[1].rent else None),
     data("usd_per_million_samples", lambda row: row[1].usd_per_million_samples),
     data("min_gpus", lambda _: None),
+    data("gpus_for_rate", lambda row: row[0].gpus_for_rate(row[1])),
+    data("batching_gain", lambda row: row[1].batching_gain),
     data("evidence", lambda row: row[1].latency.evidence.value),
     data("recommended_as", _recommended_as),
 )
@@ -132,6 +136,7 @@ _REJECTION_DATA: tuple[Column[tuple[Plan, Rejection]], ...] = (
     data("status", lambda _: FitStatus.DOES_NOT_FIT.value),
     data("reason", lambda row: f"{row[1].constraint.value}: {row[1].reason}"),
     data("max_batch", lambda row: row[1].max_batch),
+    data("certain_batch", lambda row: row[1].certain_batch),
     data("min_gpus", lambda row: row[1].min_gpus),
 )
 
@@ -142,7 +147,8 @@ def _headline(plan: Plan) -> str:
     sizes = f"{model.parameter_count:,} parameters ({format_bytes(model.weight_bytes)})"
     buffers = f"{model.buffer_count:,} buffer elements, activation peak {format_bytes(model.activation_peak_bytes)}"
     conditions = f"{plan.precision_label} {plan.workload.configuration.mode}"
-    return f"{model.name} ({model.class_name}): {sizes}, {buffers}, {counted}; {conditions}"
+    size = f" · {model.input}" if model.input.size else ""
+    return f"{model.name} ({model.class_name}){size}: {sizes}, {buffers}, {counted}; {conditions}"
 
 
 def _recommended(plan: Plan) -> list[str]:

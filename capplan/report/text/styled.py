@@ -1,7 +1,9 @@
 """Lines with styles: laid out in a narrow terminal, in colour there, as HTML in notebooks, and plain elsewhere."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from html import escape
+from itertools import groupby
 
 from capplan.printable import printable_line
 from capplan.report.sections import Align, AnyTable, Line, Lines, Section, Span, Style, Table, line, text_of
@@ -60,6 +62,37 @@ def cut_line(content: Line, width: int) -> Line:
             break
     kept[-1] = Span(text=f"{kept[-1].text.rstrip()}…", style=kept[-1].style)
     return tuple(kept)
+
+
+def fold_line(content: Line, width: int, *, indent: int) -> list[Line]:
+    """Return a line as lines of at most `width` characters, broken at blanks; later ones are indented.
+
+    Nothing is cut off, since a line can end in a caution.
+
+    Args:
+        content: the line.
+        width: characters that a line may have.
+        indent: blanks before the lines after the first.
+    """
+    if len(text_of(content)) <= width:
+        return [content]
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for span in content:
+        for piece in re.findall(r" *[^ ]+| +$", span.text):
+            text = piece
+            if used + len(piece) > width and used > indent:
+                lines.append([Span(text=" " * indent)])
+                used, text = indent, piece.lstrip()
+            lines[-1].append(Span(text=text, style=span.style))
+            used += len(text)
+    return [tuple(_joined(spans)) for spans in lines]
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """Join neighbouring spans of one style."""
+    for style, alike in groupby(spans, key=lambda span: span.style):
+        yield Span(text="".join(span.text for span in alike), style=style)
 
 
 def styled_table(table: AnyTable, *, width: int) -> list[Line]:

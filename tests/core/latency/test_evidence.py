@@ -8,7 +8,7 @@ from capplan.core.latency.lookup import gpu_evidence, interval_sides, resolve_co
 from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.types import Evidence
 from capplan.core.origin import Origin
-from capplan.core.workload import Precision, Workload
+from capplan.core.workload import Framework, Precision, Training, Workload
 from tests.core.latency.latency_cases import gpu
 
 
@@ -41,9 +41,31 @@ def test_evidence_is_named_from_the_strongest_to_the_weakest(
     known = calibration(
         own=DeviceFactors(architecture="8.9", rows=7), kernels=DeviceFactors(architecture="8.0", rows=0)
     )
-    found = gpu_evidence(known, gpu(id=gpu_id, compute_capability=capability), Workload())
+    half = Workload(precision=Precision.FP16)
+    found = gpu_evidence(known, gpu(id=gpu_id, compute_capability=capability), half)
     assert found.evidence is expected
     assert found.reason
+
+
+def test_measured_is_said_of_the_precision_that_was_timed_alone() -> None:
+    """A GPU with 7 steps, 2 of them in single precision, is measured in both; one with none in single is not."""
+    known = calibration(
+        both=DeviceFactors(architecture="8.9", rows=7, single_steps=2), half=DeviceFactors(architecture="8.9", rows=7)
+    )
+    single, half = Workload(), Workload(precision=Precision.BF16)
+    both, only_half = (gpu(id=name, compute_capability=(8, 9)) for name in ("both", "half"))
+    assert gpu_evidence(known, both, single).reason == "2 eager steps in single precision timed on this GPU"
+    assert gpu_evidence(known, both, half).reason == "5 eager steps in 16 bits timed on this GPU"
+    assert gpu_evidence(known, only_half, half).evidence is Evidence.MEASURED
+    assert gpu_evidence(known, only_half, single).evidence is Evidence.OTHER_PRECISION
+
+
+def test_a_way_of_running_that_was_never_timed_is_transferred() -> None:
+    """Compiled training steps are estimated from eager ones, so that no GPU counts as measured for them."""
+    known = replace(calibration(own=DeviceFactors(architecture="8.9", rows=7)), serves="training")
+    compiled = Workload(precision=Precision.FP16, training=Training(), framework=Framework.COMPILE)
+    found = gpu_evidence(known, gpu(id="own", compute_capability=(8, 9)), compiled)
+    assert found.evidence is Evidence.TRANSFERRED
 
 
 def test_no_calibration_is_a_spec_sheet() -> None:

@@ -121,12 +121,23 @@ def test_a_gpu_smaller_than_the_weights_says_by_how_much_and_how_many() -> None:
 def test_the_largest_batch_fits_and_the_next_does_not() -> None:
     card = gpu("card", memory_gib=4)
     largest = planned([card], "max").fits[0]
-    assert largest.batch == largest.max_batch
+    assert largest.batch == largest.certain_batch <= largest.max_batch
+    assert largest.status is FitStatus.FITS
     # weights take 1 of 3.6 GiB; a sample takes 128 KiB of input and output: at most 2.6 GiB / 128 KiB = 21,299
     assert 0.7 * 21_299 < largest.max_batch <= 21_299
     (after,) = planned([card], str(largest.max_batch + 1)).fits
     assert after.status is FitStatus.BORDERLINE
     assert after.memory.total_bytes.expected > 0.9 * 4 * GIB
+
+
+def test_a_load_takes_as_many_gpus_as_their_slowest_rate_asks_for() -> None:
+    plan = planned([gpu("card", memory_gib=4)], "1", limits=Limits(rate_per_s=1000.0))
+    (fit,) = plan.fits
+    # every GPU carries what it does at the low end of its throughput: 1000 over it, rounded up
+    low = fit.batch / fit.latency.latency_s.high
+    assert plan.gpus_for_rate(fit) == -int(-1000.0 // low)
+    assert plan.usd_per_hour(fit) is None
+    assert planned([gpu("card", memory_gib=4)], "1").gpus_for_rate(fit) is None
 
 
 def test_utilization_moves_the_largest_batch() -> None:

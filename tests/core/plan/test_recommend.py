@@ -97,19 +97,28 @@ def test_a_borderline_fit_is_recommended_only_where_nothing_fits_for_sure() -> N
     assert {each.warning for each in recommended([tight]).recommended} == {"the fit is borderline"}
 
 
-def test_consumer_cards_and_those_at_their_end_of_sale_are_taken_only_where_they_are_named() -> None:
+def test_cards_at_their_end_of_sale_are_taken_only_where_they_are_named_and_told_where_they_are_cheaper() -> None:
     fits = [
-        fit(card("player", segment=Segment.CONSUMER, memory_gib=8), usd_per_hour=0.1),
-        fit(card("old", status=Status.END_OF_SALE, memory_gib=4), usd_per_hour=0.2),
+        fit(card("player", segment=Segment.CONSUMER, memory_gib=8), usd_per_hour=0.2),
+        fit(card("old", status=Status.END_OF_SALE, memory_gib=4), usd_per_hour=0.1),
         fit(card("server"), usd_per_hour=3),
     ]
-    assert {each.fit.gpu.id for each in recommended(fits).recommended} == {"server"}
-    assert recommended(fits).shortlist == ("server",)
+    made = recommended(fits)
+    assert {each.fit.gpu.id for each in made.recommended} == {"player"}
+    assert made.shortlist == ("player", "server")
+    (cheapest,) = (each for each in made.recommended if each.criterion is Criterion.CHEAPEST)
+    assert cheapest.cheaper is fits[1]
     named = recommended(fits, "player", "old")
     assert {each.criterion: each.fit.gpu.id for each in named.recommended} == {
-        Criterion.CHEAPEST: "player", Criterion.FASTEST_PRICED: "player", Criterion.SMALLEST: "old",
+        Criterion.CHEAPEST: "old", Criterion.FASTEST_PRICED: "old", Criterion.SMALLEST: "old",
     }  # fmt: skip
     assert set(named.shortlist) == {"player", "old"}
+
+
+def test_a_geforce_card_is_recommended_with_what_its_licence_forbids() -> None:
+    fits = [fit(replace(card("geforce"), name="NVIDIA GeForce RTX 4090"), usd_per_hour=0.1)]
+    assert all("not licensed for datacenter" in (each.licence or "") for each in recommended(fits).recommended)
+    assert not any(each.licence for each in recommended([fit(card("server"), usd_per_hour=1)]).recommended)
 
 
 def test_of_equally_fast_gpus_the_cheaper_is_the_fastest_with_a_price() -> None:
