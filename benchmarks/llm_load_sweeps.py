@@ -1,8 +1,8 @@
 """Judge the simulation of LLM serving on measured load sweeps: `python benchmarks/llm_load_sweeps.py SERVING.csv.gz`.
 
-Rows with a request rate are simulated with as many requests as were sent. No constant of the time model was fitted to
-them. One constant of the simulation was: the decode steps that the first token takes to the client; the last lines
-learn it from one model and judge the other.
+Rows with a request rate are simulated with as many requests as were sent. Rows below nine tenths of saturation are among
+those that the constants of the time model were learnt from; `capplan llm fit --cross` judges them with their model or
+GPU left out.
 """
 
 import sys
@@ -16,7 +16,6 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.replica import DELIVERY_STEPS
 from capplan.llm.core.serving.service import Demand, Service, most_running, step_seconds
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.arrivals import Lengths, all_at_once
@@ -145,22 +144,6 @@ def report(points: list[Point], saturations: list[tuple[str, str, float, float]]
         print(f"| {model} | {lengths} | {measured:.1f}/s | {simulated:.1f}/s | {simulated / measured - 1:+.0%} |")
     errors = [abs(simulated / measured - 1) for _, _, measured, simulated in saturations]
     print(f"\nSaturation: median {np.median(errors):.0%}, worst {max(errors):.0%}.")
-    for one in sorted({each.model for each in points}):
-        print(learnt(points, one))
-
-
-def learnt(points: list[Point], model: str) -> str:
-    """Learn the delivery of the first token, in decode steps, from one model, and judge it on the others."""
-
-    def errors(steps: float, *, of_model: bool) -> np.ndarray:
-        chosen = [each for each in points if (each.model == model) == of_model]
-        more = steps - DELIVERY_STEPS
-        return np.array([abs((each.ttft_simulated + more * each.itl_simulated) / each.ttft - 1) for each in chosen])
-
-    grid = np.arange(0.0, 1.51, 0.05)
-    best = min(grid, key=lambda steps: float(np.median(errors(steps, of_model=True))))
-    other = np.median(errors(best, of_model=False))
-    return f"Learnt from {model}: {best:.2f} steps; TTFT of the others {other:.1%}."
 
 
 if __name__ == "__main__":

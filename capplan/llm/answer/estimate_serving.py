@@ -16,10 +16,11 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.core.serving.service import Demand, Service
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants, constants_of
+from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 from capplan.llm.core.timing.work import Load
 
 
@@ -34,15 +35,18 @@ class ServingQuestion:
     """A deployment and what it is asked: mean lengths [tokens] and numbers of clients of one replica.
 
     `spread` is the relative half-width of the lengths, by default that of benchmarks which draw them from 0.8 to 1
-    times the longest. `measured` are runs of the same deployment.
+    times the longest. `measured` are runs of the same deployment. `counts_burst` says that the first requests of all
+    clients, which start at once, count in the time to the first token, as in benchmarks.
     """
 
     words: DeploymentWords
     concurrencies: tuple[int, ...]
     input_len: float
     output_len: float
-    spread: float = 0.1 / 0.9
+    spread: float = BENCHMARK_SPREAD
     measured: tuple[MeasuredRun, ...] = ()
+    flags: SchedulerFlags = DEFAULT_FLAGS
+    counts_burst: bool = False
 
 
 def estimate_serving(
@@ -70,7 +74,11 @@ def estimate_serving(
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
     service = Service(
-        kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=constants
+        kernels=deployment.kernels,
+        machine=deployment.machine,
+        engine=deployment.engine,
+        constants=constants,
+        flags=question.flags,
     )
     decode, prefill = _step_loads(question, deployment, points[-1])
     architecture, words = deployment.model.architecture, question.words
@@ -94,7 +102,7 @@ def estimate_serving(
         calibration=calibration.name,
         measured_factor=learnt.factor if learnt else None,
         measured_runs=learnt.runs if learnt else 0,
-        notes=_notes(deployment, points, adjustments),
+        notes=_notes(question, deployment, points, adjustments),
     )
 
 
@@ -120,7 +128,7 @@ def _check_context(deployment: ServingDeployment, tokens: float) -> None:
         )
 
 
-def _case(deployment: ServingDeployment, demand: Demand, *, clients: float) -> Case:
+def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flags: SchedulerFlags) -> Case:
     return Case(
         kernels=deployment.kernels,
         machine=deployment.machine,
@@ -128,6 +136,7 @@ def _case(deployment: ServingDeployment, demand: Demand, *, clients: float) -> C
         demand=demand,
         serving=Serving.CLOSED_LOOP,
         clients=clients,
+        flags=flags,
     )
 
 
@@ -138,6 +147,7 @@ def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
         output_len=question.output_len,
         capacity=max(1.0, capacity),
         spread=question.spread,
+        counts_burst=question.counts_burst,
     )
 
 
@@ -151,7 +161,8 @@ class _Basis:
 
 
 def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
-    times = answer(_case(deployment, _demand(question, deployment), clients=clients), basis.constants)
+    case = _case(deployment, _demand(question, deployment), clients=clients, flags=question.flags)
+    times = answer(case, basis.constants)
     found = {
         metric: interval(
             metric_of(times, metric),
@@ -239,11 +250,18 @@ def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point:
 
 
 def _notes(
-    deployment: ServingDeployment, points: Sequence[ServingPoint], adjustments: dict[Metric, Adjustment]
+    question: ServingQuestion,
+    deployment: ServingDeployment,
+    points: Sequence[ServingPoint],
+    adjustments: dict[Metric, Adjustment],
 ) -> tuple[str, ...]:
+    burst = (
+        "the mean over clients that start together and send ten requests each"
+        if question.counts_burst
+        else "the mean of the steady state (--first-burst counts the start, in which all clients send at once)"
+    )
     found = [
-        "TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is the mean over clients that start together "
-        "and send ten requests each.",
+        f"TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is {burst}.",
         f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, no prefix cache, "
         "no speculation.",
     ]

@@ -10,7 +10,7 @@ from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import Metric, Serving, width_name
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, full_fit
 from capplan.llm.core.serving.learn import (
@@ -22,9 +22,10 @@ from capplan.llm.core.serving.learn import (
     learn,
     predict,
 )
-from capplan.llm.core.serving.priors import default_layout, default_prior
+from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
+from capplan.llm.core.timing.constants import constants_of
 
 FEWEST_RUNS = 20
 FEWEST_OF_DEPLOYMENT = 4
@@ -65,12 +66,13 @@ def fit_serving(
         UsageError: There are too few runs to learn from.
     """
     prepared, skipped = prepare_all(runs, deployments, qualities="AB")
-    learnt = [(item, run) for item in prepared for run in _learnt(item)]
+    carried = [item for item in prepared if _is_carried(item.case)]
+    learnt = [(item, run) for item in carried for run in _learnt(item)]
     if len(learnt) < FEWEST_RUNS:
         raise UsageError(f"{len(learnt)} measured values can be used; a fit needs at least {FEWEST_RUNS}.")
-    layout = default_layout()
-    prior = default_prior(layout)
     rows = [run for _, run in learnt]
+    layout = default_layout(run.observation.case for run in rows)
+    prior = default_prior(layout)
     calibration = learn(rows, layout=layout, prior=prior, name="capplan llm")
     origin = Origin(made=made, command=command, sources=sources, rows=len(prepared))
     if widths_of is not None:
@@ -86,7 +88,7 @@ def fit_serving(
 
 def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOut:
     """Predict all runs without their GPU, without their model, and without its family."""
-    layout = default_layout()
+    layout = default_layout(run.observation.case for run in rows)
     prior = default_prior(layout)
     known = full_fit([run.observation for run in rows], layout.pack(calibration), layout=layout)
     return HeldOut(
@@ -127,8 +129,20 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             width=width_name(metric, run.serving, has_experts=deployment.model.architecture.is_moe),
         )
         for metric in judged_metrics(run)
-        if run.serving is not Serving.OPEN_LOAD
+        if run.serving not in (Serving.OPEN_LOAD, Serving.STEADY) or metric is not Metric.OUTPUT_TOKENS_PER_S
     ]
+
+
+_MOST_LOAD = 0.9
+"""Share of the highest rate up to which arrivals at a rate are learnt from; above it times grow with the run."""
+
+
+def _is_carried(case: Case) -> bool:
+    """Return True unless requests come faster than about what the replicas carry by the prior."""
+    if case.serving is not Serving.OPEN_LOAD:
+        return True
+    full = answer(replace(case, serving=Serving.OFFLINE), constants_of(PRIOR)).output_tokens_per_s
+    return case.rate_per_s * case.demand.output_len < _MOST_LOAD * full
 
 
 def _judge(

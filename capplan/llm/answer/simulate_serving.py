@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.search.replica import Scheduling, simulate_replica
+from capplan.llm.core.search.replica import simulate_replica
 from capplan.llm.core.serving.load_curve import load_curve
 from capplan.llm.core.serving.service import Service
 from capplan.llm.core.simulation.arrivals import Arrivals, hourly_rates
@@ -22,6 +22,7 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.simulation.simulation import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 
 MOST_REQUESTS = 1_000_000
 _COLUMNS = ("input_len", "output_len")
@@ -41,7 +42,7 @@ class SimulationQuestion:
     requests: int
     trace: Arrivals | None = None
     day: tuple[float, ...] = ()
-    scheduling: Scheduling = field(default_factory=Scheduling)
+    flags: SchedulerFlags = DEFAULT_FLAGS
 
 
 def simulate_serving(
@@ -63,6 +64,7 @@ def simulate_serving(
         machine=deployment.machine,
         engine=deployment.engine,
         constants=constants_of(calibration),
+        flags=question.flags,
     )
     capacity = _check_memory(question, deployment)
     first = question.loads[0]
@@ -76,7 +78,6 @@ def simulate_serving(
             limits=question.limits,
             requests=question.requests,
             trace=question.trace,
-            scheduling=question.scheduling,
             label=label,
         )
         for label, load in _parts(question)
@@ -133,8 +134,7 @@ def _notes(question: SimulationQuestion) -> tuple[str, ...]:
     clients = [load for load in question.loads if load.concurrency is not None]
     if clients:
         notes.append(
-            "TTFT here is that of the steady state, without the first requests; `capplan llm estimate` also counts the "
-            "first burst, in which all clients start at once, as benchmark tools do."
+            "TTFT is that of the steady state, without the first requests of the clients, which start at once."
         )
     if clients and question.trace is None and all(_is_equal(load) for load in clients):
         notes.append(

@@ -43,6 +43,7 @@ def words_of(run: MeasuredRun) -> DeploymentWords:
         weights=run.weights,
         kv=run.kv,
         version=run.version,
+        sampling=run.sampling,
     )
 
 
@@ -137,6 +138,8 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
     """
     times = answer(item.case, constants)
     deployment = item.deployment
+    if item.run.serving is Serving.OPEN_LOAD and times.is_saturated:
+        raise UsageError("the load is predicted to be above what the replicas carry, so that times grow with the run.")
     for metric in judged_metrics(item.run):
         if not 0 < metric_of(times, metric) < float("inf"):
             raise UsageError(f"the predicted {metric} is {metric_of(times, metric):g}; the row's load has no answer.")

@@ -12,11 +12,12 @@ from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import Evidence, evidence_of
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration
-from capplan.llm.core.timing.engine_rules import decode_class, engine_variant, prefill_class
+from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
 from capplan.llm.core.timing.machine import Machine, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
@@ -30,6 +31,8 @@ class DeploymentWords:
     """What names a deployment; empty words stand for defaults.
 
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
+    `utilization_fraction` is the engine's memory fraction and `batched_tokens` the most tokens of a step, None for the
+    engine's defaults.
     """
 
     model: str
@@ -42,6 +45,9 @@ class DeploymentWords:
     link_bytes_per_s: float | None = None
     max_sequences: int | None = None
     fast_gpus: int | None = None
+    sampling: Sampling = Sampling.GREEDY
+    utilization_fraction: float | None = None
+    batched_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,8 @@ def build_deployment(
             engine=engine,
             version=version_of(words.version),
             max_sequences=words.max_sequences,
+            fraction=words.utilization_fraction,
+            batched_tokens=words.batched_tokens,
         ),
         constants,
         alternatives=False,
@@ -132,7 +140,7 @@ def build_deployment(
         kernels=stage_kernels(
             model.architecture,
             sharding=words.sharding,
-            formats=_formats(model, quantisation, variant, version=words.version, kv=kv, machine=machine),
+            formats=_formats(model, quantisation, variant, words=words, kv=kv, machine=machine),
         ),
         sequences_that_fit=_sequences_that_fit(memory),
         stage=memory.stage,
@@ -172,7 +180,13 @@ def _sequences_that_fit(memory: MemoryAnswer) -> Callable[[float], float]:
 
 
 def _formats(
-    model: LanguageModel, quantisation: Quantisation, variant: str, *, version: str, kv: str, machine: Machine
+    model: LanguageModel,
+    quantisation: Quantisation,
+    variant: str,
+    *,
+    words: DeploymentWords,
+    kv: str,
+    machine: Machine,
 ) -> Formats:
     cache_bytes = kv_element_bytes(kv)
     return Formats(
@@ -181,13 +195,14 @@ def _formats(
         units=machine.units,
         decode=decode_class(
             variant,
-            version=version_of(version),
+            version=version_of(words.version),
             cache_bytes=cache_bytes,
             units=machine.units,
             queries=model.architecture.queries_per_head,
         ),
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
         weight_scale=_weight_scale(model, quantisation),
+        sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 
 

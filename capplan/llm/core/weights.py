@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 from capplan.llm.core.architecture import Architecture
@@ -50,6 +51,7 @@ class WeightBytes:
         return sum(size for each, size in self.by_role if each is role)
 
 
+@lru_cache(maxsize=1024)
 def stage_weights(
     architecture: Architecture,
     *,

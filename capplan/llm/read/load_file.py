@@ -11,7 +11,7 @@ from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.asked import Statistic
-from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Speculation
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
@@ -143,6 +143,7 @@ class _Reader(ValueReader):
             self.refuse("rate", "state the load by one of rate (20/s) and concurrency (64)")
         lengths = {key: self._positive(tree, key) if key in tree else value for key, value in _LENGTHS.items()}
         given = {key: self._share(tree, key, most=most) for key, most in _SHARES.items()}
+        varies = bool(given["input_cv"] or given["output_cv"])
         burstiness = self._positive(tree, "burstiness") if "burstiness" in tree else 1.0
         speculation = self._speculation(tree)
         if self.problems:
@@ -152,7 +153,7 @@ class _Reader(ValueReader):
             concurrency=clients,
             input_len=lengths["input_len"] or 1.0,
             output_len=lengths["output_len"] or 1.0,
-            spread=given["spread"],
+            spread=given["spread"] if "spread" in tree or varies else BENCHMARK_SPREAD,
             input_cv=given["input_cv"],
             output_cv=given["output_cv"],
             gap_scv=burstiness or 1.0,

@@ -68,6 +68,7 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
             measured_engines=frozenset(document.get("measured_engines", ())),
             measured_segments=frozenset(document.get("measured_segments", ())),
             measured_kernels=frozenset(document.get("measured_kernels", ())),
+            kernel_factors={str(name): float(value) for name, value in document.get("kernel_factors", {}).items()},
             origin=_origin(document.get("origin"), where),
         )
     except KeyError as error:
@@ -118,6 +119,7 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "measured_engines": sorted(calibration.measured_engines),
         "measured_segments": sorted(calibration.measured_segments),
         "measured_kernels": sorted(calibration.measured_kernels),
+        "kernel_factors": dict(calibration.kernel_factors),
     }
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 

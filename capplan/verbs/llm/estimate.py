@@ -5,20 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from capplan.verbs.contract import Context, Look, Verb
 from capplan.verbs.llm.fields import (
     CLIENTS,
-    DeploymentFields,
     FilesHereFields,
-    LanguageModelFields,
     MeanLengthFields,
-    ReplicaGpuFields,
+    ReplicaFields,
 )
 from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import RATE
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate
@@ -48,14 +43,10 @@ class _ShownFields:
             metavar="FILE", doors=HERE,
         ),
     ] = ()  # fmt: skip
-    link_bytes_per_s: Annotated[
-        float | None,
-        Meta(le=1e18),
-        Option(
-            help="Both directions of the link between GPUs, such as '900 GB/s'.", flags=("--link",), metavar="RATE",
-            words=RATE,
-        ),
-    ] = None  # fmt: skip
+    first_burst: Annotated[
+        bool,
+        Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
+    ] = False
     energy: Annotated[
         bool,
         Option(help="Show the power of the GPUs and the joules of an output token.", topic=Topic.ANSWER),
@@ -71,8 +62,7 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    LanguageModelFields, ReplicaGpuFields, _ConcurrencyFields, MeanLengthFields, DeploymentFields, _ShownFields,
-    FilesHereFields,
+    ReplicaFields, _ConcurrencyFields, MeanLengthFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""
 
@@ -88,28 +78,19 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         CapplanError: a name is not known, or the model does not fit.
     """
     from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-    from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.read.runs.measured_run import read_measured_run
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs.power_law import load_power_law
 
-    words = DeploymentWords(
-        model=context.language_model(question.model),
-        gpu=question.gpu,
-        engine=question.engine,
-        version=question.engine_version or "",
-        sharding=question.sharding(),
-        weights=question.weights or "",
-        kv=question.kv or "",
-        link_bytes_per_s=question.link_bytes_per_s,
-    )
     return estimate_serving(
         ServingQuestion(
-            words=words,
+            words=question.words(context.language_model(question.model)),
             concurrencies=question.concurrency,
             input_len=question.input_len,
             output_len=question.output_len,
             measured=tuple(run for path in question.measured for run in read_measured_run(path)),
+            flags=question.flags(),
+            counts_burst=question.first_burst,
         ),
         deployments=question.deployments(context),
         calibration=load_time_calibration(question.calibration),

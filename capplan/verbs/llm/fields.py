@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from msgspec import Meta
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
-from capplan.llm.core.serving.asked import MOST_CLIENTS, Statistic, Task, read_clients
+from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, Statistic, Task, read_clients
 from capplan.verbs.contract import Context
 from capplan.verbs.fields import Name, OwnSpecs
 from capplan.verbs.options import HERE, Option, Topic
@@ -19,12 +20,14 @@ from capplan.verbs.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, 
 if TYPE_CHECKING:
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
+    from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model import LanguageModel
     from capplan.llm.core.serving.service import Speculation
     from capplan.llm.core.sharding import Sharding
     from capplan.llm.core.simulation.load_answer import LatencyLimits
+    from capplan.llm.core.timing.engine_rules import SchedulerFlags
 
 ENGINES = tuple(engine.value for engine in Engine)
 Word = Annotated[str, Meta(max_length=200)]
@@ -132,6 +135,102 @@ class DeploymentFields:
         return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
 
 
+class Prefill(StrEnum):
+    """Whether prompts are computed in the steps of decoding, or alone."""
+
+    MIXED = "mixed"
+    SEPARATE = "separate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingFields:
+    """What an engine is told beyond its formats: memory, drawing of tokens, and the links that it runs on."""
+
+    utilization_fraction: Annotated[
+        float | None,
+        Meta(ge=0.01, le=1.0),
+        Option(
+            help="The engine's memory fraction; its default if left out.",
+            flags=("--utilization", "--gpu-memory-utilization"),
+        ),
+    ] = None  # fmt: skip
+    sampling: Annotated[
+        Sampling,
+        Option(
+            help="greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.",
+            metavar="greedy|filtered", shows_default=True,
+        ),
+    ] = Sampling.GREEDY  # fmt: skip
+    link_bytes_per_s: Annotated[
+        float | None,
+        Meta(le=1e18),
+        Option(
+            help="Both directions of the link between GPUs of a replica, such as '900 GB/s'.", flags=("--link",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulingFields:
+    """How the engine of a replica schedules, where it is not told to do as by default."""
+
+    prefill: Annotated[
+        Prefill | None,
+        Option(help="Prompts in decode steps, or alone; the engine's way by default.", metavar="mixed|separate"),
+    ] = None
+    token_budget: Annotated[
+        int | None, Meta(ge=16, le=10**8), Option(help="Most tokens of a step; the engine's default.")
+    ] = None
+    max_seqs: Annotated[
+        int | None, Meta(ge=1, le=10**8), Option(help="Most sequences at a time; the engine's default.")
+    ] = None
+    receive_interval: Annotated[
+        int | None,
+        Meta(ge=1, le=10**4),
+        Option(help="Steps between two looks for new requests; as in measured runs by default.", metavar="STEPS"),
+    ] = None
+
+    def flags(self) -> "SchedulerFlags":
+        """Return what the engine is told."""
+        from capplan.llm.core.timing.engine_rules import SchedulerFlags
+
+        return SchedulerFlags(
+            mixes=None if self.prefill is None else self.prefill is Prefill.MIXED,
+            token_budget=self.token_budget,
+            most_sequences=self.max_seqs,
+            receive_interval=self.receive_interval,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, SettingFields, SchedulingFields):
+    """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
+
+    def words(self, model: str) -> "DeploymentWords":
+        """Return the words that name the deployment.
+
+        Args:
+            model: the words of the model, as this door may look them up.
+        """
+        from capplan.llm.core.deployment import DeploymentWords
+
+        return DeploymentWords(
+            model=model,
+            gpu=self.gpu,
+            engine=self.engine,
+            version=self.engine_version or "",
+            sharding=self.sharding(),
+            weights=self.weights or "",
+            kv=self.kv or "",
+            link_bytes_per_s=self.link_bytes_per_s,
+            max_sequences=self.max_seqs,
+            sampling=self.sampling,
+            utilization_fraction=self.utilization_fraction,
+            batched_tokens=self.token_budget,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeanLengthFields:
     """The mean tokens of prompts and answers."""
@@ -149,8 +248,10 @@ class LengthFields(MeanLengthFields):
     """The tokens of prompts and answers, how they vary, and what need not be computed."""
 
     spread: Annotated[
-        float, Meta(ge=0, le=1), Option(help="Lengths vary evenly by ± this share.", shows_default=True)
-    ] = 0.0
+        float | None,
+        Meta(ge=0, le=1),
+        Option(help="Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them."),
+    ] = None
     input_cv: Annotated[
         float, Meta(ge=0, le=10), Option(help="Log-normal prompts with this deviation ÷ mean.", shows_default=True)
     ] = 0.0
@@ -187,15 +288,17 @@ class LengthFields(MeanLengthFields):
             UsageError: lengths vary in two ways, or speculation is stated in part.
         """
         from capplan.llm.core.fleet.token_load import TokenLoad
+        from capplan.llm.core.serving.service import BENCHMARK_SPREAD
 
-        if self.spread and (self.input_cv or self.output_cv):
+        varies = bool(self.input_cv or self.output_cv)
+        if self.spread and varies:
             raise UsageError("--spread contradicts --input-cv and --output-cv: lengths vary evenly or log-normally.")
         return TokenLoad(
             rate_per_s=rate_per_s,
             concurrency=concurrency,
             input_len=self.input_len,
             output_len=self.output_len,
-            spread=self.spread,
+            spread=BENCHMARK_SPREAD if self.spread is None and not varies else self.spread or 0.0,
             input_cv=self.input_cv,
             output_cv=self.output_cv,
             gap_scv=self.burstiness,

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+<<<<<<< HEAD
 from capplan.verbs.contract import Context, Effort, Outcome, Verb
+=======
+from capplan.verbs.contract import Context, Look, Outcome, Verb
+>>>>>>> 91d63e85 (Compute the time to the first token by one law, learn from runs under steady load, and print plans on one screen)
 from capplan.verbs.llm.fields import (
     FilesHereFields,
     LanguageModelFields,
@@ -22,7 +26,7 @@ from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet
-    from capplan.report.sections import Section
+    from capplan.report.sections import Line, Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +123,15 @@ def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "
     return llm_plan_sections(answers[0], everything=question.everything, launch=question.launch)
 
 
+def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":
+    """Return the answer on one screen; None where all of it or the launch is asked for."""
+    if question.everything or question.launch:
+        return None
+    from capplan.report.text.llm.short_plan import plan_lines
+
+    return plan_lines(answers[0], width=look.width)
+
+
 def _document(answers: "Sequence[PlannedFleet]", _question: LlmPlanQuestion) -> Any:
     from capplan.report.documents.llm.plan import llm_plan_document
 
@@ -148,6 +161,7 @@ LLM_PLAN = Verb(
     answer=answer_llm_plan,
     effort=Effort.LONG,
     sections=_sections,
+    lines=_lines,
     document=_document,
     files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),

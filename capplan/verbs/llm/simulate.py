@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +11,10 @@ from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Effort, Look, Verb
 from capplan.verbs.llm.fields import (
     CLIENTS,
-    DeploymentFields,
     FilesHereFields,
-    LanguageModelFields,
     LatencyLimitFields,
     LengthFields,
-    ReplicaGpuFields,
+    ReplicaFields,
     TaskFields,
     Word,
 )
@@ -32,13 +29,6 @@ if TYPE_CHECKING:
     from capplan.report.sections import Section
 
 MOST_RATE_PER_S = 100_000.0
-
-
-class Prefill(StrEnum):
-    """Whether prompts are computed in the steps of decoding, or alone."""
-
-    MIXED = "mixed"
-    SEPARATE = "separate"
 
 
 def _numbers(given: Any) -> list[float]:
@@ -124,20 +114,6 @@ class _ArrivalFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SchedulingFields:
-    prefill: Annotated[
-        Prefill | None,
-        Option(help="Prompts in decode steps, or alone; the engine's way by default.", metavar="mixed|separate"),
-    ] = None
-    token_budget: Annotated[
-        int | None, Meta(ge=16, le=10**8), Option(help="Most tokens of a step; the engine's default.")
-    ] = None
-    max_seqs: Annotated[
-        int | None, Meta(ge=1, le=10**8), Option(help="Most sequences at a time; the engine's default.")
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class _PlotFields:
     plot: Annotated[
         Path | None, Option(help="Plot times over the load.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
@@ -146,8 +122,7 @@ class _PlotFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    LanguageModelFields, ReplicaGpuFields, _ArrivalFields, LengthFields, DeploymentFields, TaskFields,
-    _SchedulingFields, LatencyLimitFields, _PlotFields, FilesHereFields,
+    ReplicaFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 
@@ -163,33 +138,19 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
     from capplan.llm.answer.simulate_serving import SimulationQuestion, read_requests, simulate_serving
-    from capplan.llm.core.deployment import DeploymentWords
-    from capplan.llm.core.search.replica import Scheduling
     from capplan.llm.read.time_calibration import load_time_calibration
 
     trace = None if question.lengths is None else read_requests(question.lengths)
     deployments, model = question.deployments(context), context.language_model(question.model)
     served = deployments.model(model)
     asked = SimulationQuestion(
-        words=DeploymentWords(
-            model=model,
-            gpu=question.gpu,
-            engine=question.engine,
-            sharding=question.sharding(),
-            weights=question.weights or "",
-            kv=question.kv or "",
-            version=question.engine_version or "",
-            max_sequences=question.max_seqs,
-        ),
+        words=question.words(model),
         loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
         limits=question.limits(),
         requests=question.requests,
         trace=trace,
         day=question.daily or (),
-        scheduling=Scheduling(
-            mixes=None if question.prefill is None else question.prefill is Prefill.MIXED,
-            token_budget=question.token_budget,
-        ),
+        flags=question.flags(),
     )
     with context.feedback.progress("simulating"):
         return simulate_serving(asked, deployments=deployments, calibration=load_time_calibration(question.calibration))

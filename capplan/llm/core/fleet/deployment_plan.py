@@ -1,5 +1,6 @@
 """The answer of a search over deployments: what carries a load within limits, what it costs, and why others do not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -256,3 +257,30 @@ def load_front(fits: tuple[DeploymentFit, ...]) -> tuple[FrontPoint, ...]:
             best = point.per_gpu
             kept.append(point)
     return tuple(kept)
+
+
+def different_choices(fits: Sequence[DeploymentFit]) -> tuple[DeploymentFit, ...]:
+    """Return the first deployment of each GPU; where all are on one GPU, the first of each engine and size of replica.
+
+    Args:
+        fits: Deployments, the best first.
+    """
+    several = len({fit.gpu for fit in fits}) > 1
+    first: dict[tuple[str | int, ...], DeploymentFit] = {}
+    for fit in fits:
+        first.setdefault((fit.gpu,) if several else (fit.engine, fit.sharding.gpus, fit.weights), fit)
+    return tuple(first.values())
+
+
+def tied_engines(plan: DeploymentPlan) -> tuple[str, ...]:
+    """Return the other engines that cost no more on the recommended GPU than the interval of TPOT leaves open."""
+    best = plan.recommended
+    if best is None or best.usd_per_hour is None:
+        return ()
+    most = best.usd_per_hour * best.tpot_s.high / best.tpot_s.expected
+    engines = [
+        fit.engine
+        for fit in plan.fits
+        if (fit.gpu, fit.weights) == (best.gpu, best.weights) and (fit.usd_per_hour or most + 1) <= most
+    ]
+    return tuple(engine for engine in dict.fromkeys(engines) if engine != best.engine)

@@ -1,14 +1,17 @@
 """Simulate one replica of a deployment under a load, request by request."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import inf
 
 import numpy as np
 
+from capplan.core.numbers import FloatArray
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.serving.service import Demand, Service, step_seconds
+from capplan.llm.core.serving.closed_loop import StepSeconds
+from capplan.llm.core.serving.service import Demand, Service, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
 from capplan.llm.core.simulation.continuous_batching import (
     Admission,
@@ -20,22 +23,6 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, s
 
 _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
-DELIVERY_STEPS = 0.6
-"""Decode steps between the end of a prefill and the first token at the client: engines hand tokens out beside the next
-step. Learnt from the load sweeps of an 8B model on one GPU; those of a 70B model on four are then 9 % off."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduling:
-    """How an engine is set to schedule; None stands for its default.
-
-    `mixes` says that prompt tokens share steps with decoding sequences. `token_budget` is the most tokens of a step,
-    `max_sequences` the most sequences at a time.
-    """
-
-    mixes: bool | None = None
-    token_budget: int | None = None
-    max_sequences: int | None = None
 
 
 def simulate_replica(
@@ -46,7 +33,6 @@ def simulate_replica(
     limits: LatencyLimits,
     requests: int,
     trace: Arrivals | None = None,
-    scheduling: Scheduling | None = None,
     label: str = "",
 ) -> LoadAnswer:
     """Simulate one replica at a load.
@@ -58,34 +44,34 @@ def simulate_replica(
         limits: Limits that count as good service.
         requests: Requests to draw, where `trace` does not give them.
         trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
-        scheduling: Settings of the engine; its defaults if None.
         label: Name of the load.
     """
     demand = load.demand(
         deployment.sequences_that_fit(load.cached_len), encoder_s=encoder_s(deployment, service.constants, load)
     )
-    admission = _admission(service, deployment, demand, scheduling or Scheduling())
+    admission = _admission(service, deployment, demand)
     seconds = step_seconds(service, demand)
     if load.concurrency is not None:
         clients = max(1, round(load.concurrency))
         drawn = _lengths_of(trace) or all_at_once(max(min(requests, 50 * clients), 3 * clients), load.lengths)
         times = simulate_clients(drawn, admission, seconds, clients=clients)
-        return summarise(drawn, _delivered(times), limits, clients=clients, label=label)
+        in_step = not (load.spread or load.input_cv or load.output_cv or trace)
+        seen = _delivered(times, drawn, service, seconds, in_step=in_step)
+        return summarise(drawn, seen, limits, clients=clients, label=label)
     drawn = _arrivals(load, requests, trace)
-    return summarise(drawn, _delivered(simulate_open(drawn, admission, seconds)), limits, label=label)
+    times = simulate_open(drawn, admission, seconds)
+    return summarise(drawn, _delivered(times, drawn, service, seconds, in_step=False), limits, label=label)
 
 
-def _admission(service: Service, deployment: ServingDeployment, demand: Demand, scheduling: Scheduling) -> Admission:
+def _admission(service: Service, deployment: ServingDeployment, demand: Demand) -> Admission:
     """Return what the engine admits: its pool in tokens of mean sequences, so that windows and states count."""
     data, rules = service.kernels.data_parallel, service.scheduling
-    most = rules.most_sequences * data
-    for limit in (scheduling.max_sequences, deployment.words.max_sequences):
-        most = most if limit is None else min(most, float(limit))
+    most = min(rules.most_sequences * data, float(deployment.words.max_sequences or inf))
     own = demand.prefill_len * demand.prompts + demand.output_len
     return Admission(
         capacity=most,
-        token_budget=(scheduling.token_budget or rules.token_budget) * data,
-        mixes=rules.mixes if scheduling.mixes is None else scheduling.mixes,
+        token_budget=rules.token_budget * data,
+        mixes=rules.mixes,
         pool_tokens=demand.capacity * own,
         preempts=find_engine(deployment.words.engine) in _PREEMPTING,
         tokens_per_step=demand.tokens_per_step,
@@ -93,12 +79,29 @@ def _admission(service: Service, deployment: ServingDeployment, demand: Demand, 
     )
 
 
-def _delivered(times: RequestTimes) -> RequestTimes:
-    """Add the way of the first token to the client."""
+def _delivered(
+    times: RequestTimes, arrivals: Arrivals, service: Service, seconds: StepSeconds, *, in_step: bool
+) -> RequestTimes:
+    """Return what clients see; what servers add to first tokens follows from the constants that estimates use."""
     some = times.gap_weights.sum()
     step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
-    delivery_s = DELIVERY_STEPS * step_s
-    return replace(times, ttft_s=times.ttft_s + delivery_s, e2e_s=times.e2e_s + delivery_s)
+    lone_s = _lone_s(arrivals, service, seconds)
+    rules = service.scheduling
+    waited_s = times.ttft_s - lone_s + (rules.arrival_steps * times.met_work + rules.return_steps) * step_s
+    waiting = Waiting(lone_s=lone_s, later_s=np.maximum(waited_s, 0.0), polled_s=times.met_work.astype(float) * step_s)
+    ttft_s = np.asarray(first_token_s(service, waiting, in_step=in_step))
+    return replace(times, ttft_s=ttft_s, e2e_s=times.e2e_s + ttft_s - times.ttft_s)
+
+
+def _lone_s(arrivals: Arrivals, service: Service, seconds: StepSeconds) -> FloatArray:
+    """Return the time that each prompt takes on an idle replica, in steps of the token budget. [s]"""
+    cached = 0.0 if arrivals.cached is None else arrivals.cached
+    prompts = np.maximum(arrivals.prompts - cached, 1.0)
+    budget = service.scheduling.token_budget * service.kernels.data_parallel
+    chunks = np.append(np.geomspace(1.0, budget, 32), budget)
+    table = seconds(np.zeros_like(chunks), chunks)
+    full, rest = np.divmod(prompts, budget)
+    return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
 
 
 def _lengths_of(trace: Arrivals | None) -> Arrivals | None:

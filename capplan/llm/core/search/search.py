@@ -41,6 +41,8 @@ DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
 SIMULATED_REQUESTS = 2_000
 _TOLERANCE = 1.02
 """A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
+_SEARCHED_WITHIN = 0.05
+"""Share of the replicas within which their least number is searched for."""
 _MOST_GROWTH = 4.0
 """Replicas over those that mean times need, beyond which a percentile is taken to be out of reach."""
 
@@ -245,15 +247,23 @@ class Search:
 
         The simulation decides: its means replace those of the closed form.
         """
-        deployment, needed = self.find(words), fit.needed
-        while True:
-            answer = self._simulate(deployment, needed + self.question.redundancy)
-            broken = self._broken(answer)
-            if broken is None:
-                return self._with_simulation(deployment, fit, needed, answer)
-            if needed >= _MOST_GROWTH * fit.needed + 8:
-                return limit_rejection(words, broken, f"at {self.question.limits.statistic} with {needed} replicas")
-            needed = max(needed + 1, ceil(needed * 1.1))
+        deployment, redundancy = self.find(words), self.question.redundancy
+        too_few, needed = fit.needed, int(_MOST_GROWTH * fit.needed) + 8
+        answer = self._simulate(deployment, too_few + redundancy)
+        if self._broken(answer) is None:
+            return self._with_simulation(deployment, fit, too_few, answer)
+        answer = self._simulate(deployment, needed + redundancy)
+        broken = self._broken(answer)
+        if broken is not None:
+            return limit_rejection(words, broken, f"at {self.question.limits.statistic} with {needed} replicas")
+        while needed - too_few > max(1.0, _SEARCHED_WITHIN * needed):
+            middle = (too_few + needed) // 2
+            tried = self._simulate(deployment, middle + redundancy)
+            if self._broken(tried) is None:
+                needed, answer = middle, tried
+            else:
+                too_few = middle
+        return self._with_simulation(deployment, fit, needed, answer)
 
     def _broken(self, answer: LoadAnswer) -> BrokenLimit | None:
         limits = self.question.limits

@@ -28,6 +28,13 @@ class Statistic(StrEnum):
     P99 = "p99"
 
 
+class Sampling(StrEnum):
+    """How tokens are drawn: the most likely one, or one of the most likely (top-p, top-k), as most chat models ask."""
+
+    GREEDY = "greedy"
+    FILTERED = "filtered"
+
+
 def read_clients(asked: str | Sequence[int], *, what: str = "--concurrency") -> tuple[int, ...]:
     """Read numbers of clients, as `parse_batches` reads batches, in rising order.
 

@@ -11,19 +11,26 @@ from capplan.llm.core.serving.service import (
     closed_loop,
     fixed_batch,
     offline,
+    steady_load,
 )
 from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.work import Kernels
 
 
 class Serving(StrEnum):
-    """How requests come: clients that wait for answers, arrivals at a rate, all at once, or one static batch."""
+    """How requests come: clients that wait for answers, arrivals at a rate, all at once, or one static batch.
+
+    Under steady load as many sequences run all the time, and the time between tokens is the median one, of a step
+    without prompts.
+    """
 
     CLOSED_LOOP = "closed loop"
     OPEN_LOAD = "open load"
     OFFLINE = "offline"
     FIXED_BATCH = "fixed batch"
+    STEADY = "steady load"
 
 
 class Metric(StrEnum):
@@ -49,11 +56,19 @@ class Case:
     clients: float = 1.0
     rate_per_s: float = 0.0
     replicas: int = 1
+    flags: SchedulerFlags = DEFAULT_FLAGS
+
+    @property
+    def in_step(self) -> bool:
+        """Return True for clients whose answers are equally long, so that they stay in step."""
+        return self.serving is Serving.CLOSED_LOOP and not self.demand.spread
 
 
 def answer(case: Case, constants: Constants) -> ServingTimes:
     """Predict a run; tokens per second are those of all replicas."""
-    service = Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
+    service = Service(
+        kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags
+    )
     each = case.clients / case.replicas
     match case.serving:
         case Serving.CLOSED_LOOP:
@@ -64,6 +79,8 @@ def answer(case: Case, constants: Constants) -> ServingTimes:
             times = offline(service, case.demand)
         case Serving.FIXED_BATCH:
             times = fixed_batch(service, case.demand, batch=each)
+        case Serving.STEADY:
+            times = steady_load(service, case.demand, running=each)
     return replace(times, output_tokens_per_s=times.output_tokens_per_s * case.replicas)
 
 

@@ -38,7 +38,7 @@ class ClosedLoop:
     capacity: float
     token_budget: float
     mixes: bool
-    waves: int = 3
+    waves: int = 10
     arrival_steps: int = 0
     return_steps: int = 0
     evicts: bool = False
@@ -55,15 +55,20 @@ class ClosedLoop:
 class LoopTimes:
     """Mean times of a closed loop: to the first token of the first wave and of later ones, and between tokens. [s]
 
+    `steady_ttft_s` is that of the second half of the requests, when the clients are no longer in step.
+
     `lone_ttft_s` is the time to the first token of a lone prompt, 0 where it was not computed. Requests wait `queue_s`
-    of their time to the first token for memory or a free sequence.
+    of their time to the first token for memory or a free sequence. `busy_share` of the later requests came while the
+    engine was at work.
     """
 
     first_wave_ttft_s: float
     later_ttft_s: float
     tpot_s: float
+    steady_ttft_s: float = 0.0
     lone_ttft_s: float = 0.0
     queue_s: float = 0.0
+    busy_share: float = 0.0
 
     def mean_ttft_s(self, waves: float) -> float:
         """Return the mean over so many requests of each client, of which the first all arrive at once."""
@@ -171,6 +176,7 @@ class _Run:
         self.returned: deque[tuple[int, int, bool]] = deque()
         self.held_tokens = 0.0
         self.is_full, self.queued_s = False, 0.0
+        self.met_work = 0
 
     def times(self) -> LoopTimes:
         while self.waiting or self.running or self.returned:
@@ -184,7 +190,9 @@ class _Run:
             first_wave_ttft_s=float(ttft[:clients].mean()),
             later_ttft_s=float(later.mean()),
             tpot_s=float(tpot.mean()),
+            steady_ttft_s=float(ttft[ttft.size // 2 :].mean()),
             queue_s=self.queued_s / self.total,
+            busy_share=self.met_work / max(self.total - clients, 1),
         )
 
     def _advance(self) -> None:
@@ -307,6 +315,7 @@ class _Run:
 
     def _send(self) -> None:
         self.arrived[self.sent], self.sent_at[self.sent] = self.now, self.iteration
+        self.met_work += bool(self.running or self.waiting)
         self.waiting.append(self.sent)
         self.sent += 1
 

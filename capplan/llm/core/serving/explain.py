@@ -30,7 +30,8 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
         service: The deployment.
         load: One step.
     """
-    table = step_table(service.kernels, load, machine=service.machine, engine=service.engine_index)
+    layout = service.constants.layout
+    table = step_table(service.kernels, load, machine=service.machine, layout=layout, engine=service.engine)
     times, work = step_time(table, service.constants), step_work(service.kernels, load)
     parts: dict[str, list[float]] = {}
     for index, name in enumerate(class_names(table)):
@@ -52,6 +53,7 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
     others = [
         StepPart(name="norms, activations, residuals", time_s=float(times.elementwise_s[0])),
         StepPart(name="quantisation of inputs", time_s=float(times.quantisation_s[0])),
+        StepPart(name="sorting of logits", time_s=float(times.sampling_s[0])),
         StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=float(table.collectives.calls[0])),
         StepPart(name="engine and host", time_s=float(times.engine_s[0])),
         StepPart(name="waiting for launches", time_s=max(exposed, 0.0)),

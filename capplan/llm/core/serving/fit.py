@@ -5,7 +5,7 @@ form of a closed loop misses is found by stepping through it with the constants 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes
+from capplan.llm.core.serving.load_curve import open_waiting
 from capplan.llm.core.serving.service import Service, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
     Arrivals,
@@ -24,7 +25,7 @@ from capplan.llm.core.serving.serving_point import (
 )
 from capplan.llm.core.timing.constants import Constants, Layout
 from capplan.llm.core.timing.engine_rules import SCHEDULING
-from capplan.llm.core.timing.step_time import StepTable, kernel_slopes_s, stack, step_table, step_time
+from capplan.llm.core.timing.step_time import StepTable, factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import IntArray
 
 ROUNDS = 2
@@ -117,9 +118,9 @@ def _is_finite(case: Case) -> bool:
 
 
 def _is_closed_form(item: Observation) -> bool:
-    if item.case.serving is Serving.CLOSED_LOOP:
+    if item.case.serving in (Serving.CLOSED_LOOP, Serving.OPEN_LOAD):
         return item.metric is Metric.TPOT
-    return item.case.serving in (Serving.OFFLINE, Serving.FIXED_BATCH)
+    return item.case.serving in (Serving.OFFLINE, Serving.FIXED_BATCH, Serving.STEADY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +140,11 @@ def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
     case, kernels, rules = item.case, item.case.kernels, SCHEDULING[item.case.engine]
     demand, data, stages = case.demand, item.case.kernels.data_parallel, item.case.kernels.pipeline_parallel
     running = max(1.0, min(demand.capacity, rules.most_sequences * data))
-    if case.serving is not Serving.OFFLINE:
+    if case.serving is Serving.OPEN_LOAD:  # as many requests run as come while one answer is made
+        running = max(1.0, case.rate_per_s / case.replicas * demand.output_len * item.value)
+    elif case.serving not in (Serving.OFFLINE, Serving.STEADY):
         running = min(running, case.clients / case.replicas)
-    if case.serving is Serving.FIXED_BATCH:
+    if case.serving in (Serving.FIXED_BATCH, Serving.STEADY):
         running = case.clients / case.replicas
     lone = case.serving is Serving.FIXED_BATCH and item.metric is Metric.TTFT
     requests = Requests(
@@ -153,9 +156,11 @@ def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
     )
     if case.serving is Serving.FIXED_BATCH:
         return static_batch(requests, pipeline=stages), 0.0 if lone else running * demand.output_len
-    if case.serving is Serving.OFFLINE:
-        return saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), running * case.replicas
-    return steady_state(requests, pipeline=kernels.pipeline_parallel, data=data, mixes=rules.mixes), 0.0
+    if case.serving in (Serving.OFFLINE, Serving.OPEN_LOAD):
+        tokens = running * case.replicas if case.serving is Serving.OFFLINE else 0.0
+        return saturated(requests, pipeline=stages, data=data, mixes=rules.mixes), tokens
+    steps = steady_state(requests, pipeline=kernels.pipeline_parallel, data=data, mixes=rules.mixes)
+    return (replace(steps, prefills=0.0) if case.serving is Serving.STEADY else steps), 0.0
 
 
 def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, _Points]:
@@ -163,9 +168,10 @@ def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, 
     rows: list[tuple[float, ...]] = []
     for item in items:
         steps, tokens = _two_steps(item)
-        engine = layout.engines.index(item.case.engine)
         for load in (steps.decode, steps.mixed):
-            tables.append(step_table(item.case.kernels, load, machine=item.case.machine, engine=engine))
+            tables.append(
+                step_table(item.case.kernels, load, machine=item.case.machine, layout=layout, engine=item.case.engine)
+            )
         offline = float(item.case.serving is Serving.OFFLINE)
         prefills = float(np.max(steps.prefills))  # an observation is one point
         rows.append((steps.decodes, prefills, steps.beside, float(steps.shared), tokens, offline))
@@ -241,11 +247,14 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Lay
     constants, engine = layout.view(vector), steps.engine[0::2]
     parts = step_time(steps, constants)
     found = _answers(parts.total_s, points, engine, constants)
-    slopes = kernel_slopes_s(steps, constants)
-    slopes *= (parts.device_s**2 / np.cbrt(parts.device_s**3 + parts.launch_s**3) ** 2)[:, None]
+    felt = (parts.device_s**2 / np.cbrt(parts.device_s**3 + parts.launch_s**3) ** 2)[:, None]
     jacobian = np.zeros((found.logs.size, vector.size))
-    jacobian[:, : slopes.shape[1]] = found.by_decode[:, None] * slopes[0::2] + found.by_mixed[:, None] * slopes[1::2]
-    for index, name in enumerate(layout.names[slopes.shape[1] :], start=slopes.shape[1]):
+    kernels, factors = kernel_slopes_s(steps, constants) * felt, factor_slopes_s(steps, constants) * felt
+    last = vector.size - factors.shape[1]
+    for start, slopes in ((0, kernels), (last, factors)):
+        moves = found.by_decode[:, None] * slopes[0::2] + found.by_mixed[:, None] * slopes[1::2]
+        jacobian[:, start : start + slopes.shape[1]] = moves
+    for index, name in enumerate(layout.names[kernels.shape[1] : last], start=kernels.shape[1]):
         moved = vector.copy()
         moved[index] += _STEP
         kernels_s = None if name.startswith("device/") else parts.kernels_s
@@ -280,17 +289,23 @@ def _fit_waiting(
 ) -> FloatArray:
     """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals."""
     fitted = vector.copy()
-    names = list(layout.names)
+    names, constants = list(layout.names), layout.view(vector)
+    waiting = {key: waiting_parts(loop) for key, loop in loops.items()}
     groups: dict[tuple[str, tuple[str, ...]], list[Observation]] = {}
     for item in observations:
-        if item.metric is Metric.TTFT and item.case.serving is Serving.CLOSED_LOOP:
-            key = (item.case.engine, waiting_names(spread=item.case.demand.spread))
-            groups.setdefault(key, []).append(item)
-    for (engine, constants), items in groups.items():
-        which = [names.index(f"engine/{engine}/{name}") for name in constants]
+        if item.metric is not Metric.TTFT or item.case.serving is Serving.FIXED_BATCH:
+            continue
+        if item.case.serving is Serving.OPEN_LOAD:
+            case = item.case
+            rate_per_s = case.rate_per_s / case.replicas
+            waiting[id(case)] = open_waiting(_service(case, constants), case.demand, rate_per_s=rate_per_s)
+        key = (item.case.engine, waiting_names(in_step=item.case.in_step))
+        groups.setdefault(key, []).append(item)
+    for (engine, terms), items in groups.items():
+        which = [names.index(f"engine/{engine}/{name}") for name in terms]
         fitted[which] = _fit_sum(
-            np.array([[*waiting_parts(loops[id(item.case)]), 1.0] for item in items]),
-            np.array([loops[id(item.case)].queue_s for item in items]),
+            np.array([waiting[id(item.case)].parts for item in items]),
+            np.array([loops[id(item.case)].queue_s if id(item.case) in loops else 0.0 for item in items]),
             np.log([item.value for item in items]),
             block_weights([item.block for item in items], correlation=WAITING_CORRELATION),
             mean=prior.mean[which],

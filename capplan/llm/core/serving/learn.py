@@ -53,6 +53,7 @@ def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str)
         switched=switched,
         host=host,
         device=constants.devices(),
+        kernel_factors=constants.factors(),
         measured_gpus=frozenset(run.gpu for run in runs),
         measured_models=frozenset(run.model for run in runs),
         measured_engines=frozenset(run.observation.case.engine for run in runs),

@@ -4,7 +4,7 @@ At each number of running requests the time of a step follows, and Little's law 
 are computed at once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,8 +14,10 @@ from capplan.llm.core.serving.service import (
     Demand,
     Service,
     ServingTimes,
+    Waiting,
     combined_s,
     decode_step_s,
+    first_token_s,
     lone_ttft_s,
     most_running,
     offline,
@@ -26,6 +28,8 @@ from capplan.llm.core.serving.serving_point import saturated
 from capplan.llm.core.timing.work import Load
 
 _POINTS = 16
+_REST_OF_A_STEP = 0.5
+"""Of the step that runs when a request comes at a random time, what is left on average."""
 _MOST_BUSY = 0.95
 """Share of time with prefill beyond which the wait of M/D/1 is no longer followed; the rate is limited before."""
 
@@ -69,6 +73,32 @@ def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tup
     """
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
+    loaded = _loaded(service, demand, running)
+    ttft_s = np.broadcast_to(first_token_s(service, loaded.waiting, in_step=False), running.shape)
+    return tuple(
+        LoadPoint(
+            running=float(running[index]),
+            rate_per_s=float(loaded.rate_per_s[index]),
+            ttft_s=float(ttft_s[index]),
+            tpot_s=float(loaded.tpot_s[index]),
+            prefill_fraction=float(loaded.prefill_s[index] / loaded.tpot_s[index]),
+        )
+        for index in range(running.size)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """A replica by the number of requests in it, one entry a point; `prefill_s` is the share of prompts in a token."""
+
+    rate_per_s: FloatArray
+    tpot_s: FloatArray
+    prefill_s: FloatArray
+    waiting: Waiting
+
+
+def _loaded(service: Service, demand: Demand, running: FloatArray) -> _Loaded:
+    """Compute what follows from the number of requests: rate by Little's law, prefill as a server of M/D/1."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = requests_of(service, demand, running)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
@@ -81,17 +111,26 @@ def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tup
     )
     prefill_s = steps.prefills * prefill_added_s(service, steps, decode_s) + images_s
     busy = np.minimum(rate * prefill_s * demand.output_len / running, _MOST_BUSY)
-    queued_s = lone_s * (1.0 + busy / (2.0 * (1.0 - busy)))
-    ttft_s = queued_s + 1.5 * tpot_s * demand.tokens_per_step
-    return tuple(
-        LoadPoint(
-            running=float(running[index]),
-            rate_per_s=float(rate[index]),
-            ttft_s=float(ttft_s[index]),
-            tpot_s=float(tpot_s[index]),
-            prefill_fraction=float(prefill_s[index] / tpot_s[index]),
-        )
-        for index in range(running.size)
+    step_s, meets_work, rules = tpot_s * demand.tokens_per_step, 1.0 - np.exp(-running), service.scheduling
+    unseen_s = meets_work * (_REST_OF_A_STEP + rules.arrival_steps) * step_s + rules.return_steps * step_s
+    waiting = Waiting(
+        lone_s=lone_s, later_s=lone_s * busy / (2.0 * (1.0 - busy)) + unseen_s, polled_s=meets_work * step_s
+    )
+    return _Loaded(rate_per_s=rate, tpot_s=tpot_s, prefill_s=prefill_s, waiting=waiting)
+
+
+def open_waiting(service: Service, demand: Demand, *, rate_per_s: float) -> Waiting:
+    """Return what the time to the first token is a sum of at a rate.
+
+    Args:
+        service: The deployment.
+        demand: Lengths and capacity of one replica.
+        rate_per_s: Requests per second to one replica.
+    """
+    running = open_load(service, demand, rate_per_s=rate_per_s).running
+    waiting = _loaded(service, demand, np.array([running])).waiting
+    return Waiting(
+        lone_s=waiting.lone_s, later_s=float(np.sum(waiting.later_s)), polled_s=float(np.sum(waiting.polled_s))
     )
 
 
@@ -186,7 +225,7 @@ def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> Serving
     """
     full = offline(service, demand)
     if rate_per_s * demand.output_len >= full.output_tokens_per_s:
-        return full
+        return replace(full, is_saturated=True)
     low, high = 1.0, max(2.0, full.running)
     for _ in range(2):
         points = load_points(service, demand, running=np.geomspace(low, high, 32))

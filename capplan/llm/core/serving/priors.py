@@ -8,8 +8,11 @@ on GPUs with HBM, 6 in NVFP4, 4 on GDDR), which is counted as `quantised_bytes` 
 its own; TensorRT-LLM's compiled engines fused it into the norm before.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from capplan.llm.core.serving.cases import Case
 from capplan.llm.core.serving.fit import Prior
 from capplan.llm.core.timing.calibration import (
     DeviceConstants,
@@ -17,9 +20,11 @@ from capplan.llm.core.timing.calibration import (
     KernelConstants,
     LinkConstants,
     LlmCalibration,
+    factor_name,
 )
 from capplan.llm.core.timing.constants import Layout
 from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.work import kernel_classes
 
 
 def _kernel(compute_fraction: float, bandwidth_fraction: float, fixed_us: float) -> KernelConstants:
@@ -61,6 +66,7 @@ def _engine(
     *,
     polled_steps: float = 1.5,
     quantised_bytes: float = 6.0,
+    sorted_logit_ps: float = 100.0,
 ) -> EngineTimes:
     return EngineTimes(
         layer_s=layer_us * 1e-6,
@@ -81,6 +87,7 @@ def _engine(
         lockstep_offset_s=0.02,
         elementwise_bytes=4.5,
         quantised_bytes=quantised_bytes,
+        sorted_logit_s=sorted_logit_ps * 1e-12,
     )
 
 
@@ -94,6 +101,7 @@ PRIOR = LlmCalibration(
         "trtllm before 1.0": _engine(6, 200, 4, 100, quantised_bytes=0.5),
         "trtllm before 0.11": _engine(6, 200, 4, 100, quantised_bytes=0.5),
         "vllm": _engine(8, 500, 6, 300),
+        "vllm before 0.14": _engine(8, 500, 20, 300),
     },
     switched=LinkConstants(
         latency_s=4.7e-6, latency_growth=0.23, bus_fraction=0.36, bus_decline=1.03, staged_s=54e-6, staged_bytes=14e6
@@ -142,6 +150,8 @@ _DEVIATIONS = {
     "other_bandwidth": 0.1,
     "elementwise_bytes": 0.3,
     "quantised_bytes": 0.5,
+    "sorted_logit_s": 1.0,
+    "kernel_factor": 0.5,
 }
 """How far one service may differ from another in a constant, as a deviation of its logarithm.
 
@@ -162,12 +172,21 @@ def _share(name: str) -> float:
     constant = name.rsplit("/", maxsplit=1)[-1]
     if constant.startswith(("ttft_", "lockstep_", "offline_")):
         return _WAITING_SHARE
-    return _KERNEL_SHARE if name.startswith("kernel/") else _ENGINE_SHARE
+    return _KERNEL_SHARE if name.startswith(("kernel/", "factor/")) else _ENGINE_SHARE
 
 
-def default_layout() -> Layout:
-    """Return the layout of the engines that capplan knows."""
-    return Layout(tuple(PRIOR.engines))
+def default_layout(cases: Iterable[Case] = ()) -> Layout:
+    """Return the layout of the engines that capplan knows, with a factor for every class of kernels that was timed.
+
+    Args:
+        cases: The runs that constants are learnt from; each names an engine, an architecture and classes of kernels.
+    """
+    factors = {
+        factor_name(case.engine, case.machine.architecture, kernel)
+        for case in cases
+        for kernel in kernel_classes(case.kernels)
+    }
+    return Layout(tuple(PRIOR.engines), tuple(sorted(factors)))
 
 
 def default_prior(layout: Layout) -> Prior:

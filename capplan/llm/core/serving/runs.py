@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.energy import MeasuredEnergy
 from capplan.llm.core.serving.service import Demand
@@ -15,9 +16,10 @@ class MeasuredRun:
 
     Lengths are means [tokens]; each request drew its own from ± `spread` around them. `clients` is None where all
     requests came at once, `rate_per_s` None where clients waited for their answers, and `requests` None where nobody
-    states how many an offline run had. `weights`, `kv` and `version` are empty where they are not stated. `values` are
-    seconds and output tokens per second of all replicas. `quality` is A, B or C as the file states it. `file` and
-    `line` say where it was read. `energy` is None where no power meter ran.
+    states how many an offline run had. `sampling` is greedy where nobody states it, as in most benchmarks. `weights`,
+    `kv` and `version` are empty where they are not stated. `values` are seconds and output tokens per second of all
+    replicas. `quality` is A, B or C as the file states it. `file` and `line` say where it was read.
+    `energy` is None where no power meter ran.
     """
 
     model: str
@@ -40,6 +42,7 @@ class MeasuredRun:
     line: int
     requests: float | None = None
     energy: MeasuredEnergy | None = None
+    sampling: Sampling = Sampling.GREEDY
 
     @property
     def block(self) -> str:

@@ -8,7 +8,7 @@ from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
 from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
 from capplan.llm.core.timing.constants import Constants
-from capplan.llm.core.timing.engine_rules import SCHEDULING, Scheduling
+from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SCHEDULING, SchedulerFlags, Scheduling
 from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.step_time import StepTime, step_table, step_time
 from capplan.llm.core.timing.work import Kernels, Load
@@ -18,32 +18,29 @@ from capplan.llm.core.timing.work import Kernels, Load
 class Service:
     """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
 
-    `data` is the number of ranks of attention data parallelism, `pipeline` the number of stages.
+    `flags` are what the engine is told instead of its defaults.
     """
 
     kernels: Kernels
     machine: Machine
     engine: str
     constants: Constants
+    flags: SchedulerFlags = DEFAULT_FLAGS
 
     @property
     def scheduling(self) -> Scheduling:
         """Return how the engine fills its steps."""
-        return SCHEDULING[self.engine]
-
-    @property
-    def engine_index(self) -> int:
-        """Return the engine's index in the constants."""
-        return self.constants.layout.engines.index(self.engine)
+        return self.flags.applied_to(SCHEDULING[self.engine])
 
     def step(self, load: Load) -> StepTime:
         """Compute the parts of the time of steps on one pipeline stage."""
-        table = step_table(self.kernels, load, machine=self.machine, engine=self.engine_index)
+        layout = self.constants.layout
+        table = step_table(self.kernels, load, machine=self.machine, layout=layout, engine=self.engine)
         return step_time(table, self.constants)
 
     def of_engine(self, name: str) -> float:
         """Return a constant of the engine."""
-        return float(self.constants.engine(name)[self.engine_index])
+        return float(self.constants.engine(name)[self.constants.layout.engines.index(self.engine)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +58,8 @@ class Speculation:
 
 WAVES = 10.0
 """Requests that each client of a benchmark sends, as most tools do."""
+BENCHMARK_SPREAD = 0.1 / 0.9
+"""Relative half-width of the lengths of benchmarks that draw them from 0.8 to 1 times the longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +68,7 @@ class Demand:
 
     Lengths are drawn from ± `spread` around the means. Each client sends `waves` requests, all the first at once. An
     offline run has `requests`; None where it is so long that its end does not matter.
+    `counts_burst` says that these first requests count in the mean time to the first token, as in benchmarks.
     `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
     The image encoder takes `encoder_s` for the images of a request. [s] A request has `prompts` sequences of
     `input_len`, several where a query is ranked with several documents.
@@ -84,6 +84,7 @@ class Demand:
     speculation: Speculation | None = None
     encoder_s: float = 0.0
     prompts: float = 1.0
+    counts_burst: bool = True
 
     @property
     def prefill_len(self) -> float:
@@ -101,12 +102,14 @@ class ServingTimes:
     """What the clients of one replica see. [s, s, 1/s]
 
     `running` sequences are processed at a time, fewer than the clients where memory or the engine hold no more.
+    `is_saturated` says that requests come faster than they are served, so that the wait grows as long as they do.
     """
 
     ttft_s: float
     tpot_s: float
     output_tokens_per_s: float
     running: float
+    is_saturated: bool = False
 
 
 def _combine(service: Service, steps: TwoSteps) -> float:
@@ -202,9 +205,8 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
         clients: Clients of one replica.
     """
     times = loop_times(service, demand, clients=clients)
-    parts = (*waiting_parts(times), 1.0)
-    names = waiting_names(spread=demand.spread)
-    ttft_s = times.queue_s + sum(service.of_engine(name) * part for name, part in zip(names, parts, strict=True))
+    waiting = waiting_parts(times) if demand.counts_burst else _steady_waiting(times)
+    ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread))
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
@@ -223,28 +225,67 @@ def _most_in_loop(service: Service, demand: Demand) -> float:
     return min(most * whole / held, service.scheduling.most_sequences * service.kernels.data_parallel)
 
 
-def waiting_names(*, spread: float) -> tuple[str, ...]:
+def waiting_names(*, in_step: bool) -> tuple[str, ...]:
     """Return the engine's constants that the time to the first token is summed with.
 
     Args:
-        spread: Relative half-width of the lengths; 0 for equal ones.
+        in_step: True for clients whose answers are equally long, so that they stay in step.
     """
-    if spread:
+    if not in_step:
         return "ttft_lone", "ttft_scale", "ttft_burst", "ttft_steps", "ttft_offset_s"
     return "lockstep_lone", "lockstep_scale", "lockstep_burst", "lockstep_steps", "lockstep_offset_s"
 
 
-def waiting_parts(loop: LoopTimes) -> tuple[float, float, float, float]:
-    """Return what the time to the first token is a sum of. [s]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What the time to the first token is a sum of, beside the wait for memory. [s]
 
-    A lone prompt, what later waves wait beyond it, what the first wave waits beyond those, and a decode step, beside
-    the wait for memory, which follows from the loop exactly. Where memory is full the first wave waits less than later
-    ones, which lowers the mean by its share of the waves.
+    `lone_s` is that of a lone prompt, `later_s` what requests wait beyond it, `burst_s` what the first requests of all
+    clients wait beyond those, and `polled_s` a decode step where the engine is at work when a request comes: it looks
+    for new requests between steps.
+    """
+
+    lone_s: float | FloatArray
+    later_s: float | FloatArray
+    polled_s: float | FloatArray
+    burst_s: float | FloatArray = 0.0
+
+    @property
+    def parts(self) -> tuple[float | FloatArray, ...]:
+        """Return the parts in the order of the engine's constants; the last is a constant time."""
+        return self.lone_s, self.later_s, self.burst_s, self.polled_s, 1.0
+
+
+def first_token_s(service: Service, waiting: Waiting, *, in_step: bool) -> float | FloatArray:
+    """Compute the time to the first token from its parts with the engine's constants. [s]
+
+    Estimates, simulations and plans all use it.
+
+    Args:
+        service: The deployment.
+        waiting: The parts; arrays give arrays.
+        in_step: True for clients whose answers are equally long, so that they stay in step.
+    """
+    factors = [service.of_engine(name) for name in waiting_names(in_step=in_step)]
+    if service.scheduling.receive_steps is not None:
+        factors[3] = service.scheduling.receive_steps
+    return sum(factor * part for factor, part in zip(factors, waiting.parts, strict=True))
+
+
+def waiting_parts(loop: LoopTimes) -> Waiting:
+    """Return what the time to the first token in a closed loop is a sum of.
+
+    Where memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
     """
     mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES))
     later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
     burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
-    return loop.lone_ttft_s, later_s, burst_s, loop.tpot_s
+    return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, burst_s=burst_s, polled_s=loop.busy_share * loop.tpot_s)
+
+
+def _steady_waiting(loop: LoopTimes) -> Waiting:
+    later_s = max(loop.steady_ttft_s - loop.lone_ttft_s - loop.queue_s, 0.0)
+    return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, polled_s=loop.busy_share * loop.tpot_s)
 
 
 def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:
@@ -259,8 +300,8 @@ def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes
         most_sequences=scheduling.most_sequences * service.kernels.data_parallel,
         token_budget=scheduling.token_budget * service.kernels.data_parallel,
         mixes=scheduling.mixes,
-        arrival_steps=1,
-        return_steps=1 if scheduling.overlaps else 0,
+        arrival_steps=scheduling.arrival_steps,
+        return_steps=scheduling.return_steps,
         evicts=scheduling.evicts,
         drifts=scheduling.mixes and not demand.spread,
     )
@@ -322,6 +363,25 @@ def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTim
         tpot_s=max(whole_s - first_s, 0.0) / max(demand.output_len - 1.0, 1.0),
         output_tokens_per_s=batch * demand.output_len / whole_s,
         running=batch,
+    )
+
+
+def steady_load(service: Service, demand: Demand, *, running: float) -> ServingTimes:
+    """Predict a replica in which as many sequences run all the time; TPOT is that of a step without prompts.
+
+    Args:
+        service: The deployment.
+        demand: Lengths of one replica.
+        running: Sequences that run.
+    """
+    data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
+    context = demand.input_len + demand.output_len / 2
+    step_s = decode_step_s(service, np.array([running / data / stages]), context=context)
+    return ServingTimes(
+        ttft_s=lone_ttft_s(service, demand),
+        tpot_s=stages * float(step_s[0]),
+        output_tokens_per_s=running / _saturated_step_s(service, demand, running),
+        running=running,
     )
 
 

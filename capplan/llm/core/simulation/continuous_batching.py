@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.closed_loop import StepGrid, StepSeconds, step_grid
@@ -46,7 +47,7 @@ class RequestTimes:
     `ttft_s` is from arrival to the first token, `tpot_s` the mean gap between further tokens (0 for answers of one
     token), `e2e_s` from arrival to the last token. `span_s` is from the first arrival to the last completion.
     `gaps_s` are times between tokens and `gap_weights` how many tokens saw each. `preemptions` counts evictions.
-    `finished_s` is when each request was complete.
+    `finished_s` is when each request was complete. `met_work` is True for requests that came while the engine worked.
     """
 
     ttft_s: FloatArray
@@ -56,6 +57,7 @@ class RequestTimes:
     span_s: float
     gaps_s: FloatArray
     gap_weights: FloatArray
+    met_work: NDArray[np.bool_]
     preemptions: int
     mean_running: float
     busy_fraction: float
@@ -105,6 +107,7 @@ class _Run:
             self.sent = min(clients, total)
             self.at = [0.0] * self.sent + [inf] * (total - self.sent)
         self.given = [0] * total
+        self.met_work = [False] * total
         self.admitted = [False] * total
         self.first, self.done = [inf] * total, [0.0] * total
         self.now, self.step, self.next = 0.0, 0, 0
@@ -135,6 +138,7 @@ class _Run:
             span_s=span_s,
             gaps_s=np.array(self.gaps),
             gap_weights=np.array(self.weights),
+            met_work=np.array(self.met_work),
             preemptions=self.preemptions,
             mean_running=self.running_s / span_s if span_s > 0 else 0.0,
             busy_fraction=self.busy_s / span_s if span_s > 0 else 0.0,
@@ -144,6 +148,7 @@ class _Run:
         if not self.waiting and not self.started and self.next < len(self.at):
             self.now = max(self.now, self.at[self.next])
         while self.next < len(self.at) and self.at[self.next] <= self.now:
+            self.met_work[self.next] = bool(self.started or self.waiting)
             self.waiting.append(self.next)
             self.next += 1
 

@@ -29,7 +29,8 @@ class EngineTimes:
     `lockstep` constants are the same for requests of equal length, whose clients stay in step so that every wave is a
     burst. Norms, activations and residual additions move `elementwise_bytes` per element that dense products read and
     write; compiled engines fuse more of them. Narrowing the inputs of products in fp8, int8 or four bits takes the time
-    of `quantised_bytes` per element, near nothing where it is fused into the norm before.
+    of `quantised_bytes` per element, near nothing where it is fused into the norm before. Where tokens are drawn from
+    the most likely ones (top-p, top-k), an engine that sorts takes `sorted_logit_s` for each logit of each row.
     """
 
     layer_s: float
@@ -50,6 +51,7 @@ class EngineTimes:
     lockstep_offset_s: float
     elementwise_bytes: float
     quantised_bytes: float
+    sorted_logit_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,17 @@ def engine_width(name: str, engine: str) -> str:
     return f"{name}, {engine}"
 
 
+def factor_name(engine: str, architecture: str, kernel: str) -> str:
+    """Return the name of the factor of a class of kernels in one engine on one architecture.
+
+    Args:
+        engine: The engine's generation.
+        architecture: Architecture of the GPU.
+        kernel: The class of kernels.
+    """
+    return f"{kernel} | {engine} | {architecture}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
     """Half-width of a 90 % interval as a factor, by what was measured of the deployment.
@@ -131,6 +144,7 @@ class LlmCalibration:
     """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
 
     `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_kernels` classes of kernels.
+    `kernel_factors` multiply the time of a class of kernels in one engine on one architecture, by `factor_name`.
     """
 
     name: str
@@ -145,6 +159,7 @@ class LlmCalibration:
     measured_engines: frozenset[str] = frozenset()
     measured_segments: frozenset[str] = frozenset()
     measured_kernels: frozenset[str] = frozenset()
+    kernel_factors: Mapping[str, float] = field(default_factory=dict)
     origin: Origin | None = None
 
     def width(self, name: str, engine: str) -> Width:

@@ -1,6 +1,6 @@
 """The constants of step times as one vector of logarithms: what the fit moves and the time model reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -14,7 +14,7 @@ from capplan.llm.core.timing.calibration import (
     LlmCalibration,
 )
 from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.work import CLASSES
+from capplan.llm.core.timing.work import CLASSES, IntArray
 
 _KERNEL = tuple(item.name for item in fields(KernelConstants))
 _ENGINE = tuple(item.name for item in fields(EngineTimes))
@@ -24,9 +24,10 @@ _DEVICE = tuple(item.name for item in fields(DeviceConstants))
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each constant lies in the vector, for the engines in `engines`."""
+    """Where each constant lies in the vector, for the engines in `engines` and the factors of kernels in `factors`."""
 
     engines: tuple[str, ...]
+    factors: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -36,6 +37,7 @@ class Layout:
             *(f"engine/{item}/{name}" for name in _ENGINE for item in self.engines),
             *(f"link/{item}/{name}" for name in _LINK for item in ("switched", "host")),
             *(f"device//{name}" for name in _DEVICE),
+            *(f"factor/{item}/kernel_factor" for item in self.factors),
         )
 
     def pack(self, calibration: LlmCalibration) -> FloatArray:
@@ -48,11 +50,22 @@ class Layout:
         for name in _LINK:
             values += [getattr(item, name) for item in (calibration.switched, calibration.host)]
         values += [getattr(calibration.device, name) for name in _DEVICE]
+        values += [calibration.kernel_factors.get(item, 1.0) for item in self.factors]
         return np.log(np.maximum(values, 1e-12))
 
     def view(self, vector: FloatArray) -> "Constants":
         """Read a vector of logarithms as constants."""
-        return Constants(layout=self, values=np.exp(vector))
+        values = np.exp(vector)
+        blocks: dict[str, FloatArray] = {}
+        start = 0
+        for kind, names, columns in (
+            ("kernel", _KERNEL, len(CLASSES)), ("engine", _ENGINE, len(self.engines)), ("link", _LINK, 2),
+            ("device", _DEVICE, 1),
+        ):  # fmt: skip
+            for name in names:
+                blocks[f"{kind}/{name}"] = values[start : start + columns]
+                start += columns
+        return Constants(layout=self, blocks=blocks, kernel_factors=values[start:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,48 +73,52 @@ class Constants:
     """Constants as arrays: by kernel class, by engine, by link (switched, host), and of devices."""
 
     layout: Layout
-    values: FloatArray
-
-    def _block(self, kind: int) -> FloatArray:
-        sizes = [len(_KERNEL) * len(CLASSES), len(_ENGINE) * len(self.layout.engines), 2 * len(_LINK), len(_DEVICE)]
-        start = sum(sizes[:kind])
-        return self.values[start : start + sizes[kind]]
+    blocks: Mapping[str, FloatArray]
+    kernel_factors: FloatArray
 
     def kernel(self, name: str) -> FloatArray:
         """Return a constant by kernel class, in the order of `CLASSES`."""
-        return np.asarray(self._block(0).reshape(len(_KERNEL), -1)[_KERNEL.index(name)])
+        return self.blocks[f"kernel/{name}"]
 
     def engine(self, name: str) -> FloatArray:
         """Return a constant by engine, in the order of the layout."""
-        return np.asarray(self._block(1).reshape(len(_ENGINE), -1)[_ENGINE.index(name)])
+        return self.blocks[f"engine/{name}"]
 
     def link(self, name: str) -> FloatArray:
         """Return a constant of switched links and of links through the host."""
-        return np.asarray(self._block(2).reshape(len(_LINK), -1)[_LINK.index(name)])
+        return self.blocks[f"link/{name}"]
 
     def device(self, name: str) -> float:
         """Return a constant of devices."""
-        return float(self._block(3)[_DEVICE.index(name)])
+        return float(self.blocks[f"device/{name}"][0])
+
+    def factors(self) -> dict[str, float]:
+        """Return the kernel factors by name, as a calibration holds them."""
+        return _named(self.layout.factors, self.kernel_factors)
+
+    def factors_of(self, places: IntArray) -> FloatArray:
+        """Return the kernel factor of each place of the layout's factors, 1 where the place is negative."""
+        return np.where(places < 0, 1.0, np.append(self.kernel_factors, 1.0)[places])
 
     def kernels(self) -> dict[KernelClass, KernelConstants]:
         """Return the constants of every kernel class, as a calibration holds them."""
-        table = self._block(0).reshape(len(_KERNEL), -1).T
+        table = np.stack([self.kernel(name) for name in _KERNEL], axis=1)
         return {item: KernelConstants(**_named(_KERNEL, row)) for item, row in zip(CLASSES, table, strict=True)}
 
     def engines(self) -> dict[str, EngineTimes]:
         """Return the constants of every engine, as a calibration holds them."""
-        table = self._block(1).reshape(len(_ENGINE), -1).T
+        table = np.stack([self.engine(name) for name in _ENGINE], axis=1)
         engines = self.layout.engines
         return {item: EngineTimes(**_named(_ENGINE, row)) for item, row in zip(engines, table, strict=True)}
 
     def links(self) -> tuple[LinkConstants, LinkConstants]:
         """Return the constants of switched links and of links through the host."""
-        table = self._block(2).reshape(len(_LINK), -1).T
+        table = np.stack([self.link(name) for name in _LINK], axis=1)
         return LinkConstants(**_named(_LINK, table[0])), LinkConstants(**_named(_LINK, table[1]))
 
     def devices(self) -> DeviceConstants:
         """Return the constants of devices, as a calibration holds them."""
-        return DeviceConstants(**_named(_DEVICE, self._block(3)))
+        return DeviceConstants(**{name: self.device(name) for name in _DEVICE})
 
 
 def _named(names: Sequence[str], row: FloatArray) -> dict[str, float]:
@@ -110,5 +127,5 @@ def _named(names: Sequence[str], row: FloatArray) -> dict[str, float]:
 
 def constants_of(calibration: LlmCalibration) -> Constants:
     """Return the constants of a calibration in the form that predictions read."""
-    layout = Layout(tuple(calibration.engines))
+    layout = Layout(tuple(calibration.engines), tuple(calibration.kernel_factors))
     return layout.view(layout.pack(calibration))

@@ -1,7 +1,7 @@
 """How serving engines fill their steps by default, and which kernels their generations run."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.weight_kernels import Arithmetic
@@ -13,7 +13,10 @@ class Scheduling:
 
     `token_budget` is the most tokens of a step, `mixes` says that prompt tokens share steps with decoding sequences,
     and `most_sequences` run at a time. `overlaps` says that the next step is put together before the tokens of the last
-    one are returned, and `evicts` that requests are admitted by the memory that they hold now.
+    one are returned, and `evicts` that requests are admitted by the memory that they hold now. An engine that
+    `sorts_logits` does so to draw one of the most likely tokens; others have kernels that need no order. A request
+    waits `receive_steps` to be looked for; None for as many as were found in measured runs. One that comes while a step
+    runs is in the step after `arrival_steps` further ones.
     """
 
     token_budget: float
@@ -21,13 +24,54 @@ class Scheduling:
     most_sequences: float
     overlaps: bool = False
     evicts: bool = False
+    sorts_logits: bool = False
+    receive_steps: float | None = None
+    arrival_steps: int = 1
+
+    @property
+    def return_steps(self) -> int:
+        """Return the steps between that which computes a token and the one after which it is returned."""
+        return 1 if self.overlaps else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerFlags:
+    """How an engine is set to schedule; None stands for its default.
+
+    `mixes` says that prompt tokens share steps with decoding sequences. `token_budget` is the most tokens of a step,
+    `most_sequences` the most sequences at a time. The engine looks for new requests every `receive_interval` steps.
+    """
+
+    mixes: bool | None = None
+    token_budget: int | None = None
+    most_sequences: int | None = None
+    receive_interval: int | None = None
+
+    def applied_to(self, rules: Scheduling) -> Scheduling:
+        """Return how an engine schedules with these flags.
+
+        Args:
+            rules: How it does by default.
+        """
+        polled = rules.receive_steps if self.receive_interval is None else (self.receive_interval + 1) / 2
+        return replace(
+            rules,
+            mixes=rules.mixes if self.mixes is None else self.mixes,
+            token_budget=rules.token_budget if self.token_budget is None else float(self.token_budget),
+            most_sequences=rules.most_sequences if self.most_sequences is None else float(self.most_sequences),
+            receive_steps=polled,
+        )
+
+
+DEFAULT_FLAGS = SchedulerFlags()
 
 
 SCHEDULING: Mapping[str, Scheduling] = {
-    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True),
+    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
+    "vllm before 0.14": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
     "trtllm": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, overlaps=True),
-    "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096),
-    "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048),
+    "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096, arrival_steps=0),
+    "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, arrival_steps=0),
     "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048, overlaps=True, evicts=True),
     "llama.cpp": Scheduling(token_budget=2048, mixes=True, most_sequences=256),
 }
@@ -39,15 +83,21 @@ def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:
     """Return the variant of an engine that a version is.
 
     TensorRT-LLM compiled whole engines before 1.0, and decoded most grouped-query attention without tensor cores before
-    0.11.
+    0.11. vLLM before 0.14 put a step together only after the tokens of the last one had been handed out (asynchronous
+    scheduling is its default since).
 
     Args:
         engine: Name of the engine.
         version: Its version, None for the newest.
     """
-    if engine != "trtllm" or version is None or version >= (1,):
+    if version is None:
         return engine
-    return "trtllm before 0.11" if version < (0, 11) else "trtllm before 1.0"
+    generations = _GENERATIONS.get(engine, ())
+    return next((f"{engine} before {name}" for before, name in generations if version < before), engine)
+
+
+_GENERATIONS = {"trtllm": (((0, 11), "0.11"), ((1,), "1.0")), "vllm": (((0, 14), "0.14"),)}
+"""Versions at which engines changed, in rising order."""
 
 
 XQA_QUERIES = 8

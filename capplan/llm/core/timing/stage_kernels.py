@@ -6,6 +6,7 @@ Identical layers are counted once. A stage of a pipeline holds an equal share of
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
@@ -24,7 +25,7 @@ class Formats:
 
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
     `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
-    whose format mixes several, as GGUF does.
+    whose format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token.
     """
 
     quantisation: Quantisation
@@ -33,8 +34,10 @@ class Formats:
     decode: KernelClass = KernelClass.DECODE_GQA
     prefill: KernelClass = KernelClass.PREFILL
     weight_scale: float = 1.0
+    sorts_logits: bool = False
 
 
+@lru_cache(maxsize=1024)
 def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
     """List the kernels of one GPU.
 
@@ -69,6 +72,7 @@ def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Fo
         pipeline_parallel=sharding.pipeline,
         data_parallel=sharding.data,
         exchanged_layers=expert_layers / sharding.pipeline if sharding.data > 1 else 0.0,
+        sorted_logits=architecture.vocab_size if formats.sorts_logits else 0.0,
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from capplan.core.numbers import FloatArray
+from capplan.llm.core.timing.calibration import factor_name
 from capplan.llm.core.timing.collectives import Collectives, collectives, collectives_s
-from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.constants import Constants, Layout
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, step_work
@@ -25,8 +26,9 @@ class StepTable:
     By [step, kernel]: `compute_s` and `memory_s` are FLOPs ÷ peak and bytes ÷ bandwidth of one layer's kernel,
     `count` the layers that run it, `kernel_class` its index in `CLASSES`. By step: `elementwise_s` is the time of one
     byte of each element that dense products read and write, `quantised_s` that of one byte of each element that is
-    narrowed before a product, `sequences` those that decode in the whole pipeline, `flops_per_joule` 0 where unknown,
-    and `engine` the engine's index.
+    narrowed before a product, `sequences` those that decode in the whole pipeline, `sorted_logits` the logits that are
+    sorted to draw tokens, `flops_per_joule` 0 where unknown, and `engine` the engine's index. `factor` is the place of
+    each kernel's factor [step, kernel], negative where it has none.
     """
 
     compute_s: FloatArray
@@ -39,11 +41,13 @@ class StepTable:
     layers: FloatArray
     stages: FloatArray
     sequences: FloatArray
+    sorted_logits: FloatArray
     prefilling: FloatArray
     flops_per_joule: FloatArray
     narrow: FloatArray
     foreign: FloatArray
     engine: IntArray
+    factor: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class StepTime:
     kernels_s: FloatArray
     elementwise_s: FloatArray
     quantisation_s: FloatArray
+    sampling_s: FloatArray
     collectives_s: FloatArray
     engine_s: FloatArray
     launch_s: FloatArray
@@ -64,7 +69,8 @@ class StepTime:
     @property
     def device_s(self) -> FloatArray:
         """Return the time of the GPU's work."""
-        return np.asarray(self.kernels_s.sum(axis=-1) + self.elementwise_s + self.quantisation_s + self.collectives_s)
+        others_s = self.elementwise_s + self.quantisation_s + self.sampling_s + self.collectives_s
+        return np.asarray(self.kernels_s.sum(axis=-1) + others_s)
 
     @property
     def total_s(self) -> FloatArray:
@@ -72,14 +78,15 @@ class StepTime:
         return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s)
 
 
-def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -> StepTable:
+def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout, engine: str) -> StepTable:
     """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
 
     Args:
         kernels: The kernels of one pipeline stage on one GPU.
         load: What the steps process.
         machine: The GPU and its links.
-        engine: Index of the engine in the constants.
+        layout: Where the constants lie.
+        engine: The engine's generation.
     """
     work = step_work(kernels, load)
     half = next(iter(machine.peaks_flops_per_s.values()))
@@ -96,12 +103,21 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, engine: int) -
         layers=kernels.layers * one,
         stages=kernels.pipeline_parallel * one,
         sequences=load.decoding * kernels.pipeline_parallel,
+        sorted_logits=load.sampled * kernels.sorted_logits,
         prefilling=(load.prefilled > 0).astype(float),
         flops_per_joule=(machine.flops_per_joule or 0.0) * one,
         narrow=float(machine.narrow_memory) * one,
         foreign=float(machine.vendor != "NVIDIA") * one,
-        engine=np.full(one.shape, engine),
+        engine=np.full(one.shape, layout.engines.index(engine)),
+        factor=np.broadcast_to(
+            _factor_places(work.kernel_class, machine.architecture, layout, engine), work.flops.shape
+        ),
     )
+
+
+def _factor_places(kernel_class: IntArray, architecture: str, layout: Layout, engine: str) -> IntArray:
+    places = {name: place for place, name in enumerate(layout.factors)}
+    return np.array([places.get(factor_name(engine, architecture, CLASSES[index]), -1) for index in kernel_class])
 
 
 def stack(tables: Sequence[StepTable]) -> StepTable:
@@ -111,7 +127,8 @@ def stack(tables: Sequence[StepTable]) -> StepTable:
     def column(name: str) -> Any:
         parts = [getattr(table, name) for table in tables]
         if parts[0].ndim == 2:
-            parts = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+            empty = -1 if name == "factor" else 0
+            parts = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=empty) for part in parts]
         return np.concatenate(parts)
 
     joined = Collectives.stack([table.collectives for table in tables])
@@ -138,9 +155,9 @@ def _kernel_times(table: StepTable, constants: Constants) -> _KernelTimes:
     foreign_compute = 1.0 + table.foreign * (device("other_compute") - 1.0)
     compute = power_factor(table.flops_per_joule, knee=device("power_knee")) * foreign_compute
     memory = _memory_factor(table, constants)
-    which = table.kernel_class
-    compute_s = table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
-    memory_s = table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
+    which, factor = table.kernel_class, constants.factors_of(table.factor)
+    compute_s = factor * table.compute_s / (constants.kernel("compute_fraction")[which] * compute[:, None])
+    memory_s = factor * table.memory_s / (constants.kernel("bandwidth_fraction")[which] * memory[:, None])
     return _KernelTimes(compute_s, memory_s, np.cbrt(compute_s**3 + memory_s**3))
 
 
@@ -171,6 +188,19 @@ def kernel_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
     return slopes
 
 
+def factor_slopes_s(table: StepTable, constants: Constants) -> FloatArray:
+    """Compute how the time of a step's kernels moves with the logarithms of the kernel factors. [s]
+
+    Returns:
+        Derivatives [step, factor].
+    """
+    moved_s = table.count * _kernel_times(table, constants).roofline_s
+    slopes = np.zeros((table.count.shape[0], len(constants.layout.factors)))
+    rows, columns = np.nonzero(table.factor >= 0)
+    np.add.at(slopes, (rows, table.factor[rows, columns]), moved_s[rows, columns])
+    return slopes
+
+
 def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray | None = None) -> StepTime:
     """Compute the time of every step of a table with fitted constants.
 
@@ -189,6 +219,7 @@ def step_time(table: StepTable, constants: Constants, *, kernels_s: FloatArray |
         kernels_s=kernels_s,
         elementwise_s=table.elementwise_s * constants.engine("elementwise_bytes")[engine] / memory,
         quantisation_s=table.quantised_s * constants.engine("quantised_bytes")[engine] / memory,
+        sampling_s=table.sorted_logits * constants.engine("sorted_logit_s")[engine],
         collectives_s=collectives_s(table.collectives, constants),
         engine_s=constants.engine("layer_s")[engine] * table.layers
         + constants.engine("step_s")[engine] / table.stages

@@ -97,6 +97,7 @@ class Kernels:
 
     `layers` run on this stage. `reduced_layers` end in two all-reduces over `tensor_parallel` GPUs each,
     `exchanged_layers` exchange tokens between the `data_parallel` ranks of attention. `hidden` is the model's width.
+    `sorted_logits` of each sampled row are sorted to draw a token, 0 where the most likely one is taken.
     """
 
     products: tuple[Product, ...]
@@ -109,6 +110,7 @@ class Kernels:
     pipeline_parallel: int
     data_parallel: int
     exchanged_layers: float
+    sorted_logits: float = 0.0
 
     @property
     def bordering_elements(self) -> float:

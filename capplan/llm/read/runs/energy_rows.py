@@ -6,6 +6,12 @@ from capplan.llm.core.serving.energy import MeasuredEnergy
 
 ENERGY_COLUMNS = frozenset({"model", "gpu", "engine", "task", "max_num_seqs", "avg_batch", "avg_output_tokens", "gpus"})
 """The columns that a table of the ML.ENERGY benchmark has and a table of serving runs has not."""
+_VERSION = "0.11"
+"""The rows state no version of vLLM. They were published before 0.14, in the months of 0.11."""
+_PLAIN_SAMPLING = "openai/gpt-oss"
+"""Models whose published generation settings neither cut the likely tokens off nor count them (top-p, top-k)."""
+_MOST_STEPS_WITH_PROMPTS = 0.5
+"""Share of steps with prompts up to which the median gap between tokens is a step without any."""
 METER_COLUMNS = (
     "power_w",
     "power_w_all_gpus",
@@ -41,8 +47,9 @@ def measured_energy(row: Mapping[str, float | None], *, task: str) -> MeasuredEn
 def as_serving_row(row: Mapping[str, str], prompts: Mapping[str, int]) -> dict[str, str]:
     """Return a row of the ML.ENERGY benchmark in the columns of a table of serving runs.
 
-    Its runs are closed loops of `max_num_seqs` clients. Tensor and expert parallelism share the same GPUs; the table
-    states the latter alone where experts are spread.
+    Its runs keep a replica full of `max_num_seqs` requests, of which `avg_batch` run on average. Their median time
+    between tokens is that of a step without prompts, unless most steps hold one. Tensor and expert parallelism share
+    the same GPUs; the table states the latter alone where experts are spread.
 
     Args:
         row: Text by column.
@@ -52,11 +59,16 @@ def as_serving_row(row: Mapping[str, str], prompts: Mapping[str, int]) -> dict[s
         ValueError: A number of GPUs is not one.
     """
     gpus, ranks = int(row["gpus"]), int(row.get("dp", "") or 1)
+    has_few_prompts = float(row["avg_batch"]) < _MOST_STEPS_WITH_PROMPTS * float(row["avg_output_tokens"])
     return {
         **row,
         "tp": str(max(1, gpus // ranks)),
         "weights": "",  # the model's own, which its name says
-        "concurrency": row["max_num_seqs"],
+        "version": row.get("version", "") or _VERSION,
+        "serving": "steady",
+        "sampling": "greedy" if row["model"].startswith(_PLAIN_SAMPLING) else "filtered",
+        "concurrency": row["avg_batch"],
+        "tpot_ms": row.get("itl_median_ms", "") if has_few_prompts else "",
         "output_len": row["avg_output_tokens"],
         "input_len": row.get("input_len", "") or str(prompts.get(row["task"], "")),
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.sharding import Sharding
@@ -101,10 +102,18 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         requests=_requests(row, serving),
         values=values,
         energy=energy,
+        sampling=_sampling(row),
         quality=row.get("quality", "") or "B",
         file=file,
         line=line,
     )
+
+
+def _sampling(row: Mapping[str, str]) -> Sampling:
+    word = row.get("sampling", "") or Sampling.GREEDY.value
+    if word not in [each.value for each in Sampling]:
+        raise _UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
+    return Sampling(word)
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
@@ -189,8 +198,10 @@ def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float
         return Serving.OPEN_LOAD
     if word == "offline" or clients is None:
         return Serving.OFFLINE
+    if word == "steady":
+        return Serving.STEADY
     if word != "online":
-        raise _UnreadableRowError(f"serving is {word!r}; known are online, offline and fixed_batch")
+        raise _UnreadableRowError(f"serving is {word!r}; known are online, offline, steady and fixed_batch")
     return Serving.CLOSED_LOOP
 
 

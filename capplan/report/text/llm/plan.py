@@ -8,6 +8,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentRejection,
     FrontPoint,
     Obstacle,
+    different_choices,
     load_front,
 )
 from capplan.llm.core.fleet.planned import PlannedFleet
@@ -32,6 +33,8 @@ from capplan.units import counted, format_fraction, format_rate, format_seconds
 
 SHOWN = 10
 _REJECTED_GPUS = 5
+_SAME_COST = 0.005
+"""Relative difference of rents below which they are said to be equal."""
 
 
 def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: bool = False) -> list[Section]:
@@ -49,9 +52,10 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
     if not plan.fits:
         blocks.append(Table(plan_columns(plan), [], only=Format.MD))
     else:
-        blocks.append(Table(plan_columns(plan), plan.fits, most=None if everything else SHOWN))
-        hidden = len(plan.fits) - SHOWN
-        if hidden > 0 and not everything:
+        shown = plan.fits if everything else different_choices(plan.fits)[:SHOWN]
+        blocks.append(Table(plan_columns(plan), shown))
+        hidden = len(plan.fits) - len(shown)
+        if hidden > 0:
             more = f"{hidden} more deployments carry the load; --all shows them."
             blocks.append(Lines([more], is_attached=True, only=Format.TABLE))
         blocks.append(Lines([disaggregation_line(plan)], only=Format.TABLE))
@@ -129,6 +133,8 @@ def disaggregation_line(plan: DeploymentPlan) -> str:
     if split.usd_per_hour is not None and best.usd_per_hour is not None:
         change = split.usd_per_hour / best.usd_per_hour - 1
         verdict = f", {format_fraction(abs(change))} {'more' if change >= 0 else 'less'} than together"
+        if abs(change) < _SAME_COST:
+            verdict = ", as much as together"
     times = f"TTFT {format_seconds(split.ttft_s)}, TPOT {format_seconds(split.tpot_s)}"
     moved = format_seconds(split.transfer_s)
     return f"Prefill and decode apart: {split.gpu}, {split.words}, cache moved in {moved}, {times}, {price}{verdict}."

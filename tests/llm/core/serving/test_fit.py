@@ -10,7 +10,7 @@ from capplan.llm.core.serving.fit import Observation, block_weights, fit_constan
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.step_time import kernel_slopes_s, stack, step_table, step_time
+from capplan.llm.core.timing.step_time import factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import CLASSES, Load
 from tests.llm.core.architectures import DEEPSEEK_V3, LLAMA_8B
 from tests.llm.core.timing.test_step_time import machine
@@ -23,7 +23,7 @@ def test_slopes_of_kernels_are_those_of_small_differences() -> None:
     loads = (Load.of(decoding=8, context=700), Load.of(decoding=4, context=300, prefilled=512, prompts=1))
     table = stack(
         [
-            step_table(kernels(config, weights="fp8"), load, machine=machine(), engine=0)
+            step_table(kernels(config, weights="fp8"), load, machine=machine(), layout=layout, engine=layout.engines[0])
             for config in (LLAMA_8B, DEEPSEEK_V3)
             for load in loads
         ]
@@ -36,6 +36,30 @@ def test_slopes_of_kernels_are_those_of_small_differences() -> None:
             moved[index] += step
             times.append(step_time(table, layout.view(moved)).kernels_s.sum(axis=1))
         assert exact[:, index] == pytest.approx((times[1] - times[0]) / 2e-5, rel=1e-4, abs=1e-9)
+
+
+def test_slopes_of_kernel_factors_are_those_of_small_differences() -> None:
+    case = Case(
+        kernels=kernels(DEEPSEEK_V3, weights="fp8"),
+        machine=machine(),
+        engine="vllm",
+        demand=Demand(input_len=256, output_len=64, capacity=64),
+        serving=Serving.STEADY,
+    )
+    layout = default_layout([case])
+    assert "moe fp8 | vllm | Hopper" in layout.factors
+    vector = layout.pack(PRIOR)
+    load = Load.of(decoding=8, context=700, prefilled=64, prompts=1)
+    table = step_table(case.kernels, load, machine=machine(), layout=layout, engine="vllm")
+    exact = factor_slopes_s(table, layout.view(vector))
+    first = vector.size - len(layout.factors)
+    for index in range(len(layout.factors)):
+        times = []
+        for step in (-1e-5, 1e-5):
+            moved = vector.copy()
+            moved[first + index] += step
+            times.append(float(step_time(table, layout.view(moved)).kernels_s.sum()))
+        assert exact[0, index] == pytest.approx((times[1] - times[0]) / 2e-5, rel=1e-4, abs=1e-9)
 
 
 def test_a_block_of_equal_rows_counts_little_more_than_one_row() -> None:

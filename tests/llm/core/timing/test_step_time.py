@@ -64,7 +64,8 @@ def seconds(calibration: LlmCalibration, load: Load, *, weights: str = "fp8", te
         kernels(LLAMA_70B, weights=weights, kv="fp8", sharding=Sharding(tensor=tensor)),
         load,
         machine=machine(),
-        engine=layout.engines.index("vllm"),
+        layout=layout,
+        engine="vllm",
     )
     return float(step_time(table, layout.view(layout.pack(calibration))).total_s[0])
 
@@ -115,14 +116,14 @@ def test_power_takes_a_share_of_the_peak_that_grows_with_flops_per_joule() -> No
 
 def test_a_scheduler_goes_through_all_sequences_in_every_pass_of_a_pipeline() -> None:
     layout = default_layout()
-    engine = layout.engines.index("vllm")
     host_s = []
     for decoding in (4, 8):
         table = step_table(
             kernels(LLAMA_70B, sharding=Sharding(pipeline=2)),
             Load.of(decoding=decoding, context=0),
             machine=machine(),
-            engine=engine,
+            layout=layout,
+            engine="vllm",
         )
         host_s.append(float(step_time(table, layout.view(layout.pack(PRIOR))).engine_s[0]))
     # four sequences more in each of two passes
@@ -135,7 +136,8 @@ def _lone_step(engine: str, *, weights: str = "bf16", decoding: float = 8) -> St
         kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=4)),
         Load.of(decoding=decoding, context=0),
         machine=machine(),
-        engine=layout.engines.index(engine),
+        layout=layout,
+        engine=engine,
     )
     return step_time(table, layout.view(layout.pack(PRIOR)))
 
@@ -163,7 +165,13 @@ def test_stacked_deployments_take_what_they_take_alone() -> None:
     layout, load = default_layout(), Load.of(decoding=4, context=256)
     constants = layout.view(layout.pack(PRIOR))
     tables = [
-        step_table(kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=8)), load, machine=machine(), engine=2)
+        step_table(
+            kernels(LLAMA_70B, weights=weights, sharding=Sharding(tensor=8)),
+            load,
+            machine=machine(),
+            layout=layout,
+            engine=layout.engines[2],
+        )
         for weights in ("bf16", "fp8")
     ]
     alone = [float(step_time(table, constants).total_s[0]) for table in tables]
@@ -187,3 +195,17 @@ def test_a_gpu_without_fp8_units_computes_fp8_weights_in_16_bits() -> None:
 
 def test_a_gpu_without_any_matrix_rate_has_no_machine() -> None:
     assert machine_of(replace(H100, peak_flops_per_s={})) is None
+
+
+def test_sorting_logits_takes_time_for_each_row_and_token_of_the_vocabulary() -> None:
+    layout, load = default_layout(), Load.of(decoding=64, context=256)
+    greedy = kernels(LLAMA_70B)
+    filtered = replace(greedy, sorted_logits=128_256.0)
+    times = [
+        step_time(
+            step_table(each, load, machine=machine(), layout=layout, engine="vllm"), layout.view(layout.pack(PRIOR))
+        )
+        for each in (greedy, filtered)
+    ]
+    # 64 rows of 128,256 logits at 0.1 ns each
+    assert times[1].total_s[0] - times[0].total_s[0] == pytest.approx(64 * 128_256 * 1e-10, rel=1e-6)

@@ -1,0 +1,199 @@
+"""The short answer to a plan of LLM serving: one screen that says what to take, why, what it costs, and what else."""
+
+import textwrap
+from collections.abc import Iterator
+
+from capplan.core.economics.finance import HOURS_PER_YEAR
+from capplan.core.numbers import Interval
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
+from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.serving.asked import Statistic, Task
+from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.text.llm.money import money_lines
+from capplan.report.text.llm.plan import (
+    disaggregation_line,
+    load_words,
+    nearest_rejections,
+    offer_words,
+    shared_words,
+    why_rejected,
+)
+from capplan.report.text.styled import styled_table
+from capplan.units import format_rate, format_seconds
+
+MOST_LINES = 30
+OTHER_CHOICES = 2
+_LABEL_WIDTH = 9
+_MOST_NOTES = 3
+_MOST_LINES_OF_A_NOTE = 3
+_NEAREST = 3
+
+
+def plan_lines(fleet: PlannedFleet, *, width: int) -> list[Line]:
+    """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters.
+
+    Args:
+        fleet: The plan with its money.
+        width: Characters that a line may have.
+    """
+    plan = fleet.plan
+    model = line(Span(text=plan.model, style=Style.CHOSEN))
+    asked = [model, *_labelled("Asked", f"{load_words(plan.load)}{_limit_words(plan)}", width)]
+    if plan.recommended is None:
+        lines = [*asked, *_nothing(plan, width)]
+    else:
+        lines = [
+            *asked,
+            *_taken(fleet, plan.recommended, width),
+            line(""),
+            *_choices(plan, width),
+            *_rest(fleet, width),
+        ]
+    return lines[:MOST_LINES]
+
+
+def _limit_words(plan: DeploymentPlan) -> str:
+    limits = plan.limits
+    pairs = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s), ("whole answer", limits.e2e_s))
+    held = [f"{name} ≤ {format_seconds(most)}" for name, most in pairs if most is not None]
+    who = "mean" if limits.statistic is Statistic.MEAN else limits.statistic.value
+    return f"; {', '.join(held)} ({who})" if held else ""
+
+
+def _labelled(label: str, text: str, width: int, *, most: int = 3) -> Iterator[Line]:
+    """Yield a labelled sentence, wrapped under its label; what is beyond `most` lines is cut with a mark."""
+    room = max(width - _LABEL_WIDTH, 20)
+    wrapped = textwrap.wrap(text, room, max_lines=most, placeholder=" …") or [""]
+    for number, part in enumerate(wrapped):
+        yield line(Span(text=(label if number == 0 else "").ljust(_LABEL_WIDTH), style=Style.HEADING), part)
+
+
+def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Line]:
+    plan = fleet.plan
+    spare = best.replicas - best.needed
+    redundancy = f", {best.needed} needed and {spare} spare" if spare else ""
+    yield from _labelled(
+        "Take",
+        f"{best.gpu}: {best.words}{redundancy}, {shared_words(best.sharding)}, {best.engine}, weights {best.weights}",
+        width,
+    )
+    yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
+    yield from _labelled("Cost", _cost(plan, best), width)
+    yield from _labelled("Times", _times(plan, best), width)
+    yield from _labelled("Limited", f"by {_limiting(plan, best)}", width)
+    yield from _labelled("Why", _why(plan, best), width)
+
+
+def _cost(plan: DeploymentPlan, best: DeploymentFit) -> str:
+    hourly = best.usd_per_hour
+    if hourly is None:
+        return "no price is known: ask for a quote"
+    text = f"{hourly:,.2f} USD/h, {hourly * HOURS_PER_YEAR / 12:,.0f} USD a month"
+    if plan.load.task is not Task.GENERATE:
+        return f"{text}, {best.usd_per_million_tokens:.3g} USD per million tokens"
+    split = best.split_usd_per_million
+    parts = f" ({split[0]:.3g} in and {split[1]:.3g} out by busy time)" if split else ""
+    return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
+
+
+def _times(plan: DeploymentPlan, best: DeploymentFit) -> str:
+    statistic, seen = plan.limits.statistic, best.simulated
+
+    def time(name: str, interval: Interval, percentile: float | None) -> str:
+        held = "" if percentile is None else f", {statistic.value} {format_seconds(percentile)}"
+        return (
+            f"{name} {format_seconds(interval.expected)} (90 %: {format_seconds(interval.low)} to "
+            f"{format_seconds(interval.high)}{held})"
+        )
+
+    shows = seen is not None and statistic is not Statistic.MEAN
+    first = time(
+        "TTFT" if plan.load.task is Task.GENERATE else "latency",
+        best.ttft_s,
+        seen.ttft_s.at(statistic) if seen and shows else None,
+    )
+    if plan.load.task is not Task.GENERATE:
+        return first
+    gaps = time("TPOT", best.tpot_s, seen.tpot_s.at(statistic) if seen and shows else None)
+    return f"{first}; {gaps}"
+
+
+def _limiting(plan: DeploymentPlan, best: DeploymentFit) -> str:
+    """Return what comes nearest to its limit: a time, or the sequences that memory holds."""
+    seen, statistic = best.simulated, plan.limits.statistic
+    times = (
+        ("TTFT", best.ttft_s.expected if seen is None else seen.ttft_s.at(statistic), plan.limits.ttft_s),
+        ("TPOT", best.tpot_s.expected if seen is None else seen.tpot_s.at(statistic), plan.limits.tpot_s),
+        ("the whole answer", best.e2e_s.expected if seen is None else seen.e2e_s.at(statistic), plan.limits.e2e_s),
+    )
+    shares = [
+        (value / most, f"{name}: {format_seconds(value)} of {format_seconds(most)}")
+        for name, value, most in times
+        if most is not None
+    ]
+    memory = best.running / max(best.memory.sequences_that_fit, 1)
+    shares.append((memory, f"memory: {best.running:.0f} of {best.memory.sequences_that_fit:,} sequences that fit"))
+    share, text = max(shares)
+    carried = f"{format_rate(best.max_rate_per_s * best.replicas)} requests/s can be carried"
+    return f"{text} ({share:.0%}); {carried}"
+
+
+def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
+    others = f"the cheapest of {len(plan.fits)} deployments that carry it" if len(plan.fits) > 1 else "alone carries it"
+    ties = tied_engines(plan)
+    tied = (
+        f" {' and '.join(ties)} tie{'' if len(ties) > 1 else 's'} within the interval: take what you know."
+        if ties
+        else ""
+    )
+    limited = plan.limits.are_set
+    sure = (
+        "the limits hold at the slow end of the intervals, too; "
+        if best.holds_at_worst
+        else ("the limits do not hold at the slow end of the intervals; ")
+    )
+    return f"{others}; {sure if limited else ''}{best.evidence}.{tied}"
+
+
+_COLUMNS: tuple[Column[DeploymentFit], ...] = (
+    words("or", lambda fit: fit.gpu),
+    figure("GPUs", lambda fit: fit.gpus),
+    words("shared", lambda fit: f"{fit.replicas} × {shared_words(fit.sharding)}"),
+    words("engine", lambda fit: fit.engine),
+    words("weights", lambda fit: fit.weights),
+    figure("TTFT", lambda fit: fit.ttft_s.expected, format_seconds),
+    figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
+    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
+    figure("USD/M out", lambda fit: fit.usd_per_million_output_tokens, "{:.3g}".format),
+)
+
+
+def _choices(plan: DeploymentPlan, width: int) -> list[Line]:
+    others = different_choices(plan.fits)[1 : 1 + OTHER_CHOICES]
+    return [*styled_table(Table(_COLUMNS, others), width=width), line("")] if others else []
+
+
+def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
+    plan = fleet.plan
+    if plan.disaggregated:
+        yield from _labelled(
+            "Apart", disaggregation_line(plan).removeprefix("Prefill and decode apart: "), width, most=2
+        )
+    for text in list(money_lines(fleet))[1:]:
+        label, _, rest = text.partition(" ")
+        yield from _labelled(label.rstrip(":"), rest, width, most=2)
+    for note in plan.notes[:_MOST_NOTES]:
+        yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
+    lacking = len(plan.gpus_without_fit)
+    failing = f"; {lacking} GPUs do not carry it" if lacking else ""
+    yield from _labelled("More", f"--all shows {len(plan.fits)} deployments and what is assumed{failing}", width)
+
+
+def _nothing(plan: DeploymentPlan, width: int) -> Iterator[Line]:
+    yield from _labelled("Nothing", f"searched carries it within the limits: {plan.advice}", width)
+    nearest = nearest_rejections(plan)
+    for gpu in list(nearest)[:_NEAREST]:
+        yield from _labelled("Nearest", f"{gpu}: {why_rejected(nearest[gpu])}", width, most=2)
+    more = len(nearest) - _NEAREST
+    if more > 0:
+        yield from _labelled("More", f"--all shows {more} further GPUs and what is assumed", width)

@@ -1,0 +1,43 @@
+"""Estimates and simulations of serving come from one model of the scheduler, so that they agree."""
+
+import pytest
+
+import capplan
+
+DEPLOYMENTS = [
+    ("llama-3.1-8b-instruct", None, "h100-sxm5-80gb", 1),
+    ("llama-3.1-70b-instruct", "fp8", "h100-sxm5-80gb", 4),
+    ("qwen3-30b-a3b", None, "h200-sxm-141gb", 2),
+    ("qwen3-32b", "fp8", "l40s", 2),
+]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize(("model", "weights", "gpu", "tp"), DEPLOYMENTS)
+def test_estimate_and_simulation_agree_with_one_client_and_under_load(model, weights, gpu, tp, engine):
+    clients = (1, 4, 16, 64)
+    asked = {"gpu": gpu, "tp": tp, "weights": weights, "engine": engine, "concurrency": clients}
+    points = capplan.llm.estimate(model, **asked).points
+    loads = capplan.llm.simulate(model, **asked, requests=2000).answers
+    for count, point, load in zip(clients, points, loads, strict=True):
+        within = 0.10 if count == 1 else 0.15
+        assert point.ttft_s.expected == pytest.approx(load.ttft_s.mean, rel=within), count
+        assert point.tpot_s.expected == pytest.approx(load.tpot_s.mean, rel=within), count
+        assert point.output_tokens_per_s.expected == pytest.approx(load.output_tokens_per_s, rel=within), count
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+def test_flags_of_the_scheduler_move_estimate_and_simulation_alike(engine):
+    # looking for requests at every step takes less time than every 30 steps, by 14.5 steps of a busy engine on average
+    asked = {"gpu": "h100-sxm5-80gb", "engine": engine, "concurrency": (16,)}
+    for answer in (
+        lambda interval: capplan.llm.estimate("llama-3.1-8b-instruct", **asked, receive_interval=interval).points[0],
+        lambda interval: capplan.llm.simulate("llama-3.1-8b-instruct", **asked, receive_interval=interval).answers[0],
+    ):
+        often, seldom = answer(1), answer(30)
+        gap_s = _mean(often.tpot_s)
+        assert _mean(seldom.ttft_s) - _mean(often.ttft_s) == pytest.approx(14.5 * gap_s, rel=0.1)
+
+
+def _mean(times):
+    return times.expected if hasattr(times, "expected") else times.mean
