@@ -1,6 +1,6 @@
 """Judge the simulation of LLM serving on measured load sweeps: `python benchmarks/llm_load_sweeps.py SERVING.csv.gz`.
 
-Rows with a request rate are simulated with as many requests as were sent. Rows below nine tenths of saturation are among
+Rows with a request rate are simulated with as many requests as were sent. Rows below nine tenths of saturation are of
 those that the constants of the time model were learnt from; `capplan llm fit --cross` judges them with their model or
 GPU left out.
 """

@@ -13,7 +13,7 @@ from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.serving.accuracy import ServingValidation
-from capplan.llm.core.serving.asked import Statistic, Task
+from capplan.llm.core.serving.asked import Sampling, Statistic, Task
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.simulation import Simulation
 from capplan.llm.core.training.accuracy import TrainingValidation
@@ -22,7 +22,7 @@ from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import AttentionKernel, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
-from capplan.verbs.llm.simulate import Prefill
+from capplan.verbs.llm.fields import Prefill
 
 def memory(
     model: str,
@@ -72,9 +72,6 @@ def estimate(
     model: str,
     *,
     gpu: str,
-    concurrency: Sequence[int] | str = ...,
-    input_len: int = ...,
-    output_len: int = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -83,8 +80,18 @@ def estimate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
-    measured: Sequence[str | Path] | str | None = ...,
+    utilization_fraction: float | None = ...,
+    sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
+    prefill: Prefill | str | None = ...,
+    token_budget: int | None = ...,
+    max_seqs: int | None = ...,
+    receive_interval: int | None = ...,
+    concurrency: Sequence[int] | str = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    measured: Sequence[str | Path] | str | None = ...,
+    first_burst: bool = ...,
     energy: bool = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
@@ -95,9 +102,6 @@ def estimate(
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
-        concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -106,8 +110,18 @@ def estimate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
+        link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
+        prefill: Prompts in decode steps, or alone; the engine's way by default.
+        token_budget: Most tokens of a step; the engine's default.
+        max_seqs: Most sequences at a time; the engine's default.
+        receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
-        link_bytes_per_s: Both directions of the link between GPUs, such as '900 GB/s'.
+        first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
         energy: Show the power of the GPUs and the joules of an output token.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
@@ -121,7 +135,7 @@ def plan(
     concurrency: float | None = ...,
     input_len: int = ...,
     output_len: int = ...,
-    spread: float = ...,
+    spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     burstiness: float = ...,
@@ -165,7 +179,7 @@ def plan(
         concurrency: Clients that wait for answers, instead of a rate.
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
-        spread: Lengths vary evenly by ± this share.
+        spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
@@ -204,20 +218,6 @@ def simulate(
     model: str,
     *,
     gpu: str,
-    rates_per_s: float | Sequence[float] | str | None = ...,
-    concurrency: Sequence[int] | str | None = ...,
-    lengths: str | Path | None = ...,
-    daily: Sequence[float] | str | None = ...,
-    requests: int = ...,
-    input_len: int = ...,
-    output_len: int = ...,
-    spread: float = ...,
-    input_cv: float = ...,
-    output_cv: float = ...,
-    burstiness: float = ...,
-    prefix_fraction: float = ...,
-    draft_tokens: int = ...,
-    acceptance: float | None = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -226,14 +226,32 @@ def simulate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    utilization_fraction: float | None = ...,
+    sampling: Sampling | str = ...,
+    link_bytes_per_s: float | str | None = ...,
+    prefill: Prefill | str | None = ...,
+    token_budget: int | None = ...,
+    max_seqs: int | None = ...,
+    receive_interval: int | None = ...,
+    rates_per_s: float | Sequence[float] | str | None = ...,
+    concurrency: Sequence[int] | str | None = ...,
+    lengths: str | Path | None = ...,
+    daily: Sequence[float] | str | None = ...,
+    requests: int = ...,
+    input_len: int = ...,
+    output_len: int = ...,
+    spread: float | None = ...,
+    input_cv: float = ...,
+    output_cv: float = ...,
+    burstiness: float = ...,
+    prefix_fraction: float = ...,
+    draft_tokens: int = ...,
+    acceptance: float | None = ...,
     task: Task | str = ...,
     documents: int = ...,
     images: int = ...,
     image_size: tuple[int, int] | str = ...,
     image_tokens: int | None = ...,
-    prefill: Prefill | str | None = ...,
-    token_budget: int | None = ...,
-    max_seqs: int | None = ...,
     max_ttft_s: float | str | None = ...,
     max_tpot_s: float | str | None = ...,
     max_e2e_s: float | str | None = ...,
@@ -247,20 +265,6 @@ def simulate(
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
-        rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
-        concurrency: Clients that wait for answers, instead of a rate.
-        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len.
-        daily: Shape of a day: requests in each part of it, in any unit.
-        requests: Requests to simulate at each load.
-        input_len: Mean tokens of a prompt.
-        output_len: Mean tokens of an answer.
-        spread: Lengths vary evenly by ± this share.
-        input_cv: Log-normal prompts with this deviation ÷ mean.
-        output_cv: Log-normal answers with this deviation ÷ mean.
-        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        prefix_fraction: Share of a prompt that the prefix cache holds.
-        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
-        acceptance: Chance that a drafted token is accepted.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -269,14 +273,32 @@ def simulate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
+        link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
+        prefill: Prompts in decode steps, or alone; the engine's way by default.
+        token_budget: Most tokens of a step; the engine's default.
+        max_seqs: Most sequences at a time; the engine's default.
+        receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
+        concurrency: Clients that wait for answers, instead of a rate.
+        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len.
+        daily: Shape of a day: requests in each part of it, in any unit.
+        requests: Requests to simulate at each load.
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
+        input_cv: Log-normal prompts with this deviation ÷ mean.
+        output_cv: Log-normal answers with this deviation ÷ mean.
+        burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
+        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
+        acceptance: Chance that a drafted token is accepted.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
         images: Images of a request, on top of --input-len tokens.
         image_size: Pixels of an image.
         image_tokens: Tokens of an image; by the model's encoder and size by default.
-        prefill: Prompts in decode steps, or alone; the engine's way by default.
-        token_budget: Most tokens of a step; the engine's default.
-        max_seqs: Most sequences at a time; the engine's default.
         max_ttft_s: Limit of the time to first token: 1s.
         max_tpot_s: Limit of the time between tokens: 40ms.
         max_e2e_s: Limit of a whole answer: 10s.

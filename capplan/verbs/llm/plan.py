@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-<<<<<<< HEAD
-from capplan.verbs.contract import Context, Effort, Outcome, Verb
-=======
-from capplan.verbs.contract import Context, Look, Outcome, Verb
->>>>>>> 91d63e85 (Compute the time to the first token by one law, learn from runs under steady load, and print plans on one screen)
+from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.llm.fields import (
     FilesHereFields,
     LanguageModelFields,
