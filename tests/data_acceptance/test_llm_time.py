@@ -122,7 +122,8 @@ def test_the_measured_runs_are_predicted_as_well_as_the_accuracy_page_says(calib
     assert tpot is not None
     assert ttft is not None
     assert tokens is not None
-    assert found.skipped == ()
+    assert all("above what the replicas carry" in row.reason for row in found.skipped)
+    assert len(found.skipped) <= 1
     assert tpot.mdape < 0.08
     assert tokens.mdape < 0.10
     assert ttft.within_factor_two > 0.85

@@ -16,7 +16,7 @@ from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import Evidence, evidence_of
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import all_tensors
-from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
 from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
 from capplan.llm.core.timing.machine import Machine, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
@@ -73,13 +73,14 @@ class ServingDeployment:
     def evidence(self, calibration: LlmCalibration) -> Evidence:
         """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
         name = self.model.architecture.name
-        measured = self.relatives & calibration.measured_models
+        measured = {each for each in self.relatives if pair_name(each, self.engine) in calibration.measured_pairs}
         return evidence_of(
             calibration,
-            model=min(measured) if measured and name not in calibration.measured_models else name,
+            model=min(measured) if measured else name,
             gpu=self.gpu.id,
             vendor=self.gpu.vendor,
             engine=self.engine,
+            architecture=self.machine.architecture,
             segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )

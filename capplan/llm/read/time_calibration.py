@@ -64,10 +64,9 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
             device=_part(DeviceConstants, document["device"], f"{where}: device"),
             widths=_parts(Width, document.get("widths", {}), f"{where}: widths"),
             measured_gpus=frozenset(document.get("measured_gpus", ())),
-            measured_models=frozenset(document.get("measured_models", ())),
             measured_engines=frozenset(document.get("measured_engines", ())),
             measured_segments=frozenset(document.get("measured_segments", ())),
-            measured_kernels=frozenset(document.get("measured_kernels", ())),
+            measured_pairs=frozenset(document.get("measured_pairs", ())),
             kernel_factors={str(name): float(value) for name, value in document.get("kernel_factors", {}).items()},
             origin=_origin(document.get("origin"), where),
         )
@@ -115,10 +114,9 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "device": asdict(calibration.device),
         "widths": {name: asdict(width) for name, width in calibration.widths.items()},
         "measured_gpus": sorted(calibration.measured_gpus),
-        "measured_models": sorted(calibration.measured_models),
         "measured_engines": sorted(calibration.measured_engines),
         "measured_segments": sorted(calibration.measured_segments),
-        "measured_kernels": sorted(calibration.measured_kernels),
+        "measured_pairs": sorted(calibration.measured_pairs),
         "kernel_factors": dict(calibration.kernel_factors),
     }
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

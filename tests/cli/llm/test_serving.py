@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capplan.llm.core.serving.priors import PRIOR
-from capplan.llm.core.timing.calibration import WIDTH_NAMES, Width
+from capplan.llm.core.timing.calibration import WIDTH_NAMES, Width, factor_name
 from capplan.llm.read.time_calibration import dump_time_calibration
 from tests.cli.conftest import Run
 
@@ -28,10 +28,10 @@ def calibration(tmp_path: Path) -> Path:
         PRIOR,
         widths=dict.fromkeys(WIDTH_NAMES, width),
         measured_gpus=frozenset({"h100-sxm5-80gb"}),
-        measured_models=frozenset({"llama-3.1-8b-instruct"}),
+        measured_pairs=frozenset({"llama-3.1-8b-instruct | vllm"}),
         measured_engines=frozenset({"vllm"}),
         measured_segments=frozenset({"data-centre"}),
-        measured_kernels=frozenset(map(str, PRIOR.kernels)),
+        kernel_factors={factor_name("vllm", "Hopper", kernel): 1.0 for kernel in PRIOR.kernels},
     )
     path = tmp_path / "own.yaml"
     path.write_text(dump_time_calibration(own))

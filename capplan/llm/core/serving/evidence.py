@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import exp, log, sqrt
 
 from capplan.core.numbers import NORMAL_90, Interval
-from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.calibration import LlmCalibration, Width, pair_name
 from capplan.llm.core.timing.kernel_classes import KernelClass
 
 
@@ -37,12 +37,14 @@ def evidence_of(
     gpu: str,
     vendor: str,
     engine: str,
+    architecture: str,
     segment: str | None = None,
     kernels: Set[KernelClass] = frozenset(),
 ) -> Evidence:
     """Classify a deployment by what was measured.
 
-    A class of kernels that no run exercised (an unusual format, linear attention) makes the model a new one.
+    A model counts as measured with the engine that served it alone. A class of kernels that no run exercised in this
+    engine (a format, linear attention), on this architecture where the GPU was measured, makes the model a new one.
 
     Args:
         calibration: The constants, with the names of what they were learnt from.
@@ -50,6 +52,7 @@ def evidence_of(
         gpu: Id of the GPU.
         vendor: Vendor of the GPU.
         engine: Name of the engine.
+        architecture: Architecture of the GPU.
         segment: Market of the GPU, such as data-centre or consumer; None where it is not known.
         kernels: Classes of kernels that the deployment runs.
     """
@@ -57,8 +60,12 @@ def evidence_of(
     new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
     if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
         return Evidence.TRANSFER
-    known_kernels = all(kernel in calibration.measured_kernels for kernel in kernels)
-    if model in calibration.measured_models and known_kernels:
+    timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}
+    if known_gpu:
+        known_kernels = all((str(kernel), engine, architecture) in timed for kernel in kernels)
+    else:
+        known_kernels = {str(kernel) for kernel in kernels} <= {name for name, of, _ in timed if of == engine}
+    if pair_name(model, engine) in calibration.measured_pairs and known_kernels:
         return Evidence.SAME if known_gpu else Evidence.OTHER_GPU
     return Evidence.OTHER_MODEL if known_gpu else Evidence.OTHER_BOTH
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.cases import answer, metric_of
 from capplan.llm.core.serving.fit import FullFit, Observation, Prior, fit_constants
-from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
+from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width, pair_name
 from capplan.llm.core.timing.constants import Constants, Layout
-from capplan.llm.core.timing.work import kernel_classes
 
 COVERED = 0.9
 POOLED_DEPLOYMENTS = 3.0
@@ -55,12 +54,9 @@ def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str)
         device=constants.devices(),
         kernel_factors=constants.factors(),
         measured_gpus=frozenset(run.gpu for run in runs),
-        measured_models=frozenset(run.model for run in runs),
+        measured_pairs=frozenset(pair_name(run.model, run.observation.case.engine) for run in runs),
         measured_engines=frozenset(run.observation.case.engine for run in runs),
         measured_segments=frozenset(run.segment for run in runs if run.segment),
-        measured_kernels=frozenset(
-            str(kernel) for run in runs for kernel in kernel_classes(run.observation.case.kernels)
-        ),
     )
 
 

@@ -112,6 +112,16 @@ def engine_width(name: str, engine: str) -> str:
     return f"{name}, {engine}"
 
 
+def pair_name(model: str, engine: str) -> str:
+    """Return the name of a model with an engine, whatever its generation.
+
+    Args:
+        model: The model.
+        engine: The engine or a generation of it.
+    """
+    return f"{model} | {engine.split(maxsplit=1)[0]}"
+
+
 def factor_name(engine: str, architecture: str, kernel: str) -> str:
     """Return the name of the factor of a class of kernels in one engine on one architecture.
 
@@ -143,8 +153,9 @@ class Width:
 class LlmCalibration:
     """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
 
-    `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_kernels` classes of kernels.
-    `kernel_factors` multiply the time of a class of kernels in one engine on one architecture, by `factor_name`.
+    `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_pairs` models with the engine that
+    served them, by `pair_name`. `kernel_factors` multiply the time of a class of kernels in one engine on one
+    architecture, by `factor_name`; what has none was not timed.
     """
 
     name: str
@@ -155,10 +166,9 @@ class LlmCalibration:
     device: DeviceConstants
     widths: Mapping[str, Width] = field(default_factory=dict)
     measured_gpus: frozenset[str] = frozenset()
-    measured_models: frozenset[str] = frozenset()
     measured_engines: frozenset[str] = frozenset()
     measured_segments: frozenset[str] = frozenset()
-    measured_kernels: frozenset[str] = frozenset()
+    measured_pairs: frozenset[str] = frozenset()
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
     origin: Origin | None = None
 

@@ -6,7 +6,7 @@ import pytest
 
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, evidence_of, interval, learn_adjustment
 from capplan.llm.core.serving.priors import PRIOR
-from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.calibration import LlmCalibration, Width, factor_name, pair_name
 from capplan.llm.core.timing.kernel_classes import KernelClass
 
 WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0, within=exp(1.645 * 0.11))
@@ -21,10 +21,10 @@ def calibration() -> LlmCalibration:
         host=PRIOR.host,
         device=PRIOR.device,
         measured_gpus=frozenset({"h100"}),
-        measured_models=frozenset({"llama"}),
-        measured_engines=frozenset({"vllm"}),
+        measured_pairs=frozenset({pair_name("llama", "vllm")}),
+        measured_engines=frozenset({"vllm", "sglang"}),
         measured_segments=frozenset({"data-centre"}),
-        measured_kernels=frozenset({KernelClass.GEMM_16}),
+        kernel_factors={factor_name("vllm", "Hopper", KernelClass.GEMM_16): 1.1},
     )
 
 
@@ -33,6 +33,7 @@ def calibration() -> LlmCalibration:
     [
         ("llama", "h100", "NVIDIA", "vllm", Evidence.SAME),
         ("qwen", "h100", "NVIDIA", "vllm", Evidence.OTHER_MODEL),
+        ("llama", "h100", "NVIDIA", "sglang", Evidence.OTHER_MODEL),  # served by vLLM alone
         ("llama", "l40s", "NVIDIA", "vllm", Evidence.OTHER_GPU),
         ("qwen", "l40s", "NVIDIA", "vllm", Evidence.OTHER_BOTH),
         ("llama", "mi300x", "AMD", "vllm", Evidence.TRANSFER),
@@ -42,17 +43,24 @@ def calibration() -> LlmCalibration:
 def test_evidence_follows_from_what_was_measured(
     model: str, gpu: str, vendor: str, engine: str, expected: Evidence
 ) -> None:
-    assert evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine) is expected
+    assert (
+        evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine, architecture="Hopper")
+        is expected
+    )
 
 
 def test_a_market_or_a_class_of_kernels_that_was_never_measured_counts_as_new() -> None:
-    common = {"model": "llama", "vendor": "NVIDIA", "engine": "vllm"}
+    common = {"model": "llama", "vendor": "NVIDIA", "engine": "vllm", "architecture": "Hopper"}
     consumer = evidence_of(calibration(), gpu="rtx-4090", segment="consumer", **common)
     other = evidence_of(calibration(), gpu="l40s", segment="data-centre", kernels={KernelClass.GEMM_16}, **common)
+    elsewhere = evidence_of(
+        calibration(), gpu="h100", kernels={KernelClass.GEMM_16}, **{**common, "architecture": "Blackwell"}
+    )
     unusual = evidence_of(calibration(), gpu="h100", segment="data-centre", kernels={KernelClass.STATE}, **common)
     assert consumer is Evidence.TRANSFER
     assert other is Evidence.OTHER_GPU
     assert unusual is Evidence.OTHER_MODEL
+    assert elsewhere is Evidence.OTHER_MODEL
 
 
 def test_less_evidence_gives_a_wider_interval() -> None:
