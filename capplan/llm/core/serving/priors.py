@@ -169,8 +169,9 @@ changed both by less than 0.3 but missed offline tokens per second of other mode
 
 _FACTOR_SHARE, _UNTUNED_SHARE = 0.06, 1.0
 """The same of factors of kernels. They are drawn firmly to 1, because many rest on one model alone: with a share of 0.3
-that model's left-out runs were missed by a fifth more. vLLM before 0.14 ran grouped products of new shapes untuned (the
-235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its tuned time), so that its factors are free and move no other engine."""
+that model's left-out runs were missed by a fifth more. vLLM before 0.14 ran grouped products of new shapes untuned
+(the 235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its tuned time), so that its factors are free and move no other
+engine."""
 
 
 def _share(name: str) -> float:
