@@ -28,9 +28,9 @@ _TITLES = {
 _INTRODUCTION = """# Accuracy of LLM serving times
 
 Errors of `capplan llm estimate` and `capplan llm validate` on measured runs that the constants were not learnt from:
-TTFT and TPOT of online runs on vLLM, SGLang and TensorRT-LLM, and tokens per second of offline runs and static
-batches, on five GPUs. `capplan llm fit serving.csv.gz llm-energy.csv.gz --cross -o llm-time.yaml --accuracy accuracy-llm.md` remakes
-this page together with the calibration.
+TTFT and TPOT of online runs on vLLM, SGLang and TensorRT-LLM, TPOT of vLLM under steady load, and tokens per second of
+offline runs and static batches, on five GPUs. `capplan llm fit serving.csv.gz llm-energy.csv.gz --cross -o
+llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the calibration.
 
 * *Median* and *p90* are of the absolute relative error, *bias* is the median of predicted ÷ measured.
 * *GPU left out* and *model left out*: the constants are fitted again without any run on that GPU or of that model.

@@ -25,7 +25,7 @@ def test_a_row_of_the_benchmark_is_a_full_replica_with_a_power_meter(tmp_path: P
     path = rows(tmp_path, "Qwen/Qwen3-8B,gpqa,vllm,bfloat16,h100-sxm5-80gb,1,1,1,1,16,15.9,7000,1340,541,0.404")
     (run,) = read_serving(path).runs
     assert run.serving is Serving.STEADY
-    assert (run.clients, run.output_len) == (16, 7000)
+    assert (run.clients, run.output_len) == (15.9, 7000)
     assert 100 <= run.input_len <= 700  # the description of the data: some hundred tokens
     assert run.values == {Metric.OUTPUT_TOKENS_PER_S: 1340}
     energy = run.energy
