@@ -26,7 +26,7 @@ from capplan.llm.core.training.accuracy import kind_of
 from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
 from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.memory import MemoryConstants, estimate_memory
+from capplan.llm.core.training.memory import Kind, MemoryConstants, estimate_memory
 from capplan.llm.core.training.runs import MeasuredTraining
 from capplan.llm.core.training.step_time import TimeConstants, step_time
 from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork, step_work, training_gpu
@@ -64,8 +64,10 @@ TIME_PRIOR = TimeConstants(
     grouped=0.55,
     attention={
         AttentionClass.EAGER: 0.3,
-        AttentionClass.FLASH: 0.6,
-        AttentionClass.FLASH_ON_NEWER: 0.35,
+        AttentionClass.FLASH1: 0.45,
+        AttentionClass.FLASH1_ON_NEWER: 0.27,
+        AttentionClass.FLASH: 0.7,
+        AttentionClass.FLASH_ON_NEWER: 0.45,
         AttentionClass.TUNED: 0.6,
     },
     stream_fused=0.8,
@@ -73,7 +75,8 @@ TIME_PRIOR = TimeConstants(
     misaligned=1.5,
     links={Link.FAST: 0.7, Link.HOST: 0.6, Link.NETWORK: 0.8},
     exposed_tensor=0.7,
-    exposed_expert=0.8,
+    exposed_pipeline=0.5,
+    exposed_expert=0.5,
     exposed_context=0.3,
     exposed_shard=0.2,
     exposed_gradient=0.3,
@@ -83,8 +86,8 @@ TIME_PRIOR = TimeConstants(
 )
 TIME_SPREAD = {
     "products": 0.12, "grouped": 0.3, "attention": 0.3, "stream_fused": 0.3, "stream_eager": 0.3, "misaligned": 0.2,
-    "links": 0.2, "exposed_tensor": 0.3, "exposed_expert": 0.3, "exposed_context": 0.5, "exposed_shard": 0.4,
-    "exposed_gradient": 0.4, "kernel_s": 0.4, "doubling": 0.5, "families": 0.07,
+    "links": 0.1, "exposed_tensor": 0.3, "exposed_pipeline": 0.4, "exposed_expert": 0.3, "exposed_context": 0.5,
+    "exposed_shard": 0.4, "exposed_gradient": 0.4, "kernel_s": 0.4, "doubling": 0.5, "families": 0.07,
 }  # fmt: skip
 
 Constants = TypeVar("Constants", MemoryConstants, TimeConstants)
@@ -117,7 +120,11 @@ def rebuild(like: Constants, vector: FloatArray) -> Constants:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is fitted: runs with the logarithms of what was measured, weights, and a prediction from constants."""
+    """What is fitted: runs with the logarithms of what was measured, weights, and a prediction from constants.
+
+    `bounds` is 0 where a value was measured, −1 where it is known to be less, as of a run that fitted on its GPU, and 1
+    where it is known to be more.
+    """
 
     runs: Sequence[MeasuredTraining]
     measured: FloatArray
@@ -126,6 +133,7 @@ class Problem:
     prior: Any
     spread: Mapping[str, float]
     noise: float
+    bounds: FloatArray
 
     def errors(self, constants: Any, chosen: BoolArray) -> FloatArray:
         """Return the logarithms of predicted over measured of chosen runs."""
@@ -145,7 +153,10 @@ class Problem:
                 moved[index] += 0.03
                 columns.append((self.predict(rebuild(self.prior, moved), at) - now) / 0.03)
             slopes, missing = np.stack(columns, axis=1), measured - now
-            held = weights * np.minimum(1.0, 1.5 * self.noise / np.maximum(np.abs(missing), 1e-9)) / self.noise**2
+            kept = np.where(self.bounds[at] == 0, True, missing * self.bounds[at] > 0)
+            held = (
+                kept * weights * np.minimum(1.0, 1.5 * self.noise / np.maximum(np.abs(missing), 1e-9)) / self.noise**2
+            )
             square = (slopes * held[:, None]).T @ slopes + np.diag(deviation**-2.0)
             right = (slopes * held[:, None]).T @ missing - (vector - start) * deviation**-2.0
             vector = vector + np.clip(np.linalg.solve(square, right), -0.4, 0.4)
@@ -159,7 +170,16 @@ class Problem:
         found = np.zeros(len(self.runs))
         for fold in sorted(set(folds.tolist())):
             out = folds == fold
-            found[out] = self.errors(self.fit(~out, iterations=5), out)
+            found[out] = self.errors(self.fit(~out, iterations=4), out)
+        return found
+
+    def held_out_twice(self) -> FloatArray:
+        """Return the errors of all runs, each predicted by constants fitted without its source and without its GPU."""
+        found = np.zeros(len(self.runs))
+        sources, gpus = np.array([run.source for run in self.runs]), np.array([run.gpu for run in self.runs])
+        for source, gpu in sorted(set(zip(sources.tolist(), gpus.tolist(), strict=True))):
+            out = (sources == source) & (gpus == gpu)
+            found[out] = self.errors(self.fit((sources != source) & (gpus != gpu), iterations=4), out)
         return found
 
 
@@ -170,22 +190,30 @@ def weights_of(runs: Sequence[MeasuredTraining]) -> FloatArray:
     return tiny * np.array([min(1.0, _MOST_OF_A_SOURCE / counts[run.source]) for run in runs])
 
 
-def memory_problem(runs: Sequence[MeasuredTraining]) -> Problem:
-    """Return the fit of peaks, of runs that state what they compute again."""
-    chosen = [run for run in runs if run.peak_bytes and run.recompute_is_stated]
+def memory_problem(runs: Sequence[MeasuredTraining], gpus: Gpus) -> Problem:
+    """Return the fit of peaks, of runs that state what they compute again; others fitted on their GPU, or did not."""
+    stated = [run for run in runs if run.recompute_is_stated]
+    limits = [run for run in stated if not run.peak_bytes and run.job.architecture.hidden_dim > _SMALLEST_WIDTH]
+    exact = [run for run in stated if run.peak_bytes]
+    chosen = [*exact, *limits]
+    usable = [gpus.find(run.gpu).expected_usable_bytes for run in limits]
 
     def predict(constants: MemoryConstants, at: Sequence[int]) -> FloatArray:
-        peaks = [estimate_memory(chosen[index].job, constants).peak(chosen[index].peak_kind) for index in at]
+        kinds = [chosen[index].peak_kind if index < len(exact) else Kind.DEVICE for index in at]
+        peaks = [
+            estimate_memory(chosen[index].job, constants).peak(kind) for index, kind in zip(at, kinds, strict=True)
+        ]
         return np.asarray(np.log(peaks))
 
     return Problem(
         chosen,
-        np.log([run.peak_bytes for run in chosen]),
+        np.log([*(run.peak_bytes or 0.0 for run in exact), *usable]),
         weights_of(chosen),
         predict,
         MEMORY_PRIOR,
         MEMORY_SPREAD,
         0.1,
+        np.array([*(0.0 for _ in exact), *(1.0 if run.ran_out else -1.0 for run in limits)]),
     )
 
 
@@ -213,7 +241,14 @@ def time_problem(
         return np.asarray(np.log(tokens) - np.log(times))
 
     return Problem(
-        chosen, np.log([run.tokens_per_s for run in chosen]), weights_of(chosen), predict, TIME_PRIOR, TIME_SPREAD, 0.12
+        chosen,
+        np.log([run.tokens_per_s for run in chosen]),
+        weights_of(chosen),
+        predict,
+        TIME_PRIOR,
+        TIME_SPREAD,
+        0.12,
+        np.zeros(len(chosen)),
     )
 
 
@@ -257,11 +292,12 @@ def _parts(problem: Problem) -> dict[str, BoolArray]:
     is_moe = np.array([run.job.architecture.is_moe for run in problem.runs])
     is_tiny = np.array([run.job.architecture.hidden_dim <= _SMALLEST_WIDTH for run in problem.runs])
     single = np.array(["one GPU" in kind_of(run) for run in problem.runs])
+    known = problem.bounds == 0
     return {
-        "dense": ~is_moe & ~is_tiny,
-        "experts": is_moe & ~is_tiny,
-        "adapters on one GPU": single & ~is_tiny,
-        "tiny models": is_tiny,
+        "dense": ~is_moe & ~is_tiny & known,
+        "experts": is_moe & ~is_tiny & known,
+        "adapters on one GPU": single & ~is_tiny & known,
+        "tiny models": is_tiny & known,
     }
 
 
@@ -275,16 +311,17 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
     runs = [run for run in read_training(path).runs if run.quality in "AB"]
     gpus, laws = load_gpus(), load_rate_laws()
     report, sources = Report({}), Report({})
-    memory = memory_problem(runs)
+    memory = memory_problem(runs, gpus)
     every = np.ones(len(memory.runs), dtype=bool)
     memory_constants = memory.fit(every)
     by_run, by_source = memory.held_out(run_of), memory.held_out(lambda run: run.source)
     for name, part in _parts(memory).items():
         report.add(f"memory, {name}: model and GPU of a source left out", by_run[part])
         report.add(f"memory, {name}: source left out", by_source[part])
+    known = memory.bounds == 0
     for source in sorted({run.source for run in memory.runs}):
-        sources.add(f"memory, {source}", by_source[np.array([run.source == source for run in memory.runs])])
-    real = ~_parts(memory)["tiny models"]
+        sources.add(f"memory, {source}", by_source[known & np.array([run.source == source for run in memory.runs])])
+    real = ~_parts(memory)["tiny models"] & known
     memory_widths = {
         Evidence.MEASURED: half_width(by_run[real], 1.15),
         Evidence.TRANSFERRED: half_width(by_source[real], 1.25),
@@ -297,7 +334,9 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
         widths=Widths(dense=memory_widths, experts=memory_widths, memory=memory_widths),
         measured_gpus=frozenset(),
         measured_frameworks=frozenset(),
-        memory_frameworks=frozenset(run.framework for run in memory.runs),
+        memory_frameworks=frozenset(
+            run.framework for run, is_known in zip(memory.runs, known, strict=True) if is_known
+        ),
     )
     speed = time_problem(runs, gpus=gpus, laws=laws, shipped=draft)
     every = np.ones(len(speed.runs), dtype=bool)
@@ -311,13 +350,15 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
     for source in sorted({run.source for run in speed.runs}):
         sources.add(f"tokens/s, {source}", by_source[np.array([run.source == source for run in speed.runs])])
     parts = _parts(speed)
-    far = np.maximum(np.abs(by_source), np.abs(by_gpu))
+    far, both = np.maximum(np.abs(by_source), np.abs(by_gpu)), speed.held_out_twice()
+    for name, part in parts.items():
+        report.add(f"tokens/s, {name}: source and GPU left out", both[part])
 
     def widths(part: BoolArray, least: float) -> dict[Evidence, float]:
         return {
             Evidence.MEASURED: half_width(by_run[part], least),
-            Evidence.TRANSFERRED: half_width(by_source[part], least * 1.05),
-            Evidence.EXTRAPOLATED: half_width(far[part], least * 1.1),
+            Evidence.TRANSFERRED: half_width(far[part], least * 1.05),
+            Evidence.EXTRAPOLATED: max(half_width(both[part], least * 1.1), half_width(far[part], least)),
         }
 
     calibration = replace(
@@ -330,7 +371,7 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
             made=datetime.now(tz=UTC).date(),
             command=f"python benchmarks/llm_training.py {path.name} --write",
             sources=(path.name,),
-            rows=len(memory.runs) + len(speed.runs),
+            rows=int(known.sum()) + len(speed.runs),
             held_out_errors=report.rows,
         ),
     )

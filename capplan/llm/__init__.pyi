@@ -438,7 +438,7 @@ def train_memory(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
-        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.
@@ -525,7 +525,7 @@ def train_estimate(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
-        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.
@@ -610,7 +610,7 @@ def train_plan(
         optimizer: Optimizer by the states that it keeps.
         seq_len: Tokens of a sequence.
         framework: torchtitan, megatron, nemo, torchtune, trl, axolotl, unsloth, deepspeed, ...; by default torchtitan, and trl for adapters.
-        attention: eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default.
+        attention: flash is FlashAttention-2, tuned the vendor's; the framework's by default.
         fused_loss: The loss is computed by chunks, as Liger's kernels do.
         compile: Pointwise operators are fused by torch.compile.
         offload: Keep this in the host's memory; repeatable.

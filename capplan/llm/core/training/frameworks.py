@@ -41,6 +41,7 @@ class Framework:
         fuses_norm: Norms keep their input alone; otherwise an fp32 copy of it, too.
         fuses_activation: The gated activation keeps its two inputs; otherwise its first half's output, too.
         fuses_loss: The loss is computed by chunks, so that the logits are never whole.
+        loss_in_place: The loss overwrites 16-bit logits with their gradient, so that no fp32 copies stand beside them.
         repeats_keys: Keys and values are repeated to as many heads as queries have before attention runs.
         tunes_attention: Attention runs in the vendor's kernel (cuDNN, Transformer Engine, AITER) instead of
             FlashAttention-2.
@@ -59,6 +60,7 @@ class Framework:
     fuses_norm: bool = False
     fuses_activation: bool = False
     fuses_loss: bool = False
+    loss_in_place: bool = False
     repeats_keys: bool = False
     tunes_attention: bool = False
     adapter_bytes: float = 2.0
@@ -102,6 +104,14 @@ FRAMEWORKS = (
     ),
     Framework(
         name="fsdp1", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, release="PyTorch 2.1 FSDP1",
+    ),
+    Framework(
+        name="composer",
+        family=Family.FSDP,
+        states=States.AUTOCAST,
+        fuses_norm=True,
+        loss_in_place=True,
+        release="llm-foundry 2023 to 2025",
     ),
     Framework(
         name="fsdp2", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, launch="torchtitan",
@@ -152,8 +162,8 @@ FRAMEWORKS = (
 _ALIASES = {
     "fsdp": "fsdp2", "hf": "hf-trainer", "transformers": "hf-trainer", "hf-deepspeed": "deepspeed",
     "llama-factory": "hf-trainer", "megatron-lm": "megatron", "mcore": "megatron", "paxml (xla)": "xla",
-    "maxtext (xla)": "xla", "maxtext": "xla", "lit-gpt": "litgpt", "composer": "fsdp1", "megatron-core": "megatron",
-    "accelerate": "hf-trainer", "ddp": "torchtune",
+    "maxtext (xla)": "xla", "maxtext": "xla", "lit-gpt": "litgpt", "llm-foundry": "composer",
+    "megatron-core": "megatron", "accelerate": "hf-trainer", "ddp": "torchtune",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Experts
+from capplan.llm.core.sharding import Sharding, check_sharding
 from capplan.llm.core.training.frameworks import Family, Framework, States
 
 
@@ -34,7 +35,7 @@ class Recompute(StrEnum):
     """What is computed again in the backward pass instead of being kept.
 
     `ATTENTION` is the attention core alone (Korthikanti et al. 2022), `OPERATORS` every second matrix product and all
-    pointwise operators (torchtitan's selective checkpointing), `FULL` whole layers.
+    pointwise operators (torchtitan's selective checkpointing, Megatron's recomputed modules), `FULL` whole layers.
     """
 
     NONE = "none"
@@ -101,9 +102,14 @@ class Offloaded(StrEnum):
 
 
 class AttentionKernel(StrEnum):
-    """How attention is computed: whole score matrices, FlashAttention-2, or the vendor's tuned kernel."""
+    """How attention is computed.
+
+    `EAGER` writes whole score matrices, `FLASH1` is FlashAttention 1 and Triton's kernel of its time, `FLASH`
+    FlashAttention-2, and `TUNED` the vendor's kernel.
+    """
 
     EAGER = "eager"
+    FLASH1 = "flash1"
     FLASH = "flash"
     TUNED = "tuned"
 
@@ -247,7 +253,7 @@ def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
     Args:
         job: The job.
     """
-    if job.framework.family is Family.FSDP:
+    if job.framework.family in (Family.FSDP, Family.MEGATRON) and job.attention is not AttentionKernel.EAGER:
         return (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
     if job.attention is AttentionKernel.EAGER:
         return (Recompute.NONE, Recompute.ATTENTION, Recompute.FULL)
@@ -264,6 +270,7 @@ def check_job(job: TrainingJob) -> None:
     product = layout.tensor * layout.pipeline * layout.context
     if layout.gpus % product:
         raise UsageError(f"{layout.gpus} GPUs are not a multiple of tp × pp × cp = {product}.")
+    check_sharding(job.architecture, Sharding(tensor=layout.tensor))
     layers = len(job.architecture.layers)
     if layout.pipeline * layout.virtual > layers:
         raise UsageError(f"{name}: {layout.pipeline * layout.virtual} pipeline chunks are more than {layers} layers.")

@@ -91,7 +91,8 @@ def _megatron(job: TrainingJob) -> str:
     if job.recompute is Recompute.FULL:
         words.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
     elif job.recompute is not Recompute.NONE:
-        words.append("--recompute-granularity selective")
+        modules = "core_attn" if job.recompute is Recompute.ATTENTION else "layernorm mlp"
+        words.append(f"--recompute-granularity selective --recompute-modules {modules}")
     if job.compute in (Compute.FP8, Compute.MXFP8):
         words.append("--fp8-format hybrid" + (" --fp8-recipe mxfp8" if job.compute is Compute.MXFP8 else ""))
     return " \\\n  ".join(words) + "\n"

@@ -192,7 +192,8 @@ def _stage(job: TrainingJob, index: int, held: StageParameters, constants: Memor
     is_last = index == job.layout.pipeline - 1
     family = job.framework.family
     kept, recomputed = _activations(job, index, constants.activations[family])
-    logits = logit_elements(job) * constants.logit_bytes[family] if is_last else 0.0
+    per_logit = _IN_PLACE_LOGIT_BYTES if job.framework.loss_in_place else constants.logit_bytes[family]
+    logits = logit_elements(job) * per_logit if is_last else 0.0
     host = 0.0
     if Offloaded.OPTIMIZER in job.offloaded:
         host, optimizer = host + optimizer, 0.0
@@ -227,6 +228,8 @@ def _stage(job: TrainingJob, index: int, held: StageParameters, constants: Memor
     )
 
 
+_IN_PLACE_LOGIT_BYTES = 4.0
+"""Bytes of a logit whose loss works in place: the 16-bit logits and the copy that the loss shifts by one token."""
 _OFFLOADED_SHARE = 0.9
 """The share of kept activations that is moved to the host: the last layers' are needed before a copy has ended."""
 
@@ -280,7 +283,8 @@ def _adapted_states(
         base = 2.0 * held.total
     else:
         heads = matrices - held.matrices  # an output head is not quantised
-        base = (stored + constants.base_extra_bytes) * held.matrices + other * (vectors + heads)
+        extra = constants.base_extra_bytes if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ) else 0.0
+        base = (stored + extra) * held.matrices + other * (vectors + heads)
     size = job.framework.adapter_bytes
     state = _STATE_BYTES[job.optimizer] * (size / 4.0 if _STATE_BYTES[job.optimizer] > 2 else 1.0)
     gathered = held.total if job.framework.gathers_base else 2 * held.largest_layer

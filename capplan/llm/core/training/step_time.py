@@ -27,6 +27,7 @@ class TimeConstants:
     misaligned: float
     links: Mapping[Link, float]
     exposed_tensor: float
+    exposed_pipeline: float
     exposed_expert: float
     exposed_context: float
     exposed_shard: float
@@ -110,7 +111,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     tensor = constants.exposed_tensor * work.tensor_s / links[work.tensor_link]
     expert = constants.exposed_expert * work.expert_s / links[work.expert_link]
     context = _exposed(work.context_s / links[work.context_link], device, constants.exposed_context)
-    pipeline = work.pipeline_s / links[work.pipeline_link]
+    pipeline = constants.exposed_pipeline * work.pipeline_s / links[work.pipeline_link]
     busy = device + waits + tensor + expert + context
     compute = times * (busy + pipeline)
     shard = _exposed(work.shard_s / links[work.shard_link], times * device, constants.exposed_shard)

@@ -51,6 +51,8 @@ class AttentionClass(StrEnum):
     """Classes of attention kernels that share their efficiency, by kernel and by how new the GPU is."""
 
     EAGER = "eager"
+    FLASH1 = "flash1"
+    FLASH1_ON_NEWER = "flash1 on newer"
     FLASH = "flash"
     FLASH_ON_NEWER = "flash on newer"
     TUNED = "tuned"
@@ -87,6 +89,12 @@ class TrainingGpu:
         """Return True if FlashAttention-2, written for Ampere's instructions, leaves its matrix units idle."""
         capability = self.gpu.compute_capability
         return (capability is not None and capability[0] in (9, 10)) or self.gpu.vendor.upper() == "AMD"
+
+    @property
+    def prefers_tuned_attention(self) -> bool:
+        """Return True if PyTorch takes cuDNN's attention before FlashAttention-2: on Blackwell of data centres."""
+        capability = self.gpu.compute_capability
+        return capability is not None and capability[0] == 10
 
 
 _NETWORK_OF_BOARD, _NETWORK_OF_CARD = 50e9, 12.5e9
@@ -301,6 +309,10 @@ def _attention_class(job: TrainingJob, gpu: TrainingGpu) -> AttentionClass:
             return AttentionClass.EAGER
         case AttentionKernel.TUNED:
             return AttentionClass.TUNED
+        case AttentionKernel.FLASH1:
+            return AttentionClass.FLASH1_ON_NEWER if gpu.attention_is_newer else AttentionClass.FLASH1
+        case AttentionKernel.FLASH if gpu.prefers_tuned_attention:
+            return AttentionClass.TUNED
         case AttentionKernel.FLASH:
             return AttentionClass.FLASH_ON_NEWER if gpu.attention_is_newer else AttentionClass.FLASH
 
@@ -309,11 +321,16 @@ _LOSS_BYTES = 14.0
 """Bytes that pass the memory per logit: written and read in 16 bits, in fp32 for the loss, and their gradient."""
 _EAGER_KERNELS, _FUSED_KERNELS = 40.0, 16.0
 """Operators of one layer's forward pass without and with fused kernels, as traces of Llama layers count them."""
+_ADAPTER_KERNELS, _DEQUANTISE_KERNELS, _MATRICES = 7.0, 4.0, 7
+"""Operators of one adapter (dropout, conversions, two products, a scale, a sum), of expanding one matrix of a quantised
+base, and the matrices of a layer."""
 
 
 def _kernels_per_layer(job: TrainingJob) -> float:
     is_fused = job.compiled or job.framework.fuses_activation
-    extra = 3.0 * len(job.adapter.targets) if job.is_adapted else 0.0
+    extra = _ADAPTER_KERNELS * len(job.adapter.targets) if job.is_adapted else 0.0
+    if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ):
+        extra += _DEQUANTISE_KERNELS * _MATRICES
     return (_FUSED_KERNELS if is_fused else _EAGER_KERNELS) + extra
 
 
@@ -476,7 +493,11 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
             for layer, count in layer_kinds(job.architecture)
             if isinstance(layer.mlp, Experts)
         )
-        sent = tokens / layout.tensor * hidden * _HALF * (layout.expert - 1) / layout.expert
+        group = layout.expert * layout.expert_tensor
+        elsewhere = (layout.expert - 1) / layout.expert
+        if expert_link is Link.NETWORK:
+            elsewhere = 1.0 - layout.gpus_per_node / group  # the rest stays within the server
+        sent = tokens / layout.tensor * hidden * _HALF * elsewhere
         expert_s = 2.0 * routed * layers / len(job.architecture.layers) * sent * (forward + 1.0) / rate
     context_s, context_link = 0.0, Link.FAST
     if layout.context > 1:
@@ -504,41 +525,46 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
     )
 
 
+def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, float]:
+    """Return the link of a collective over data-parallel ranks, and the rate at which one rank's tensor passes it.
+
+    The ranks of one server that belong to a collective share its bytes among all of their network ports, as NCCL's
+    rings and trees do, so that eight ranks receive a tensor eight times as fast as one.
+    """
+    layout = job.layout
+    spanned = ranks * layout.tensor  # neighbours share matrices, so that ranks lie as far apart as these are many
+    if gpu.fast_bytes_per_s and spanned <= gpu.fast_gpus:
+        return Link.FAST, gpu.fast_bytes_per_s
+    if spanned <= layout.gpus_per_node:
+        return Link.HOST, gpu.host_bytes_per_s
+    together = max(1, layout.gpus_per_node // layout.tensor)
+    inside = gpu.fast_bytes_per_s or gpu.host_bytes_per_s
+    return Link.NETWORK, min(inside, gpu.network_bytes_per_s * together)
+
+
 def _state_traffic(job: TrainingJob, gpu: TrainingGpu) -> tuple[tuple[float, Link], tuple[float, Link]]:
     """Return the time to gather sharded parameters in a step, and to reduce gradients in a step."""
     layout = job.layout
     ranks = layout.data * layout.context
     if ranks <= 1:
         return (0.0, Link.FAST), (0.0, Link.FAST)
-    link, rate = _link(min(layout.gpus, ranks * layout.tensor), job, gpu)
-    if link is Link.FAST and layout.gpus > layout.gpus_per_node and ranks * layout.tensor > layout.gpus_per_node:
-        link, rate = Link.NETWORK, gpu.network_bytes_per_s
     held = max(stage_parameters(job), key=lambda stage: stage.total)
-    dense = held.total - held.experts
-    trained = (
-        (dense + held.experts / max(1, layout.expert if layout.expert_ranks == 1 else 1))
-        if (job.method is Method.FULL)
-        else held.adapters
-    )
-    if layout.expert_ranks == 1 and job.method is Method.FULL:
-        trained = dense
-    share = (ranks - 1) / ranks
+    common = held.total - (held.experts if layout.expert_ranks == 1 else 0.0)
+    trained = held.adapters if job.is_adapted else common
+    link, rate = _state_link(ranks, job, gpu)
     if layout.shard is Shard.ZERO3:
         group = layout.state_ranks
-        shard_link, shard_rate = _link(group, job, gpu) if layout.shard_group else (link, rate)
+        shard_link, shard_rate = _state_link(group, job, gpu)
         # Parameters are gathered for the forward and for the backward pass, gradients scattered after each of them.
-        times = 2.0 * job.accumulation
-        size = _HALF * held.total * times
-        if job.method is Method.FULL:
-            size += _HALF * trained * job.accumulation * _REDUCED_IN_FP32
-        reduced = 0.0
-        if layout.shard_group and layout.shard_group < ranks:
-            reduced = 2.0 * _HALF * trained / layout.shard_group / rate
-        return (share * size / shard_rate, shard_link), (reduced, link)
+        size = 2.0 * _HALF * common
+        if not job.is_adapted:
+            size += _HALF * _REDUCED_IN_FP32 * trained
+        reduced = 2.0 * _HALF * trained / group / rate if group < ranks else 0.0
+        return (job.accumulation * (group - 1) / group * size / shard_rate, shard_link), (reduced, link)
     gradient_bytes = _HALF if job.framework.gradient_bytes <= _HALF else 4.0
-    reduced = gradient_bytes * trained * share  # reduce-scatter, or half of an all-reduce
-    gathered = (_HALF if layout.shard is not Shard.NONE else gradient_bytes) * trained * share
-    return (0.0, Link.FAST), ((reduced + gathered) / rate, link)
+    gathered_bytes = _HALF if layout.shard is not Shard.NONE else gradient_bytes
+    moved = (ranks - 1) / ranks * (gradient_bytes + gathered_bytes) * trained  # a scatter of sums, and a gather
+    return (0.0, Link.FAST), (moved / rate, link)
 
 
 _REDUCED_IN_FP32 = 1.5

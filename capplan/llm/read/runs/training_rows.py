@@ -8,7 +8,7 @@ from pathlib import Path
 from capplan.errors import CapplanError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts
-from capplan.llm.core.training.frameworks import Framework, States, find_framework
+from capplan.llm.core.training.frameworks import FRAMEWORKS, Framework, States, find_framework
 from capplan.llm.core.training.job import (
     ALL_LINEAR,
     Adapter,
@@ -109,7 +109,7 @@ def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
     """
     if row.get("size_class") in ("vision", "bert"):
         raise _UnreadableRowError(f"a model of class {row['size_class']} is not a decoder of text")
-    framework = find_framework(row["framework"])
+    framework = _framework(row)
     architecture = _architecture(row)
     method, adapter = _method(row)
     layout = _layout(row)
@@ -153,6 +153,34 @@ def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
     )
 
 
+_FRAMEWORK_HINTS = (
+    ("composer", "composer"), ("foundry", "composer"), ("titan", "torchtitan"), ("tune", "torchtune"),
+    ("primus", "primus"), ("internevo", "internevo"), ("internlm", "internevo"), ("bridge", "megatron-bridge"),
+    ("nemo", "nemo"), ("megatron-deepspeed", "megatron-deepspeed"), ("neox", "megatron-deepspeed"),
+    ("megatron", "megatron"), ("unsloth", "unsloth"), ("axolotl", "axolotl"), ("trl", "trl"), ("peft", "peft"),
+    ("factory", "hf-trainer"), ("transformers", "hf-trainer"), ("hf", "hf-trainer"), ("xla", "xla"), ("jax", "xla"),
+    ("maxtext", "xla"), ("colossal", "colossalai"), ("nanotron", "megatron"), ("olmo", "torchtitan"),
+    ("lit", "litgpt"), ("fsdp2", "fsdp2"), ("fsdp", "fsdp1"), ("deepspeed", "deepspeed"), ("zero", "deepspeed"),
+)  # fmt: skip
+"""Parts of names that tell which known framework a row's one is, the first that occurs."""
+
+
+def _framework(row: Mapping[str, str]) -> Framework:
+    """Return the framework of a row: the one of its name, else the nearest by parts of the name, else by its layout."""
+    name = row["framework"].strip().lower()
+    if "composer" in row.get("framework_version", ""):
+        name = "composer"
+    known = {framework.name for framework in FRAMEWORKS}
+    if name in known:
+        return find_framework(name)
+    for part, meant in _FRAMEWORK_HINTS:
+        if part in name:
+            return find_framework(meant)
+    if (_number(row, "tp") or 1) > 1 or (_number(row, "pp") or 1) > 1:
+        return find_framework("megatron")
+    return find_framework("trl" if row.get("task", "") in ("lora", "qlora") else "fsdp2")
+
+
 def _number(row: Mapping[str, str], name: str) -> float | None:
     text = row.get(name, "")
     if not text:
@@ -191,7 +219,8 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
     if not row.get("hidden") or not row.get("layers"):
         raise _UnreadableRowError("its layers are not stated, and the model is not built in")
     hidden = _count(row, "hidden", None)
-    heads = _count(row, "heads", max(1, hidden // 128))
+    tensor = _count(row, "tp", 1)
+    heads = _count(row, "heads", max(1, hidden // (128 * tensor)) * tensor)  # heads of 128 are the most common
     head_dim = _count(row, "head_dim", hidden // heads)
     layers = _count(row, "layers", None)
     gated = row.get("gated", "") in ("1", "True", "true")
@@ -259,10 +288,8 @@ def _layout(row: Mapping[str, str]) -> TrainingLayout:
         raise _UnreadableRowError("neither gpus nor dp is stated")
     if gpus % product and data:
         gpus = product * data
-    shard = _SHARDS.get((row.get("sharding", "") or "none").lower())
-    if shard is None:
-        raise _UnreadableRowError(f"sharding {row['sharding']!r} is not one of {', '.join(_SHARDS)}")
-    is_hybrid = row.get("sharding", "").lower() in ("hybrid", "hsdp")
+    shard = _shard((row.get("sharding", "") or "none").lower())
+    is_hybrid = any(word in row.get("sharding", "").lower() for word in ("hybrid", "hsdp"))
     group = _count(row, "shard_group", 8) if row.get("shard_group") or is_hybrid else None
     experts = _count(row, "experts", 1)
     stage = tensor * max(1, gpus // product) * context
@@ -280,6 +307,20 @@ def _layout(row: Mapping[str, str]) -> TrainingLayout:
         gpus_per_node=_count(row, "gpus_per_node", 8),
         zero_bubble="zero" in row.get("pipeline_schedule", "").lower(),
     )
+
+
+def _shard(text: str) -> Shard:
+    if text in _SHARDS:
+        return _SHARDS[text]
+    words = (
+        ("3", Shard.ZERO3), ("full", Shard.ZERO3), ("hybrid", Shard.ZERO3), ("hsdp", Shard.ZERO3),
+        ("fsdp", Shard.ZERO3), ("2", Shard.ZERO2), ("1", Shard.ZERO1), ("distributed", Shard.ZERO1),
+        ("ddp", Shard.NONE),
+    )  # fmt: skip
+    for word, shard in words:
+        if word in text:
+            return shard
+    raise _UnreadableRowError(f"sharding {text!r} is not one of {', '.join(_SHARDS)}")
 
 
 def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
@@ -304,6 +345,8 @@ def _recompute(row: Mapping[str, str], framework: Framework) -> tuple[Recompute,
         return Recompute.NONE, True
     if text.startswith("full") or text in ("1", "yes"):
         return Recompute.FULL, True
+    if framework.name == "fsdp1":
+        return Recompute.NONE, False  # selective there means a share of the layers that is not stated
     if "op" in text or framework.name in ("torchtitan", "fsdp2"):
         return Recompute.OPERATORS, True
     return Recompute.ATTENTION, True
@@ -311,7 +354,10 @@ def _recompute(row: Mapping[str, str], framework: Framework) -> tuple[Recompute,
 
 def _base(row: Mapping[str, str], method: Method) -> BaseFormat:
     if method is Method.QLORA:
-        return BaseFormat(row["base_quant"])
+        text = row["base_quant"].lower()
+        if text in {item.value for item in BaseFormat}:
+            return BaseFormat(text)
+        return BaseFormat.INT8 if "8" in text else BaseFormat.NF4_DQ if "d" in text else BaseFormat.NF4
     if method is Method.LORA and row.get("precision", "").startswith("fp8"):
         return BaseFormat.FP8
     return BaseFormat.BF16
@@ -325,8 +371,12 @@ def _compute(row: Mapping[str, str]) -> Compute:
         return Compute.MXFP8
     if "fp4" in text:
         return Compute.NVFP4
-    if "fp8" in text:
+    if "fp8" in text or "float8" in text:
         return Compute.FP8
+    if "bf16" in text or "bfloat" in text:
+        return Compute.BF16
+    if "16" in text or "half" in text:
+        return Compute.FP16
     raise _UnreadableRowError(f"precision {text!r} is not known")
 
 
@@ -352,6 +402,8 @@ def _attention(row: Mapping[str, str], framework: Framework) -> AttentionKernel:
         return AttentionKernel.EAGER
     if any(word in text for word in ("te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla")):
         return AttentionKernel.TUNED
+    if text.startswith("flash (1"):
+        return AttentionKernel.FLASH1
     if text:
         return AttentionKernel.FLASH
     return AttentionKernel.TUNED if framework.tunes_attention else AttentionKernel.FLASH

@@ -86,7 +86,7 @@ class TrainingMethodFields:
     ] = None  # fmt: skip
     attention: Annotated[
         AttentionKernel | None,
-        Option(help="eager, flash (FlashAttention-2) or tuned (the vendor's); the framework's by default."),
+        Option(help="flash is FlashAttention-2, tuned the vendor's; the framework's by default."),
     ] = None
     fused_loss: Annotated[bool, Option(help="The loss is computed by chunks, as Liger's kernels do.")] = False
     compile: Annotated[bool, Option(help="Pointwise operators are fused by torch.compile.")] = False

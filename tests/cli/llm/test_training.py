@@ -1,0 +1,113 @@
+"""`capplan llm train`: verdicts and exit codes, documents, and rows of measured runs, here and in Python."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import capplan
+from tests.cli.conftest import Run
+
+LLAMA = "llama-3.1-8b-instruct"
+
+
+def test_a_job_that_fits_exits_0_and_one_that_does_not_exits_1(run: Run) -> None:
+    fits = run("llm", "train", "memory", LLAMA, "--gpu", "h100-sxm5-80gb", "--method", "qlora", "--fits")
+    assert (fits.exit_code, fits.stdout.count("\n")) == (0, 1)
+    assert fits.stdout.startswith("It fits")
+    # weights, gradients and moments in 16 bits alone are 8 bytes × 8.03 B = 59.8 GiB
+    full = run("llm", "train", "memory", LLAMA, "--gpu", "l4", "--states", "pure", "--fits")
+    assert full.exit_code == 1
+    assert full.stdout.startswith("It does not fit")
+
+
+def test_the_parts_of_the_document_sum_to_the_peak(run: Run) -> None:
+    result = run("llm", "train", "memory", LLAMA, "--gpu", "h100-sxm5-80gb", "--method", "lora", "--json")
+    memory = json.loads(result.stdout)["memory"]
+    whole = sum(part["value"] for part in memory["parts_bytes"])
+    assert whole == pytest.approx(memory["peak_bytes"]["expected"])
+    assert memory["parts_bytes"][0] == {"part": "weights", "value": pytest.approx(2 * 8.03e9, rel=1e-3)}
+
+
+def test_a_table_in_bytes_has_a_row_for_each_part(run: Run) -> None:
+    result = run("llm", "train", "memory", LLAMA, "--gpu", "h100-sxm5-80gb", "--method", "lora", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(result.stdout.split("\n\n")[0])))
+    assert rows[0]["part"] == "weights"
+    assert {"model", "gpu", "part", "bytes"} <= rows[0].keys()
+
+
+def test_a_run_has_days_money_and_failures(run: Run) -> None:
+    result = run(
+        "llm", "train", "estimate", LLAMA, "--gpu", "h100-sxm5-80gb", "--gpus", 64, "--tokens", "100G", "--json"
+    )  # fmt: skip
+    estimate = json.loads(result.stdout)["estimate"]
+    run_found = estimate["run"]
+    assert run_found["tokens"] == 1e11
+    speed = estimate["tokens_per_s"]["expected"]
+    assert run_found["wall_s"]["expected"] >= 1e11 / speed
+    hours = run_found["wall_s"]["expected"] * 64 / 3600
+    assert run_found["gpu_hours"]["expected"] == pytest.approx(hours)
+    assert estimate["usd"]["expected"] == pytest.approx(hours * estimate["usd_per_gpu_hour"])
+    assert estimate["mfu_fraction"] <= estimate["hfu_fraction"] <= 1
+    assert "data_parallel_shard_degree = 64" in estimate["launch"]
+
+
+def test_a_plan_names_the_cheapest_the_fastest_and_the_fewest(run: Run) -> None:
+    words = ["llm", "train", "plan", LLAMA, "--gpu", "a100-sxm4-80gb", "--gpu", "h100-sxm5-80gb", "--method", "lora"]
+    result = run(*words, "--samples", "50k", "--seq-len", 2048, "--gpus", 1, "--gpus", 8, "--json")
+    plan = json.loads(result.stdout)
+    assert result.exit_code == 0
+    every = plan["all"]
+    assert plan["cheapest"]["usd"]["expected"] == min(each["usd"]["expected"] for each in every)
+    assert plan["fastest"]["tokens_per_s"]["expected"] == max(each["tokens_per_s"]["expected"] for each in every)
+    assert plan["fewest"]["job"]["gpus"] == min(each["job"]["gpus"] for each in every)
+    late = run(*words, "--samples", "50k", "--gpus", 1, "--deadline", "1s")
+    assert late.exit_code == 1
+    assert "Nothing fits or keeps the limits" in late.stdout
+
+
+def test_measured_runs_are_judged_and_others_are_listed_with_reasons(run: Run, tmp_path: Path) -> None:
+    columns = "model,gpu,framework,task,gpus,seq_len,micro_batch,activation_checkpointing,tokens_per_s_per_gpu,outcome"
+    rows = [
+        "llama-3-8b,h100-sxm5-80gb,torchtitan,pretrain,8,8192,1,selective op,5900,ok",
+        "llama-3-8b,l4,torchtitan,pretrain,1,8192,1,none,,oom",
+        "llama-3-8b,h100-sxm5-80gb,torchtitan,pretrain,,8192,1,none,5900,ok",
+        "no-such-model,h100-sxm5-80gb,torchtitan,pretrain,8,8192,1,none,5900,ok",
+    ]
+    file = tmp_path / "runs.csv"
+    file.write_text("\n".join([columns, *rows]))
+    result = run("llm", "train", "validate", file, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert [row["measured"] for row in found["rows"]] == [5900]
+    assert next(each for each in found["verdicts"] if each["ran_out"])["predicted_fits"] is False
+    assert [row["line"] for row in found["skipped"]] == [4, 5]
+    assert "neither gpus nor dp is stated" in found["skipped"][0]["reason"]
+    assert "its layers are not stated" in found["skipped"][1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--tp", "3", "--gpus", "3"], "does not divide the 32 query heads"),
+        (["--base", "nf4"], "add --method lora or qlora"),
+        (["--framework", "torchtitam"], "unknown framework of training 'torchtitam'"),
+        (["--method", "lora", "--targets", "foo"], "'foo' names no matrix"),
+    ],
+)
+def test_what_is_not_possible_is_refused_in_a_sentence(run: Run, words: list[str], sentence: str) -> None:
+    result = run("llm", "train", "memory", LLAMA, "--gpu", "h100-sxm5-80gb", *words)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_python_asks_the_same() -> None:
+    answer = capplan.llm.train_memory(LLAMA, gpu="rtx-4090", method="qlora", seq_len=2048)
+    assert answer.fits
+    assert answer.job.sequence_tokens == 2048
+    estimate = capplan.llm.train_estimate(LLAMA, gpu="h100-sxm5-80gb", gpu_count=8, tokens=1e9)
+    assert estimate.run is not None
+    assert estimate.run.tokens == 1e9

@@ -1,0 +1,268 @@
+"""Laws that memory, time and runs of training obey, whatever the constants."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from capplan.core.numbers import Interval
+from capplan.errors import UnknownNameError, UsageError
+from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
+from capplan.llm.core.training.flops import passes_per_token, training_rates
+from capplan.llm.core.training.frameworks import FRAMEWORKS, find_framework
+from capplan.llm.core.training.job import (
+    Adapter,
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    Offloaded,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+    TrainingJob,
+    TrainingLayout,
+    adapter_targets,
+    check_job,
+    recompute_choices,
+)
+from capplan.llm.core.training.launch import launch_config
+from capplan.llm.core.training.memory import Kind, estimate_memory
+from capplan.llm.core.training.parameters import adapter_parameters
+from capplan.llm.core.training.run import Dataset, Reliability, plan_run
+from capplan.llm.core.training.search import TrainingOffer, money_usd, search_layouts
+from capplan.llm.core.training.step_time import step_time
+from capplan.llm.core.training.work import step_work
+from capplan.llm.read.catalogue import find_in_catalogue
+from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME
+
+
+def model(name: str = "llama-3-8b-instruct") -> Architecture:
+    """Return a built-in model."""
+    found = find_in_catalogue(name)
+    assert found is not None
+    return found.architecture
+
+
+def job(**changes: object) -> TrainingJob:
+    """Return a job of Llama 3 8B on eight GPUs by torchtitan."""
+    framework = find_framework("torchtitan")
+    values: dict[str, object] = {
+        "framework": framework,
+        "states": framework.states,
+        "layout": TrainingLayout(gpus=8, shard=Shard.ZERO3),
+        **changes,
+    }
+    return TrainingJob(architecture=model(), **values)  # type: ignore[arg-type]  # named by each test
+
+
+def adapted(method: Method, base: BaseFormat) -> TrainingJob:
+    """Return a job of adapters on one GPU."""
+    trl = find_framework("trl")
+    return TrainingJob(architecture=model(), framework=trl, method=method, base=base, states=trl.states)
+
+
+def seconds(asked: TrainingJob) -> float:
+    """Return the time of a step."""
+    return step_time(step_work(asked, MACHINE), TIME, asked.framework.family).total_s
+
+
+def peak(asked: TrainingJob) -> float:
+    """Return the peak of a process."""
+    return estimate_memory(asked, MEMORY).peak(Kind.DEVICE)
+
+
+@pytest.mark.parametrize("shard", list(Shard))
+def test_doubling_data_parallelism_never_raises_memory(shard: Shard) -> None:
+    peaks = [peak(job(layout=TrainingLayout(gpus=gpus, shard=shard, gpus_per_node=64))) for gpus in (2, 4, 8, 16, 32)]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+def test_doubling_data_parallelism_never_raises_the_speed_of_one_gpu() -> None:
+    rates = []
+    for gpus in (8, 16, 32, 64, 128):
+        asked = job(layout=TrainingLayout(gpus=gpus, shard=Shard.ZERO3))
+        work = step_work(asked, MACHINE)
+        optimizer_s = step_time(work, TIME, asked.framework.family).optimizer_s
+        rates.append(asked.step_tokens / gpus / (seconds(asked) - optimizer_s))  # sharding divides the optimizer's work
+    assert all(later <= earlier * 1.0001 for earlier, later in pairwise(rates))
+
+
+@pytest.mark.parametrize("name", ["torchtitan", "megatron", "trl"])
+def test_recomputation_costs_at_most_a_third_and_never_raises_memory(name: str) -> None:
+    asked = job(framework=find_framework(name), micro_batch=2)
+    choices = [replace(asked, recompute=choice) for choice in recompute_choices(asked)]
+    times, peaks = [seconds(each) for each in choices], [peak(each) for each in choices]
+    assert times == sorted(times)
+    assert times[-1] <= times[0] * 4 / 3 * 1.0001
+    assert peaks == sorted(peaks, reverse=True)
+
+
+def test_full_recomputation_of_adapters_takes_six_flops_per_parameter_instead_of_four() -> None:
+    plain = adapted(Method.LORA, BaseFormat.BF16)
+    assert [2 * each for each in passes_per_token(plain)] == [4, 4]
+    assert [2 * each for each in passes_per_token(replace(plain, recompute=Recompute.FULL))] == [4, 6]
+    assert [2 * each for each in passes_per_token(job())] == [6, 6]
+
+
+@pytest.mark.parametrize("recompute", list(Recompute))
+@pytest.mark.parametrize("compute", list(Compute))
+def test_mfu_is_at_most_hfu_and_hfu_at_most_one(recompute: Recompute, compute: Compute) -> None:
+    asked = job(recompute=recompute, compute=compute, micro_batch=4)
+    rates = training_rates(asked, SPEC, step_s=seconds(asked))
+    assert rates.mfu_fraction is not None
+    assert rates.hfu_fraction is not None
+    assert rates.mfu_fraction <= rates.hfu_fraction <= 1
+
+
+def test_a_quantised_base_is_never_faster_and_takes_less_memory_than_a_plain_one() -> None:
+    lora, qlora = adapted(Method.LORA, BaseFormat.BF16), adapted(Method.QLORA, BaseFormat.NF4_DQ)
+    assert seconds(qlora) >= seconds(lora)
+    assert peak(replace(qlora, recompute=Recompute.FULL)) < peak(replace(lora, recompute=Recompute.FULL))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"micro_batch": 4},
+        {"sequence_tokens": 16384},
+        {"attention": AttentionKernel.EAGER},
+        {"optimizer": OptimizerRecipe.SGD},
+    ],
+)
+def test_more_work_takes_more_memory(change: dict[str, object]) -> None:
+    more = peak(job(**change))
+    if "optimizer" in change:
+        assert more < peak(job())
+    else:
+        assert more > peak(job())
+
+
+def test_what_is_offloaded_leaves_the_gpu_for_the_host() -> None:
+    plain, moved = job(), job(offloaded=frozenset({Offloaded.OPTIMIZER}))
+    at_home, away = estimate_memory(plain, MEMORY), estimate_memory(moved, MEMORY)
+    assert at_home.tightest.optimizer > 0
+    assert away.tightest.optimizer == 0
+    assert away.host > 8 * at_home.tightest.optimizer
+    assert seconds(moved) > seconds(plain)
+
+
+def test_a_first_stage_keeps_as_many_micro_batches_as_there_are_stages() -> None:
+    # 1F1B: min(p, m) on stage 0 (Narayanan et al. 2021); full checkpoints keep 2·s·b·h per layer and micro-batch
+    def first(accumulation: int) -> float:
+        asked = job(
+            framework=find_framework("megatron"),
+            layout=TrainingLayout(gpus=4, pipeline=4),
+            recompute=Recompute.FULL,
+            accumulation=accumulation,
+        )
+        return estimate_memory(asked, MEMORY).stages[0].activations
+
+    per_batch = 2 * 4096 * 4096 * (32 / 4 + 1)  # eight layers of the stage, and the embedding's output
+    assert first(1) == pytest.approx(per_batch)
+    assert first(2) == pytest.approx(2 * per_batch)
+    assert first(4) == first(64) == pytest.approx(4 * per_batch)
+
+
+def test_the_slope_of_bigsciences_micro_batches_is_that_of_its_checkpoints() -> None:
+    # chronicles-prequel of bigscience: 72 layers, width 14336, 2048 tokens, 12 stages: 3.94 GiB per micro-batch step
+    # before the recomputed layer: 12 in flight × 6 layers × 2·2048·14336 bytes
+    assert pytest.approx(3.94, abs=0.005) == 12 * 6 * 2 * 2048 * 14336 / 2**30
+
+
+def test_parts_of_the_peak_and_of_a_step_sum_to_it() -> None:
+    answer = answer_training_memory(job(), SPEC, CALIBRATION)
+    *parts, (name, total) = answer.parts
+    assert name == "peak"
+    assert sum(size for _, size in parts) == pytest.approx(total)
+    assert total == pytest.approx(answer.peak.expected)
+
+
+def test_the_least_recomputation_that_fits_is_taken() -> None:
+    assert least_recompute(job(), SPEC, CALIBRATION).recompute is Recompute.NONE
+    assert least_recompute(job(sequence_tokens=32768), SPEC, CALIBRATION).recompute is not Recompute.NONE
+
+
+def test_an_own_run_narrows_the_interval() -> None:
+    own = answer_training_memory(job(), SPEC, CALIBRATION, own=OwnRun(peak_bytes=50 * 2**30))
+    plain = answer_training_memory(job(), SPEC, CALIBRATION)
+    assert own.peak.high / own.peak.low < plain.peak.high / plain.peak.low
+    assert own.peak.expected > 50 * 2**30  # the driver's context stands beside what the allocator reserved
+
+
+def test_more_tokens_take_more_days_and_more_failures_cost_more() -> None:
+    def days(tokens: float, hours: float = 5e4) -> float:
+        run = plan_run(
+            job(), step_s=Interval.exact(1.0), tokens=tokens, reliability=Reliability(hours_between_failures=hours)
+        )
+        return run.wall_s.expected
+
+    assert days(1e9) < days(2e9) < days(2e9, 1e2)
+
+
+def test_padded_samples_take_whole_sequences() -> None:
+    packed = Dataset(samples=1000, mean_tokens=512, epochs=3)
+    assert packed.processed_tokens(2048) == 1000 * 512 * 3
+    assert replace(packed, is_packed=False).processed_tokens(2048) == 1000 * 2048 * 3
+
+
+def test_machines_are_rented_whole() -> None:
+    offer = TrainingOffer(usd_per_hour=2.0, provider="p", day="2026-11-01", machine_gpus=8)
+    hours = Interval.exact(100.0)
+    assert money_usd(hours, offer, gpus=8).expected == 200
+    assert money_usd(hours, offer, gpus=4).expected == 400
+
+
+def test_a_search_returns_layouts_that_fit_the_fastest_first() -> None:
+    found = search_layouts(job(), MACHINE, gpus=64, global_batch=256, calibration=CALIBRATION)
+    times = [each.step.total_s for each in found.candidates]
+    assert found.best is not None
+    assert times == sorted(times)
+    for each in found.candidates:
+        check_job(each.job)
+        assert each.job.global_batch == 256
+        assert each.job.layout.gpus == 64
+        assert each.peak_bytes <= SPEC.expected_usable_bytes
+
+
+def test_experts_are_spread_by_a_search() -> None:
+    asked = replace(job(framework=find_framework("megatron")), architecture=model("qwen3-30b-a3b"))
+    found = search_layouts(asked, MACHINE, gpus=16, global_batch=64, calibration=CALIBRATION)
+    assert found.best is not None
+    assert found.best.job.layout.expert > 1  # 30 B parameters with 16 bytes each do not fit on 80 GiB otherwise
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        (TrainingLayout(gpus=12, tensor=8), "12 GPUs are not a multiple of tp × pp × cp = 8"),
+        (TrainingLayout(gpus=64, pipeline=64), "64 pipeline chunks are more than 32 layers"),
+        (TrainingLayout(gpus=8, expert=8), "has no experts, so --ep 8 does nothing"),
+    ],
+)
+def test_impossible_layouts_are_refused_in_a_sentence(layout: TrainingLayout, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_job(job(layout=layout))
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="torchtitan"):
+        find_framework("torchtitam")
+    with pytest.raises(UsageError, match="names no matrix"):
+        adapter_targets(["q_pro"])
+
+
+@pytest.mark.parametrize("name", [framework.name for framework in FRAMEWORKS if framework.launch])
+def test_a_configuration_holds_the_batch_and_the_length(name: str) -> None:
+    asked = job(framework=find_framework(name), micro_batch=3, sequence_tokens=2047)
+    written = launch_config(asked)
+    assert written is not None
+    assert "2047" in written
+    assert "3" in written
+
+
+def test_adapters_of_every_matrix_count_gate_and_up_apart() -> None:
+    # Llama-3-8B, rank 1: q 4096+4096, k and v 4096+1024, o 8192, gate and up 4096+14336 each, down 14336+4096
+    per_layer = 8192 + 2 * 5120 + 8192 + 2 * 18432 + 18432
+    assert adapter_parameters(model(), Adapter(rank=1)) == 32 * per_layer

@@ -1,0 +1,79 @@
+"""Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
+
+from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
+from capplan.llm.core.training.frameworks import Family
+from capplan.llm.core.training.memory import MemoryConstants
+from capplan.llm.core.training.step_time import TimeConstants
+from capplan.llm.core.training.work import AttentionClass, Link, Product, TrainingGpu
+
+GIB = 2**30
+
+MEMORY = MemoryConstants(
+    activations=dict.fromkeys(Family, 1.0),
+    logit_bytes=dict.fromkeys(Family, 10.0),
+    workspace_bytes=0.1 * GIB,
+    base_extra_bytes=0.1,
+    reserved_share=1.05,
+    context_bytes=0.6 * GIB,
+    network_bytes=1.0 * GIB,
+)
+TIME = TimeConstants(
+    products=dict.fromkeys(Product, 0.8),
+    grouped=0.5,
+    attention=dict.fromkeys(AttentionClass, 0.5),
+    stream_fused=0.8,
+    stream_eager=0.5,
+    misaligned=1.5,
+    links=dict.fromkeys(Link, 0.7),
+    exposed_tensor=0.7,
+    exposed_pipeline=0.5,
+    exposed_expert=0.8,
+    exposed_context=0.3,
+    exposed_shard=0.2,
+    exposed_gradient=0.3,
+    kernel_s=8e-6,
+    doubling=0.005,
+    families=dict.fromkeys(Family, 1.0),
+)
+_WIDTHS = {Evidence.MEASURED: 1.2, Evidence.TRANSFERRED: 1.3, Evidence.EXTRAPOLATED: 1.5}
+CALIBRATION = TrainingCalibration(
+    name="test",
+    memory=MEMORY,
+    time=TIME,
+    widths=Widths(dense=_WIDTHS, experts=_WIDTHS, memory=_WIDTHS),
+    measured_gpus=frozenset({"gpu"}),
+    measured_frameworks=frozenset({"megatron"}),
+    memory_frameworks=frozenset({"megatron"}),
+)
+SPEC = GpuSpec(
+    id="gpu",
+    name="GPU",
+    vendor="NVIDIA",
+    architecture="hopper",
+    compute_capability=(9, 0),
+    form_factor="SXM5",
+    memory_bytes=80 * GIB,
+    memory_bandwidth_bytes_per_s=3e12,
+    peak_flops_per_s={
+        PeakKind.BF16: 1e15,
+        PeakKind.FP16: 1e15,
+        PeakKind.FP8: 2e15,
+        PeakKind.TF32: 5e14,
+        PeakKind.FP32: 6e13,
+    },
+    nvlink_bytes_per_s=900e9,
+    tdp_w=700.0,
+)
+MACHINE = TrainingGpu(
+    gpu=SPEC,
+    half_flops_per_s=7e14,
+    fp8_flops_per_s=1.1e15,
+    fp4_flops_per_s=1.1e15,
+    tf32_flops_per_s=3e14,
+    copy_bytes_per_s=2.5e12,
+    fast_gpus=8,
+    fast_bytes_per_s=450e9,
+    host_bytes_per_s=63e9,
+    network_bytes_per_s=50e9,
+)
