@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.types import TimingMethod
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.memory.allocator import replay
 from capplan.core.memory.fit import largest_batch
 from capplan.core.workload import Workload

@@ -9,9 +9,7 @@ from capplan.api.client import Client
 from capplan.api.verbs import (
     load_gpus,
     load_trace,
-    measure,
     read_sweep,
-    sweep,
 )
 from capplan.verbs.registry import PYTHON_NAMES
 from capplan.version import __version__

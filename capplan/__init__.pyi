@@ -12,15 +12,18 @@ from torch import nn
 
 from capplan import llm as llm
 from capplan.api.client import Client as Client
-from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, measure as measure, read_sweep as read_sweep, sweep as sweep
+from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.answers import CompareAnswer, PlanAnswer
 from capplan.app.calibration.validate import ValidateAnswer
 from capplan.app.estimate import EstimateAnswer
 from capplan.app.gpus.prices import PriceList
+from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.measurement.choices import Search
+from capplan.core.measurement.types import Point
 from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import RowOrder, SortKey
@@ -395,6 +398,84 @@ def make_report(
         utilization_fraction: Share of usable memory that may be filled.
     """
 
+def measure(
+    model: str | nn.Module | Trace,
+    *,
+    arguments: Mapping[str, Any] = ...,
+    inputs: Sequence[str] | Callable[[int], Any] = ...,
+    input_size: Sequence[int] | str | None = ...,
+    seq_len: int | None = ...,
+    inputs_from: str | None = ...,
+    prepare: Sequence[str] | str | None = ...,
+    freeze: Sequence[str] | str | None = ...,
+    selected_share: float | None = ...,
+    as_cpu: bool = ...,
+    weights: str | None = ...,
+    activations: str | None = ...,
+    precision: Precision | str | None = ...,
+    layout: Layout | str = ...,
+    calibration: str | Path | None = ...,
+    batches: Sequence[int] | str = ...,
+    framework: Framework | str = ...,
+    device: str | None = ...,
+    warm_up_runs: int | None = ...,
+    repetitions: int | None = ...,
+    budget_s: float | str | None = ...,
+    flush_l2: bool = ...,
+    autotune: bool = ...,
+    search: Search | str = ...,
+    max_batch: int = ...,
+    reserve: float = ...,
+    memory_limit_bytes: float | str | None = ...,
+    isolate: bool = ...,
+    timeout_s: float | str | None = ...,
+    gpu: str | GpuSpec | None = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    profile: str | Path | None = ...,
+    lines: str | Path | None = ...,
+    resume: bool = ...,
+) -> tuple[Point, ...]:
+    """Time a model on the device at hand, and compare the measurement with theory.
+
+    With -o FILE.jsonl every point is appended to that measurement file as it finishes; --resume goes on where a run was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted (what was measured is kept).
+
+    Args:
+        arguments: Constructor or config argument; repeatable.
+        inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.
+        input_size: Image size, such as 3x640x640.
+        seq_len: Tokens per sample, for text models.
+        inputs_from: Function of the batch size that returns the inputs.
+        prepare: Step before tracing: fuse, reparameterize, lora=16, merge_lora, drop_layers=2, torchao=NAME; repeatable.
+        freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
+        selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
+        as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
+        activations: Quantise their activations, too.
+        precision: Number formats; by default the model's own, as PyTorch would run it.
+        layout: Memory format of images: nhwc is channels_last.
+        calibration: A calibration of your own; the shipped one by default.
+        model: As in `capplan plan`; no trace file.
+        batches: 8, 1,8,32, 1..1024 (powers of two), auto (double until it stops paying), or max (find the largest).
+        framework: How the graph is executed.
+        device: cuda:0, xpu, mps, cpu; by default the first accelerator.
+        warm_up_runs: Warm-up runs; by default until stable.
+        repetitions: Repetitions; by default 50 or more until the median is known to 1 %.
+        budget_s: Longest time to repeat one point: 10s by default, and no limit with --repetitions alone.
+        flush_l2: Displace the L2 cache before each repetition.
+        autotune: Let cuDNN time its algorithms first.
+        search: How --batch max searches.
+        max_batch: Cap of --batch auto and max.
+        reserve: Share of the available memory that --batch max leaves free.
+        memory_limit_bytes: Allocate at most this, such as 4GiB.
+        isolate: Measure each point in a process of its own.
+        timeout_s: End an isolated point after this.
+        gpu: The device's GPU spec, if its name is unknown.
+        specs: Own GPU specs, laid over the built-in ones.
+        profile: Profile each batch into this folder: operators, Chrome trace.
+        lines: A measurement file that points are appended to.
+        resume: Skip what the measurement file already holds.
+    """
+
 def memory(
     model: str | nn.Module | Trace,
     *,
@@ -607,6 +688,40 @@ def prices(
         old: Only what --max-age would leave out.
         history: Also prices that a newer day replaced.
         specs: Own GPU specs, laid over the built-in ones.
+    """
+
+def sweep(
+    definition: str | Path | Mapping[str, Any],
+    output: str | Path,
+    *,
+    workers: int | None = ...,
+    ray: str | None = ...,
+    time_limit_s: float | str = ...,
+    memory_limit_bytes: float | str | None = ...,
+    measure: bool = ...,
+    budget_s: float | str = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    allow_code: bool = ...,
+    retry_failed: bool = ...,
+    force: bool = ...,
+) -> SweepResults:
+    """Plan many models on many GPUs, and keep the table.
+
+    A second run computes only what changed, and an interrupted one goes on. A model that cannot be traced, hangs or takes too much memory costs its own rows. `capplan query FOLDER` asks the table.
+
+    Args:
+        workers: Processes on this machine; one a core by default.
+        ray: Run on this Ray cluster instead of this machine alone.
+        time_limit_s: Time that one model may take to trace, such as 90s.
+        memory_limit_bytes: Memory of one process, such as 8GiB; by default an even share of the machine's.
+        measure: Time every point that fits on the devices at hand (of the cluster), too.
+        budget_s: Time of the repetitions of one measured point.
+        definition: Models, GPUs and workloads; see docs/sweeps.md.
+        output: Folder of the results, made or gone on with.
+        specs: Own GPU specs, laid over the built-in ones.
+        allow_code: Import models that the file names as Python code.
+        retry_failed: Compute models again that failed before.
+        force: Replace the results of another sweep.
     """
 
 def trace(

@@ -2,7 +2,8 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from capplan.errors import UsageError
@@ -20,23 +21,36 @@ def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
         name: what Python calls it.
     """
     fields = verb.fields_at(Door.PYTHON)
-    model = next((field for field in fields if field.option.is_argument), None)
+    places = positional_fields(verb)
 
     def ask(*positional: Any, **options: Any) -> Any:
-        if positional:
-            if model is None or model.name in options or (len(positional) > 1 and not model.is_list):
-                raise TypeError(f"{name}() takes {0 if model is None else 1} positional argument")
-            several = positional[0] if len(positional) == 1 else list(positional)
-            options = {model.name: several, **options}
-        if model is not None and model.name not in options and not model.is_list:
-            raise TypeError(f"{name}() missing 1 required positional argument: {model.name!r}")
+        if places and places[0].is_list and len(positional) > 1:
+            positional = (list(positional),)
+        if len(positional) > len(places):
+            raise TypeError(f"{name}() takes {len(places)} positional arguments but {len(positional)} were given")
+        for field, value in zip(places, positional, strict=False):
+            if field.name in options:
+                raise TypeError(f"{name}() got multiple values for argument {field.name!r}")
+            options[field.name] = value
+        for field in places:
+            if field.name not in options and not field.is_list and not (field.option.metavar or "").startswith("["):
+                raise TypeError(f"{name}() missing required argument: {field.name!r}")
         return answer_call(verb, name, options)
 
     ask.__name__ = ask.__qualname__ = name
     ask.__doc__ = docstring(verb)
     ask.__module__ = "capplan"
-    ask.__signature__ = _signature(fields)  # type: ignore[attr-defined]  # inspect reads it
+    ask.__signature__ = _signature(fields, places)  # type: ignore[attr-defined]  # inspect reads it
     return ask
+
+
+def positional_fields(verb: Verb[Any, Any]) -> tuple[Field, ...]:
+    """Return the fields that a Python caller may give by their place: arguments of the command, and what must stand.
+
+    Args:
+        verb: the verb.
+    """
+    return tuple(field for field in verb.fields_at(Door.PYTHON) if field.option.is_argument or field.is_required)
 
 
 def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> Any:
@@ -74,6 +88,9 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
     for name in ("model", "models"):
         if name in words and not isinstance(words[name], str):
             words[name] = _words_for(words[name], objects) if name == "models" else _word_for(words[name], objects)
+    for name in ("gpu", "definition"):
+        if name in words and not isinstance(words[name], str | Path):
+            words[name] = _word_for(words[name], objects)
     make = words.pop("inputs") if callable(words.get("inputs")) else None
     arguments = None
     if not all(map(_is_plain, dict(words.get("arguments") or {}).values())):
@@ -113,11 +130,11 @@ def _is_plain(value: Any) -> bool:
         return False
 
 
-def _signature(fields: tuple[Field, ...]) -> inspect.Signature:
+def _signature(fields: Sequence[Field], places: Sequence[Field]) -> inspect.Signature:
     parameters = []
     for field in fields:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.option.is_argument else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.option.is_argument or field.is_required else field.default
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field in places else inspect.Parameter.KEYWORD_ONLY
+        default = inspect.Parameter.empty if field in places else field.default
         parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
     return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 

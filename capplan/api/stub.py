@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.api import verbs
-from capplan.api.asking import docstring
+from capplan.api.asking import docstring, positional_fields
 from capplan.verbs.contract import Verb
 from capplan.verbs.options import Door, Field, plain_types
 from capplan.verbs.registry import PYTHON_NAMES, find_verb, llm_names
@@ -44,6 +44,8 @@ _OBJECTS = {
     "models": "str | nn.Module | Trace | Sequence[str | nn.Module | Trace]",
     "inputs": "Sequence[str] | Callable[[int], Any]",
     "gpus": "str | Gpus | Sequence[str | GpuSpec] | None",
+    "gpu": "str | GpuSpec | None",
+    "definition": "str | Path | Mapping[str, Any]",
 }
 """Types of the fields in whose place Python callers may hand over objects."""
 
@@ -90,19 +92,10 @@ def _written_by_hand() -> list[str]:
 
 def _function(name: str, verb: Verb[Any, Any], returns: str, objects: Mapping[str, str]) -> str:
     fields = verb.fields_at(Door.PYTHON)
-    positional = [
-        f"    *{field.name}: {_type(field, objects)},"
-        if field.is_list
-        else f"    {field.name}: {_type(field, objects)},"
-        for field in fields
-        if field.option.is_argument
-    ]
+    places = positional_fields(verb)
+    positional = [f"    {'*' if field.is_list else ''}{field.name}: {_type(field, objects)}," for field in places]
     star = [] if any(line.lstrip().startswith("*") for line in positional) else ["    *,"]
-    named = [
-        f"    {field.name}: {_type(field, objects)}{'' if field.is_required else ' = ...'},"
-        for field in fields
-        if not field.option.is_argument
-    ]
+    named = [f"    {field.name}: {_type(field, objects)} = ...," for field in fields if field not in places]
     if any(field.name == "train" for field in fields):
         named.append("    training: Training | bool | None = ...,")
     text = "\n".join(f"    {line}".rstrip() for line in docstring(verb).splitlines())

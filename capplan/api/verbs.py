@@ -29,29 +29,15 @@ Options of GPUs:
 Importing this module loads neither torch nor numpy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING
 
-from capplan.api.options import (
-    MeasureOptions,
-    SweepOptions,
-)
-from capplan.api.requests import (
-    choose,
-    read_batches,
-    refuse_unknown,
-    take_rules,
-    take_source,
-)
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from capplan.app.sweep.results import SweepResults
-    from capplan.core.measurement.types import Point
     from capplan.core.trace.types import Trace
     from capplan.specs import Gpus
 
@@ -95,117 +81,6 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     from capplan.specs import load_gpus as read_gpus
 
     return read_gpus(overlays=overlays)
-
-
-def measure(
-    model: "str | nn.Module", *, batches: Sequence[int] | str = (1,), **options: Unpack[MeasureOptions]
-) -> "tuple[Point, ...]":
-    """Time a model on the device at hand: a `Measurement` per batch, or the `Failure` of one that did not run.
-
-    A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
-    device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
-
-    Args:
-        model: words as on the command line, or an `nn.Module`.
-        batches: sizes, or words as on the command line: "auto" doubles until it stops paying, "max" finds the
-            largest.
-        **options: those of a model; `device`, such as "cuda:0", "xpu", "mps" or "cpu", without which the first
-            accelerator is used; `precision`, `framework`, `layout`; `warm_up_runs` and `repetitions`, which fix what
-            is otherwise repeated until it is stable; `budget_s` for one point, which ends `repetitions`, too;
-            `flush_l2`, `autotune`; `max_batch` of a search; `memory_limit_bytes`; `isolate` and `timeout_s`, to measure
-            each point in a process of its own;
-            `lines`, a measurement file that points are appended to, and `resume`, to skip those it holds; `profile`, a
-            folder; `gpu`, `specs` and `calibration` of the estimates.
-
-    Returns:
-        A point for each batch: statistics of its repetitions [s], throughput [1/s], memory peaks [bytes], power [W].
-
-    Raises:
-        UsageError: there is no such model, or it does not take these arguments and inputs.
-        MeasurementError: there is no such device, or it cannot be used.
-    """
-    from capplan.app.measure.request import LARGEST_SEARCHED_BATCH, Curve, MeasureRequest, TheoryRequest
-    from capplan.app.measure.run import measure as run
-    from capplan.core.workload import Framework, Layout, Precision
-
-    left: dict[str, Any] = dict(options)
-    request = MeasureRequest(
-        model=take_source(model, left),
-        curve=Curve(batches=read_batches(batches), at_most=left.pop("max_batch", LARGEST_SEARCHED_BATCH)),
-        rules=take_rules(left),
-        precision=choose(Precision, left.pop("precision", "fp32"), "precision"),
-        framework=choose(Framework, left.pop("framework", "eager"), "framework"),
-        layout=choose(Layout, left.pop("layout", "nchw"), "layout"),
-        device=left.pop("device", None),
-        allowed_bytes=left.pop("memory_limit_bytes", None),
-        reserve_fraction=0.05,
-        theory=TheoryRequest(
-            gpu=left.pop("gpu", None),
-            overlays=tuple(left.pop("specs", ())),
-            calibration=left.pop("calibration", None),
-        ),
-        is_isolated=left.pop("isolate", False),
-        timeout_s=left.pop("timeout_s", None),
-        lines=left.pop("lines", None),
-        resumes=left.pop("resume", False),
-        profile=left.pop("profile", None),
-        command="capplan.measure",
-    )
-    refuse_unknown("measure", left)
-    made = run(request)
-    if made.ended_by is not None:
-        raise made.ended_by
-    return made.points
-
-
-def sweep(
-    definition: "str | Path | Mapping[str, Any]", output: "str | Path", **options: Unpack[SweepOptions]
-) -> "SweepResults":
-    """Plan many models on many GPUs, keep the rows in a folder, and return them; a second run computes what changed.
-
-    Args:
-        definition: a SWEEP.yaml, or a mapping with its keys `models`, `gpus` and `workloads`.
-        output: the folder of the results.
-        **options: `workers`, processes on this machine; `ray`, "auto" or the address of a cluster; `time_limit_s` and
-            `memory_limit_bytes` of one model; `specs`, own GPU specs; `measure`, to time what fits on the devices at
-            hand; `retry_failed`; `force`, to replace the results of another sweep.
-
-    Returns:
-        The results, as `read_sweep` opens them.
-
-    Raises:
-        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
-    """
-    from capplan.app.sweep.request import DEFAULT_TIME_LIMIT_S, Limits, SweepRequest
-    from capplan.app.sweep.results import read_sweep as read
-    from capplan.app.sweep.run import sweep as run
-    from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
-
-    left: dict[str, Any] = dict(options)
-    named = not isinstance(definition, Mapping)
-    request = SweepRequest(
-        definition=(
-            read_sweep_tree(dict(definition), shown="sweep")
-            if isinstance(definition, Mapping)
-            else read_sweep_file(Path(definition))
-        ),
-        output=Path(output),
-        file=Path(str(definition)) if named else None,
-        overlays=tuple(map(Path, left.pop("specs", ()))),
-        workers=left.pop("workers", None),
-        ray=left.pop("ray", None),
-        limits=Limits(
-            time_s=left.pop("time_limit_s", DEFAULT_TIME_LIMIT_S), memory_bytes=left.pop("memory_limit_bytes", None)
-        ),
-        measures=left.pop("measure", False),
-        allows_code=left.pop("allow_code", False),
-        retries_failed=left.pop("retry_failed", False),
-        force=left.pop("force", False),
-        command="capplan.sweep",
-    )
-    refuse_unknown("sweep", left)
-    run(request)
-    return read(Path(output))
 
 
 def read_sweep(path: "str | Path") -> "SweepResults":

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 
+from capplan.app.sweep.progress import Watcher
 from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.completion import complete_gpus, complete_models
 from capplan.cli.output import (
@@ -56,6 +57,16 @@ class Writing:
         return resolve_format(self.format_, json_flag=self.json_, output=self.output)
 
 
+class TerminalContext(LocalContext):
+    """What this machine holds, with the progress of sweeps on stderr."""
+
+    def watcher(self, choice: str) -> Watcher:
+        """Return what shows the progress of a sweep as chosen."""
+        from capplan.cli.sweep_progress import make_watcher
+
+        return make_watcher(choice)
+
+
 def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     """Return the function that typer makes a verb's command from.
 
@@ -64,8 +75,10 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     """
 
     def run(**values: Any) -> None:
-        writing = Writing(**{name: values.pop(name) for name in _WRITING if name in values})
+        writing = Writing(**{name: values.pop(name) for name in _WRITING if name in values and name not in own})
         _ask(verb, values, writing)
+
+    own = {field.name for field in verb.fields_at(Door.COMMAND)}
 
     formats = [
         keyword("color", ColorOption, ColorChoice.AUTO),
@@ -73,7 +86,8 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         keyword("json_", JsonOption, False),
     ]
     has_formats = verb.text is None
-    parameters = [*command_parameters(verb), *formats * has_formats, keyword("output", OutputOption, None)]
+    output = [] if "output" in own else [keyword("output", OutputOption, None)]
+    parameters = [*command_parameters(verb), *formats * has_formats, *output]
     run.__name__ = verb.path.rpartition(" ")[2]
     run.__doc__ = help_text(verb)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -134,13 +148,18 @@ def read_asked(verb: Verb[Any, Any], values: Mapping[str, Any]) -> tuple[Any, li
 
 def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> None:
     """Ask on this machine, and write the answers."""
+    question, models = read_asked(verb, values)
+    if verb.appends_to is not None and writing.output is not None:
+        appending = verb.appends_to(question, writing.output)
+        if appending is not None:
+            refuse_output(writing.output)
+            question, writing = appending, replace(writing, output=None)
     if verb.text is None:
         chosen = writing.format()
     else:
         refuse_output(writing.output)
         chosen = Format.TABLE
-    question, models = read_asked(verb, values)
-    context = LocalContext(feedback=TERMINAL)
+    context = TerminalContext(feedback=TERMINAL)
     look = Look(format=chosen.value, width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
@@ -195,10 +214,9 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
     kind, default = _type_and_default(field)
     if option.is_argument:
         several = verb.takes_several or field.is_list
-        info: Any = typer.Argument(
-            metavar=option.metavar, help=option.help, show_default=False, autocompletion=completion
-        )
-        is_optional = field.is_list and (option.metavar or "").startswith("[")
+        is_optional = (option.metavar or "").startswith("[")
+        metavar = option.metavar.strip("[].") if option.metavar and is_optional else option.metavar
+        info: Any = typer.Argument(metavar=metavar, help=option.help, show_default=False, autocompletion=completion)
         one: Any = Path if Path in (field.item, *field.kinds) else str
         wanted: Any = list[one] if several else one
         annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
@@ -222,12 +240,12 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
 def _type_and_default(field: Field) -> tuple[Any, Any]:
     """Return the type of a parameter's value before it is read, and its default; an empty one where it must stand."""
     words, default = field.option.words, field.default
-    if field.is_required:
-        return (field.kinds[0] if words is None else str), inspect.Parameter.empty
     if field.is_list or field.is_mapping:
         (kind,) = plain_types(field.item) if field.is_list else (str,)
-        item = kind if kind in (Path, int, float) else str
-        return list[item] | None, None  # type: ignore[valid-type]  # typer reads it
+        item: Any = kind if kind in (Path, int, float) else str
+        return (list[item], inspect.Parameter.empty) if field.is_required else (list[item] | None, None)
+    if field.is_required:
+        return (field.kinds[0] if words is None else str), inspect.Parameter.empty
     if words is not None:
         return (str | None, None) if default is None else (str, words.write(default))
     enumeration = field.enumeration
@@ -236,5 +254,5 @@ def _type_and_default(field: Field) -> tuple[Any, Any]:
     if enumeration is not None:
         return (str | None, None) if default is None else (str, default.value)
     (kind,) = field.kinds
-    kind = kind if kind in (bool, int, float, Path) else str
+    kind = kind if kind in (bool, int, float, Path) or get_origin(kind) is tuple else str
     return (kind | None, None) if default is None else (kind, default)

@@ -23,7 +23,6 @@ from capplan.printable import printable
 from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
-    from capplan.report.charts.look import Drawing
     from capplan.report.sections import Line, Section
 
 
@@ -253,43 +252,6 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     allowed = allowance()
     write_file(path, content, inputs=allowed.inputs, force=allowed.force)
-
-
-def check_plots(*paths: Path | None) -> None:
-    """Refuse, before anything is computed, a file that no chart can be written to.
-
-    Raises:
-        UsageError: an extension that is no picture's, a folder that does not exist, or no package to draw pixels.
-    """
-    from capplan.report.charts.picture import SUFFIXES
-
-    for path in paths:
-        if path is None:
-            continue
-        if path.suffix not in SUFFIXES:
-            raise UsageError(f"{path}: plots are written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
-        if not path.parent.is_dir():
-            raise UsageError(f"cannot write {path}: there is no folder {path.parent}.")
-        _check_charts(path)
-
-
-def _check_charts(path: Path) -> None:
-    from importlib.util import find_spec
-
-    for package in ("altair", "vl_convert"):
-        if find_spec(package) is None:
-            raise UsageError(f"{path}: plots need {package}; install it with pip install 'capplan[report]'.")
-
-
-def write_plot(drawing: "Drawing", path: Path) -> None:
-    """Write a chart whole or not at all.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    from capplan.report.charts.picture import picture
-
-    write_atomically(path, picture(drawing, suffix=path.suffix))
 
 
 def warn(message: str) -> None:

@@ -9,29 +9,13 @@ import typer
 from typer.core import TyperCommand
 
 from capplan.cli.colour import ColorChoice, is_coloured
+from capplan.verbs.options import Topic
 
-OPTION_TOPICS: Mapping[str, tuple[str, ...]] = {
-    "Model and inputs": (
-        "arg", "input_", "input_size", "seq_len", "inputs_from", "prepare", "freeze", "selected_share", "weights",
-        "activations",
-    ),
-    "Batch and number formats": (
-        "batch", "precision", "framework", "layout", "torch_version", "train", "optimizer", "checkpointing",
-        "accumulate",
-    ),
-    "GPUs": ("gpu", "vendor", "arch", "min_memory", "where", "specs"),
-    "Prices": ("provider", "region", "prices"),
-    "Limits": ("load", "strict"),
-    "Answer": (
-        "everything", "top", "sort", "depth", "explain", "compare", "compare_frameworks", "advice", "rule_of_thumb",
-        "plot", "roofline", "color", "format_", "json_", "output", "title", "force", "help",
-    ),
-}  # fmt: skip
-"""Options of the commands that answer questions, by topic; an option that is named nowhere stands under "Options"."""
+_OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help"})
+"""Options about how an answer is written, which every command has."""
 _FEWEST_GROUPED = 9
 """Commands with fewer options list them under one heading."""
 OTHER_COMMANDS = "More"
-_OWN = "Options"
 _EXAMPLES = "Examples:"
 
 
@@ -96,20 +80,17 @@ def commands_by_topic(names: Sequence[str], topics: Mapping[str, Sequence[str]])
     return [(topic, listed) for topic, listed in found if listed]
 
 
-def _topic(parameter: Any) -> str:
-    """Return the heading under which an option stands: as its verb states it, else by its name."""
+def _topic(parameter: Any) -> Topic:
+    """Return the heading under which an option stands: as its verb states it, or that of answers or of its command."""
     stated = getattr(parameter, "topic", None)
-    if stated is not None:
-        return str(stated.value)
-    return next((topic for topic, names in OPTION_TOPICS.items() if parameter.name in names), _OWN)
+    return stated or (Topic.ANSWER if parameter.name in _OF_ANSWERS else Topic.OWN)
 
 
-def _by_topic(options: Sequence[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
+def _by_topic(options: Sequence[tuple[Topic, Any]]) -> list[tuple[Topic, list[Any]]]:
     """Return the options' rows under their topics; those of a command alone stand before the last topic."""
     if len(options) < _FEWEST_GROUPED:
-        return [(_OWN, [record for _, record in options])]
-    topics = [*[*OPTION_TOPICS][:-1], _OWN, [*OPTION_TOPICS][-1]]
-    return [(topic, [record for name, record in options if name == topic]) for topic in topics]
+        return [(Topic.OWN, [record for _, record in options])]
+    return [(topic, [record for name, record in options if name is topic]) for topic in Topic]
 
 
 def _broken(example: str, *, width: int) -> list[str]:

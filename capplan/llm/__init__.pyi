@@ -26,8 +26,8 @@ from capplan.verbs.llm.fields import Prefill
 
 def memory(
     model: str,
-    *,
     gpu: str,
+    *,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -70,8 +70,8 @@ def memory(
 
 def estimate(
     model: str,
-    *,
     gpu: str,
+    *,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -216,8 +216,8 @@ def plan(
 
 def simulate(
     model: str,
-    *,
     gpu: str,
+    *,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -387,8 +387,8 @@ def fit_memory(
 
 def train_memory(
     model: str,
-    *,
     gpu: str,
+    *,
     method: Method | str = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,
@@ -465,8 +465,8 @@ def train_memory(
 
 def train_estimate(
     model: str,
-    *,
     gpu: str,
+    *,
     method: Method | str = ...,
     rank: int = ...,
     targets: Sequence[str] | str = ...,

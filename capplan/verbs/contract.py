@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from capplan.app.gpus.choice import GpuRequest
     from capplan.app.models import ModelSource
+    from capplan.app.sweep.progress import Watcher
     from capplan.report.sections import Line, Section
     from capplan.specs import Gpus
     from capplan.specs.prices import Prices
@@ -46,6 +47,21 @@ class Context(ABC):
         Raises:
             UsageError: there is no such model here.
         """
+
+    def watcher(self, choice: str) -> "Watcher":
+        """Return what shows the progress of a sweep.
+
+        Args:
+            choice: auto, text, json or none; a door that shows no progress takes none.
+        """
+        from capplan.app.sweep.progress import Unwatched
+
+        del choice
+        return Unwatched()
+
+    def held(self, words: str) -> Any:
+        """Return the object of this process that words stand for, or the words themselves."""
+        return words
 
     @abstractmethod
     def command(self, verb: "Verb[Any, Any]", question: Any) -> str:
@@ -143,6 +159,8 @@ class Verb(Generic[Question, Answer]):
         in_python: what a Python caller receives in the place of the answer.
         returns: the type of that, as "module:Name", for the stub that editors read; "module:Name[]" for a tuple of
             such.
+        appends_to: returns the question that appends to a file what is worked out, where -o names such a file; None
+            where it names a file for the answer.
         effort: how long an answer takes, by which a service orders what waits.
         hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
     """
@@ -165,6 +183,7 @@ class Verb(Generic[Question, Answer]):
     schema: str | None = None
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""
+    appends_to: "Callable[[Question, Path], Question | None] | None" = None
     effort: Effort = Effort.ORDINARY
     hints_may_wait: bool = False
 
@@ -185,12 +204,12 @@ class Verb(Generic[Question, Answer]):
     @property
     def goes_to_files(self) -> bool:
         """Return True if the answer is written into files whose extensions name its format, as a report is."""
-        return self.sections is None and self.text is None
+        return bool(self.files_in) and self.sections is None and self.text is None
 
     @property
     def formats(self) -> tuple[str, ...]:
         """Return the formats that answers are written in."""
-        text = TEXT_FORMATS if self.sections is not None else ()
+        text = TEXT_FORMATS if self.sections is not None else ("table",) if self.lines is not None else ()
         return (*(("json",) if self.document is not None else ()), *text, *self.files_in)
 
     def write(self, answers: Sequence[Answer], question: Question, look: Look) -> "str | bytes | list[Line]":

@@ -53,6 +53,10 @@ class LocalContext(Context):
         is_words = question.model not in self.objects and self.make is None and self.arguments is None
         return question.model_request() if is_words else self._live_source(question)
 
+    def held(self, words: str) -> Any:
+        """Return the object that was handed over under words, or the words themselves."""
+        return self.objects.get(words, words)
+
     def command(self, verb: Verb[Any, Any], question: Any) -> str:
         """Return the command as it was typed, or else one that asks the same."""
         return self.typed or command_of(verb, question)

@@ -278,6 +278,9 @@ LOAD = Words(
 )
 """A load in samples per second: 500, or 500/s."""
 
+SIZE_LIMIT = replace(SIZE, read=_above_zero(SIZE.read, "a size above 0, such as 4GiB"))
+"""A size above 0 in bytes, or with its unit: 4GiB."""
+
 _read_rate = _above_zero(_quantity(BYTES_PER_S), "a rate above 0, such as '900 GB/s'")
 RATE = Words(
     python="float | str", read=_read_rate, write=lambda value: f"{value:.15g}B/s", wire=float | _Text, is_number=True

@@ -92,7 +92,7 @@ def test_measuring_needs_no_module_that_windows_lacks() -> None:
     code = (
         "import sys\n"
         "for name in ('fcntl', 'resource', 'grp', 'pwd', 'termios'): sys.modules[name] = None\n"
-        "import capplan.cli.commands.measure.command, capplan.app.measure.run, capplan.app.measure.methods\n"
+        "import capplan.verbs.measure, capplan.app.measure.run, capplan.app.measure.methods\n"
         "import capplan.probe.measure.devices, capplan.probe.measure.session, capplan.probe.measure.isolated\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,8 @@ import shlex
 import pytest
 
 from capplan.cli.main import COMMAND_TOPICS, COMMANDS
-from capplan.cli.topics import OPTION_TOPICS, OTHER_COMMANDS, commands_by_topic
+from capplan.cli.topics import OTHER_COMMANDS, commands_by_topic
+from capplan.verbs.options import Topic
 from tests.cli.conftest import Run
 
 
@@ -41,8 +42,8 @@ def test_examples_stand_before_options_and_can_be_copied(
     commands = [shlex.split(line) for line in examples.replace("\\\n", " ").splitlines()[1:] if line.strip()]
     assert commands
     assert all(words[:2] == ["capplan", name] for words in commands)
-    topics = [line.removesuffix(":") for line in text.splitlines() if line.removesuffix(":") in OPTION_TOPICS]
-    assert topics == [topic for topic in OPTION_TOPICS if topic in topics]
+    topics = [line.removesuffix(":") for line in text.splitlines() if line.removesuffix(":") in [*Topic]]
+    assert topics == [topic for topic in [*Topic] if topic in topics]
     assert {"Model and inputs", "Answer"} <= set(topics)
 
 
@@ -50,7 +51,7 @@ def test_every_topic_names_options_that_exist(run: Run) -> None:
     shown = "".join(
         run(name, "--help").stdout for name in ("plan", "compare", "estimate", "report", "analyze", "memory")
     )
-    for topic in OPTION_TOPICS:
+    for topic in [*Topic]:
         assert f"\n{topic}:\n" in shown
 
 

@@ -397,7 +397,7 @@ def test_a_trace_is_no_model_to_run(run: Run, net_trace: Path) -> None:
         ([*NET, "--budget", "3 parsecs"], 2, "--budget"),
         ([*NET, "--budget", "-3s"], 2, "--budget: '-3s' is negative"),
         ([*NET, "--memory-limit", "-5GiB"], 2, "--memory-limit: '-5GiB' is negative"),
-        ([*NET, "--isolate", "--timeout", "0s"], 2, "--timeout '0s' must be above zero"),
+        ([*NET, "--isolate", "--timeout", "0s"], 2, "--timeout 0s: write a time above 0"),
         ([*NET, "--methods", "guess"], 2, "unknown timing method"),
         ([*NET, "--methods", "event", "--device", "cpu"], 4, "no events"),
         ([*NET, "--methods", "naive", "-o", "x.jsonl"], 2, "measurement file"),

@@ -9,8 +9,9 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.measure.request import Curve, MeasureRequest, make_job
 from capplan.app.measure.run import warn_of_others
 from capplan.app.models import open_model
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.pipeline import PipelineTimes
-from capplan.core.measurement.types import Point, TimingMethod
+from capplan.core.measurement.types import Point
 from capplan.errors import MeasurementError
 
 if TYPE_CHECKING:

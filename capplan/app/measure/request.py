@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from capplan.app.models import Model, ModelSource, QuantisedModel
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.batch_search import Search
 from capplan.core.measurement.checks import MOST_SAMPLES
+from capplan.core.measurement.choices import Search
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest

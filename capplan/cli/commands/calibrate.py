@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from capplan.cli import options
 from capplan.cli.lazy import LazyGroup
+from capplan.cli.options import SpecFolders
 from capplan.cli.output import (
     Format,
     FormatOption,
@@ -48,7 +48,7 @@ def device(
         str | None,
         typer.Option(metavar="ID", help="The device's GPU spec, if its name is unknown.", show_default=False),
     ] = None,
-    specs: options.SpecFolders = None,
+    specs: SpecFolders = None,
     base: Annotated[
         Path | None, typer.Option(help="Calibration to lay the result over; the shipped one.", show_default=False)
     ] = None,

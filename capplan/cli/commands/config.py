@@ -1,12 +1,9 @@
 """`capplan config`: which defaults are in force, and which file each comes from."""
 
-from capplan.cli.groups import with_groups
-from capplan.cli.options import AnswerOptions
-from capplan.cli.output import Format, laid_out, to_json
+from capplan.cli.output import Format, FormatOption, JsonOption, OutputOption, emit, laid_out, resolve_format, to_json
 
 
-@with_groups
-def config(*, answer: AnswerOptions) -> None:
+def config(*, format_: FormatOption = None, json_: JsonOption = False, output: OutputOption = None) -> None:
     """Show the defaults that configuration files set, and the file of each.
 
     Read are, the later the stronger: capplan.toml in the user's configuration folder, [tool.capplan] of the nearest
@@ -23,7 +20,7 @@ def config(*, answer: AnswerOptions) -> None:
     from capplan.report.sections import Lines, Section, Table, plain_columns
     from capplan.verbs.registry import CONFIGURABLE
 
-    chosen = answer.format()
+    chosen = resolve_format(format_, json_flag=json_, output=output)
     settings = load_settings()
     rows = [
         (command, each.key, _shown(each.value), str(each.file))
@@ -35,13 +32,13 @@ def config(*, answer: AnswerOptions) -> None:
 
         keys = ("command", "option", "value", "file")
         found = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)
-        answer.emit(to_json(SettingsDocument(settings=found)))
+        emit(to_json(SettingsDocument(settings=found)), output=output)
     elif rows or chosen is not Format.TABLE:
         columns = plain_columns("command", "option", "value", "file")
-        answer.emit(laid_out([Section([Table(columns, rows)])], chosen, output=answer.output))
+        emit(laid_out([Section([Table(columns, rows)])], chosen, output=output), output=output)
     else:
         nothing = f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}."
-        answer.emit(laid_out([Section([Lines([nothing])])], chosen, output=answer.output))
+        emit(laid_out([Section([Lines([nothing])])], chosen, output=output), output=output)
 
 
 def _shown(value: object) -> str:

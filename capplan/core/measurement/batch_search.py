@@ -2,17 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from capplan.core.latency.choices.knee import gain_of_doubling
+from capplan.core.measurement.choices import Search
 from capplan.core.measurement.types import Measurement
-
-
-class Search(StrEnum):
-    """How batches are tried: doubling to a failure and halving back, or one by one."""
-
-    BINARY = "binary"
-    SEQUENTIAL = "sequential"
 
 
 def largest_running_batch(runs: Callable[[int], bool], *, search: Search, at_most: int) -> int:

@@ -17,7 +17,8 @@ from capplan.core.json_fields import (
     check_wholes,
     member,
 )
-from capplan.core.measurement.types import FailureKind, TimingMethod
+from capplan.core.measurement.choices import TimingMethod
+from capplan.core.measurement.types import FailureKind
 from capplan.core.workload import Framework, Layout, Precision
 
 Check = Callable[[Any, str], None]

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from capplan.core.measurement.checks import check_point
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import (
     SCHEMA_VERSION,
     Clocks,
@@ -25,7 +26,6 @@ from capplan.core.measurement.types import (
     ModelIdentity,
     Point,
     TheoryFigures,
-    TimingMethod,
     TimingRules,
     WarmUp,
 )

@@ -5,24 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.statistics import Confidence, Summary, median_interval, summarise
 from capplan.core.workload import Framework, Layout, Precision
 
 SCHEMA_VERSION = 1
-
-
-class TimingMethod(StrEnum):
-    """How the ends of a repetition are found.
-
-    `EVENT` records events in the device's queue and reads them once, after the last repetition; `SYNC` lets the
-    host wait for the device around every repetition; `NAIVE` reads the host's clock without waiting, which is
-    wrong wherever the device works behind a queue; `CLOCK` is the host's clock where there is no queue.
-    """
-
-    EVENT = "event"
-    SYNC = "sync"
-    NAIVE = "naive"
-    CLOCK = "clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpeed
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.statistics import summarise
-from capplan.core.measurement.types import TimingMethod
 from capplan.core.workload import Precision
 from capplan.errors import MeasurementError
 from capplan.probe.measure.device import TorchDevice

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement.types import DeviceFacts, MeasuredMemory, MeasuredPower, TimingMethod, TimingRules, WarmUp
+from capplan.core.measurement.choices import TimingMethod
+from capplan.core.measurement.types import DeviceFacts, MeasuredMemory, MeasuredPower, TimingRules, WarmUp
 from capplan.core.workload import Framework
 from capplan.probe.measure.device import Device, TorchDevice
 from capplan.probe.measure.energy import Nvml, measure_power

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from capplan.core.measurement.types import TimingMethod
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules

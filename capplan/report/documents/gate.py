@@ -27,7 +27,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CheckedLimit:
     """One limit compared with the estimate for one GPU; values in base units."""
 
     model: str
@@ -44,10 +44,10 @@ class CheckDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     schema_version: Literal[1]
     kept: bool
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckedLimit, ...]
 
 
-def check_document(outcomes: Sequence[Outcome]) -> CheckDocument:
+def check_document(outcomes: Sequence[CheckedLimit]) -> CheckDocument:
     """Return the outcomes of limits as a document.
 
     Args:
@@ -56,7 +56,7 @@ def check_document(outcomes: Sequence[Outcome]) -> CheckDocument:
     return CheckDocument(schema_version=1, kept=all(each.is_kept for each in outcomes), outcomes=tuple(outcomes))
 
 
-def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[Outcome, ...]:
+def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[CheckedLimit, ...]:
     """Compare the estimates for one GPU and batch of a plan with the limits.
 
     Args:
@@ -73,7 +73,7 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
     rejection = next((each for each in plan.rejections if each.gpu == gpu.id and each.batch == batch), None)
     if rejection is not None:
         words = f"rejected by {rejection.constraint}: {rejection.cause}"
-        return (Outcome(model=name, gpu=gpu.id, limit="plan", is_kept=False, value=None, bound=None, words=words),)
+        return (CheckedLimit(model=name, gpu=gpu.id, limit="plan", is_kept=False, value=None, bound=None, words=words),)
     fit = next((each for each in plan.fits_on(gpu.id) if each.batch == batch), None)
     if fit is None:
         held = sorted({each.batch for each in plan.fits_on(gpu.id)})
@@ -83,33 +83,33 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
     return tuple(outcome for check in checks if (outcome := check(name, fit, gpu, gate)) is not None)
 
 
-def _check_memory(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> Outcome | None:
+def _check_memory(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
     if gate.utilization_fraction is None:
         return None
     bound = gate.utilization_fraction * (fit.memory.usable_bytes or gpu.expected_usable_bytes)
     total = fit.memory.total_bytes
     value = total.high if gate.is_sure else total.expected
     words = f"{format_bytes(value)} of {format_bytes(bound)} that may be filled"
-    return Outcome(
+    return CheckedLimit(
         model=model, gpu=gpu.id, limit="memory", is_kept=value <= bound, value=value, bound=bound, words=words
     )
 
 
-def _check_latency(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> Outcome | None:
+def _check_latency(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
     if (bound := gate.max_latency_s) is None:
         return None
     value = fit.latency_s.high if gate.is_sure else fit.latency_s.expected
     words = f"{format_seconds(value)} of {format_seconds(bound)} allowed"
-    return Outcome(
+    return CheckedLimit(
         model=model, gpu=gpu.id, limit="latency", is_kept=value <= bound, value=value, bound=bound, words=words
     )
 
 
-def _check_throughput(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> Outcome | None:
+def _check_throughput(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
     if (bound := gate.min_throughput_per_s) is None:
         return None
     value = fit.throughput_per_s.low if gate.is_sure else fit.throughput_per_s.expected
     words = f"{format_rate(value)}/s of {format_rate(bound)}/s wanted"
-    return Outcome(
+    return CheckedLimit(
         model=model, gpu=gpu.id, limit="throughput", is_kept=value >= bound, value=value, bound=bound, words=words
     )

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Comparison, Pairing, Verdict
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.statistics import Confidence
-from capplan.core.measurement.types import FailureKind, TimingMethod
+from capplan.core.measurement.types import FailureKind
 from capplan.core.workload import Framework, Layout, Precision
 
 Count = Annotated[int, Meta(ge=0)]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from capplan.report.documents.diff import Change
-from capplan.report.documents.gate import Outcome
+from capplan.report.documents.gate import CheckedLimit
 from capplan.report.sections import Column, Format, Lines, Section, Table, figure, words
 
 
@@ -29,12 +29,12 @@ _CHANGES: tuple[Column[Change], ...] = (
 )
 
 
-def outcome_sections(outcomes: Sequence[Outcome]) -> list[Section]:
+def outcome_sections(outcomes: Sequence[CheckedLimit]) -> list[Section]:
     """Return one line per limit that a plan was checked against."""
     return [Section([Table(_OUTCOMES, outcomes)])]
 
 
-_OUTCOMES: tuple[Column[Outcome], ...] = (
+_OUTCOMES: tuple[Column[CheckedLimit], ...] = (
     words("outcome", lambda outcome: "kept" if outcome.is_kept else "FAILED"),
     words("model", lambda outcome: outcome.model),
     words("GPU", lambda outcome: outcome.gpu),

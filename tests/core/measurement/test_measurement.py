@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.measurement.batch_search import Search, largest_running_batch, measured_curve, still_pays
+from capplan.core.measurement.batch_search import largest_running_batch, measured_curve, still_pays
+from capplan.core.measurement.choices import Search, TimingMethod
 from capplan.core.measurement.compare import Verdict, compare_runs
 from capplan.core.measurement.format import parse_points, point_to_json, point_to_line, points_to_json
 from capplan.core.measurement.types import (
@@ -24,7 +25,6 @@ from capplan.core.measurement.types import (
     Measurement,
     ModelIdentity,
     TheoryFigures,
-    TimingMethod,
     WarmUp,
 )
 from capplan.core.workload import Framework, Layout, Precision

@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 import torch
 
-from capplan.core.measurement.batch_search import Search
-from capplan.core.measurement.types import Measurement, TimingMethod
+from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.types import Measurement
 from capplan.core.workload import Precision
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.device import TorchDevice

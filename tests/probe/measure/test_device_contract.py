@@ -12,8 +12,8 @@ from statistics import median
 import pytest
 import torch
 
-from capplan.core.measurement.batch_search import Search, largest_running_batch
-from capplan.core.measurement.types import TimingMethod
+from capplan.core.measurement.batch_search import largest_running_batch
+from capplan.core.measurement.choices import Search, TimingMethod
 from capplan.probe.measure.devices import CudaDevice
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import open_device

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from capplan.core.measurement.batch_search import Search, largest_running_batch
-from capplan.core.measurement.types import Failure, FailureKind, Measurement, TimingMethod
+from capplan.core.measurement.batch_search import largest_running_batch
+from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.types import Failure, FailureKind, Measurement
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
 from capplan.probe.inputs.request import ModelRequest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.core.measurement.types import TimingMethod
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules

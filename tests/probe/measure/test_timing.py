@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from capplan.core.measurement.types import TimingMethod
+from capplan.core.measurement.choices import TimingMethod
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule, repeat, warm_up
 from tests.probe.measure.simulated import SimulatedDevice
 

@@ -4,7 +4,6 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 
 from capplan.app.sweep.progress import Unwatched, Watcher
 from capplan.cli.output import warn
@@ -18,20 +17,16 @@ _LINE_EVERY_S = 0.2
 _PLAIN_EVERY_S = 10.0
 
 
-class ProgressChoice(StrEnum):
-    """How progress is shown; `auto` is a line that is rewritten on a terminal, and a line now and then elsewhere."""
+def make_watcher(choice: str) -> Watcher:
+    """Return the watcher that shows progress as chosen.
 
-    AUTO = "auto"
-    TEXT = "text"
-    JSON = "json"
-    NONE = "none"
-
-
-def make_watcher(choice: ProgressChoice) -> Watcher:
-    """Return the watcher that shows progress as chosen."""
-    if choice is ProgressChoice.NONE:
+    Args:
+        choice: none; json, for lines that programs read; text or auto, for a line that is rewritten on a terminal and a
+            line now and then elsewhere.
+    """
+    if choice == "none":
         return Unwatched()
-    if choice is ProgressChoice.JSON:
+    if choice == "json":
         return JsonLines()
     return TextLine(rewrites=sys.stderr.isatty())
 

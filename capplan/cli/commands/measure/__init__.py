@@ -1,1 +1,0 @@
-"""`capplan measure`: a module for each thing it does."""

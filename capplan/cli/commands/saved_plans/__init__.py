@@ -1,1 +1,0 @@
-"""Commands on plans that were saved: compare two, and hold one to limits."""

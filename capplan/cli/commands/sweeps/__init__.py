@@ -1,1 +1,0 @@
-"""The commands about sweeps: computing the table, and asking it."""

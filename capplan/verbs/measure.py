@@ -1,0 +1,386 @@
+"""`measure`: time a model on the device at hand, and compare the measurement with theory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches
+from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.workload import Framework, Precision
+from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
+from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields
+from capplan.verbs.options import HERE, Door, Option, Topic
+from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.words import BATCHES, NAMES, SIZE_LIMIT, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from capplan.app.measure.request import Curve, MeasureRequest
+    from capplan.app.measure.run import MeasureAnswer
+    from capplan.core.measurement.compare import Pairing
+    from capplan.core.measurement.pipeline import PipelineTimes
+    from capplan.core.measurement.types import Failure, Measurement
+    from capplan.probe.measure.point import Rules
+    from capplan.report.sections import Section
+
+_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
+MOST_SEARCHED = 65536
+"""The largest batch that a search tries, unless another is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InsteadFields:
+    """What is done instead of measuring a model's points."""
+
+    methods: Annotated[
+        tuple[str, ...],
+        Option(help="Put timing methods side by side.", metavar="naive,sync,event", words=NAMES, doors=Door.COMMAND),
+    ] = ()
+    pipeline: Annotated[
+        str | None,
+        Option(help="Time a pipeline's stages instead.", metavar="FILE.py:FUNCTION", doors=Door.COMMAND),
+    ] = None
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        Option(help="Compare two measurement files instead.", metavar="A B", doors=Door.COMMAND),
+    ] = None
+    export: Annotated[
+        Path | None,
+        Option(help="Show a measurement file instead, in any --format.", metavar="FILE", doors=Door.COMMAND),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadFields):
+    """How fast a model runs on the device at hand."""
+
+    model: Annotated[
+        str,
+        Option(
+            help="As in `capplan plan`; no trace file.", metavar="[MODEL]", topic=Topic.MODEL, is_argument=True,
+            completes="models", doors=HERE,
+        ),
+    ] = ""  # fmt: skip
+    batches: Annotated[
+        Batches,
+        Option(
+            help="8, 1,8,32, 1..1024 (powers of two), auto (double until it stops paying), or max (find the largest).",
+            flags=("--batch", "-b"), topic=Topic.WORKLOAD, words=BATCHES, shows_default=True, doors=HERE,
+        ),
+    ] = _ONE  # fmt: skip
+    framework: Annotated[
+        Framework,
+        Option(help="How the graph is executed.", topic=Topic.WORKLOAD, shows_default=True, doors=HERE),
+    ] = Framework.EAGER
+    device: Annotated[
+        Name | None, Option(help="cuda:0, xpu, mps, cpu; by default the first accelerator.", doors=HERE)
+    ] = None
+    warm_up_runs: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option(help="Warm-up runs; by default until stable.", flags=("--warmup",), doors=HERE),
+    ] = None
+    repetitions: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option(help="Repetitions; by default 50 or more until the median is known to 1 %.", doors=HERE),
+    ] = None
+    budget_s: Annotated[
+        float | None,
+        Option(
+            help="Longest time to repeat one point: 10s by default, and no limit with --repetitions alone.",
+            flags=("--budget",), metavar="TIME", words=TIME_LIMIT, doors=HERE,
+        ),
+    ] = None  # fmt: skip
+    flush_l2: Annotated[bool, Option(help="Displace the L2 cache before each repetition.", doors=HERE)] = False
+    autotune: Annotated[bool, Option(help="Let cuDNN time its algorithms first.", doors=HERE)] = False
+    search: Annotated[
+        Search,
+        Option(help="How --batch max searches.", metavar="binary|sequential", shows_default=True, doors=HERE),
+    ] = Search.BINARY
+    max_batch: Annotated[
+        int,
+        Meta(ge=1, le=LARGEST_BATCH),
+        Option(help="Cap of --batch auto and max.", shows_default=True, doors=HERE),
+    ] = MOST_SEARCHED
+    reserve: Annotated[
+        float,
+        Meta(ge=0.0, le=0.9),
+        Option(
+            help="Share of the available memory that --batch max leaves free.", shows_default=True, doors=HERE
+        ),
+    ] = 0.05  # fmt: skip
+    memory_limit_bytes: Annotated[
+        float | None,
+        Option(
+            help="Allocate at most this, such as 4GiB.", flags=("--memory-limit",), metavar="SIZE", words=SIZE_LIMIT,
+            doors=HERE,
+        ),
+    ] = None  # fmt: skip
+    isolate: Annotated[bool, Option(help="Measure each point in a process of its own.", doors=HERE)] = False
+    timeout_s: Annotated[
+        float | None,
+        Option(
+            help="End an isolated point after this.", flags=("--timeout",), metavar="TIME", words=TIME_LIMIT, doors=HERE
+        ),
+    ] = None  # fmt: skip
+    gpu: Annotated[
+        Name | None, Option(help="The device's GPU spec, if its name is unknown.", metavar="ID", doors=HERE)
+    ] = None
+    specs: OwnSpecs = ()
+    profile: Annotated[
+        Path | None,
+        Option(help="Profile each batch into this folder: operators, Chrome trace.", metavar="DIR", doors=HERE),
+    ] = None
+    lines: Annotated[Path | None, Option(help="A measurement file that points are appended to.", doors=Door.PYTHON)] = (
+        None
+    )
+    resume: Annotated[bool, Option(help="Skip what the measurement file already holds.", doors=HERE)] = False
+    plot: Annotated[
+        Path | None,
+        Option(
+            help="Plot the times over the batch, with theory.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+
+    def curve(self) -> "Curve":
+        """Return the batches, and how the largest is searched."""
+        from capplan.app.measure.request import Curve
+
+        return Curve(batches=self.batches, search=self.search, at_most=self.max_batch)
+
+    def rules(self) -> "Rules":
+        """Return the rules of timing."""
+        from capplan.probe.measure.point import Rules
+        from capplan.probe.measure.timing import StopRule, WarmUpRule
+
+        return Rules(
+            warm_up=WarmUpRule(runs=self.warm_up_runs),
+            stop=StopRule(repetitions=self.repetitions, budget_s=self.budget_s),
+            flush_l2=self.flush_l2,
+            autotune=self.autotune,
+        )
+
+    def request(self, context: Context) -> "MeasureRequest":
+        """Return the request to measure the model.
+
+        Args:
+            context: how the door finds models.
+
+        Raises:
+            UsageError: there is no such model here.
+        """
+        from capplan.app.measure.request import MeasureRequest, TheoryRequest
+
+        return MeasureRequest(
+            model=context.model(self.of(self.model)),
+            curve=self.curve(),
+            rules=self.rules(),
+            precision=self.precision or Precision.FP32,
+            framework=self.framework,
+            layout=self.layout,
+            device=self.device,
+            allowed_bytes=None if self.memory_limit_bytes is None else int(self.memory_limit_bytes),
+            reserve_fraction=self.reserve,
+            theory=TheoryRequest(
+                gpu=None if self.gpu is None else context.held(self.gpu),
+                overlays=self.specs,
+                calibration=self.calibration,
+            ),
+            is_isolated=self.isolate,
+            timeout_s=self.timeout_s,
+            lines=self.lines,
+            resumes=self.resume,
+            profile=self.profile,
+            command=context.command(MEASURE, self),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured: a model's points, or one of what is shown instead."""
+
+    question: MeasureQuestion
+    points: "MeasureAnswer | None" = None
+    methods: "tuple[Measurement | Failure, ...]" = ()
+    pipelines: "tuple[PipelineTimes, ...]" = ()
+    pairing: "Pairing | None" = None
+    stored: "tuple[Measurement, ...]" = ()
+
+    @property
+    def measurements(self) -> "tuple[Measurement, ...]":
+        """Return the points of a model that were measured, or that a file holds."""
+        from capplan.core.measurement.types import Measurement
+
+        points = (self.methods or self.stored) if self.points is None else self.points.points
+        return tuple(point for point in points if isinstance(point, Measurement))
+
+
+def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
+    """Return the points of a model: a `Measurement` for each batch, or the `Failure` of one that did not run.
+
+    A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
+    device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
+
+    Args:
+        question: the model, batches, device and rules of timing; or a file to show, or two to compare.
+        context: how the door finds models.
+
+    Raises:
+        UsageError: there is no such model or file, or the question contradicts itself.
+        MeasurementError: there is no such device, or it cannot be used.
+    """
+    from capplan.app.measure.files import compare_files, stored_measurements
+    from capplan.app.measure.methods import time_methods, time_pipeline
+    from capplan.app.measure.run import measure
+
+    feedback = context.feedback
+    if question.compare is not None:
+        return Measured(question=question, pairing=compare_files(*question.compare, feedback=feedback))
+    if question.export is not None:
+        return Measured(question=question, stored=stored_measurements(question.export, feedback=feedback))
+    if question.pipeline is not None:
+        timed = time_pipeline(question.pipeline, curve=question.curve(), device=question.device, rules=question.rules())
+        return Measured(question=question, pipelines=timed)
+    if question.methods:
+        methods = [_method(word) for word in question.methods]
+        return Measured(
+            question=question, methods=tuple(time_methods(question.request(context), methods, feedback=feedback))
+        )
+    return Measured(question=question, points=measure(question.request(context), feedback=feedback))
+
+
+def _method(word: str) -> TimingMethod:
+    known = (TimingMethod.NAIVE, TimingMethod.SYNC, TimingMethod.EVENT)
+    if word not in known:
+        raise UnknownNameError("timing method", word, known, hint=f"Known: {', '.join(known)}.")
+    return TimingMethod(word)
+
+
+def _settle(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
+    asked = (question.model or None, question.pipeline, question.compare, question.export)
+    if sum(thing is not None for thing in asked) != 1:
+        raise UsageError("name one thing to do: a MODEL, --pipeline, --compare, or --export.")
+    if question.plot is not None and (question.compare or question.pipeline or question.methods):
+        raise UsageError("--plot draws the times of a MODEL or of --export.")
+    if question.pipeline or question.methods:
+        if question.lines is not None:
+            raise UsageError("--methods and --pipeline show how timing goes wrong: nothing for a measurement file.")
+        if question.resume:
+            raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
+    check_pictures(question.plot)
+    return question
+
+
+def _sections(answers: Sequence[Measured], _question: MeasureQuestion) -> "Iterable[Section]":
+    from capplan.report.text.measurement import (
+        measurement_sections,
+        method_sections,
+        pairing_sections,
+        pipeline_sections,
+    )
+
+    measured = answers[0]
+    if measured.pairing is not None:
+        return pairing_sections(measured.pairing)
+    if measured.pipelines:
+        return pipeline_sections(measured.pipelines)
+    if measured.methods:
+        return method_sections(measured.measurements)
+    profiles = measured.points.profiles if measured.points is not None else ()
+    return measurement_sections(measured.measurements, profiles) if measured.measurements or profiles else []
+
+
+def _document(answers: Sequence[Measured], _question: MeasureQuestion) -> Any:
+    from capplan.core.measurement.format import points_to_json
+    from capplan.report.documents.measurement import comparisons_document, profiles_document
+    from capplan.report.documents.pipeline import pipelines_document
+
+    measured = answers[0]
+    if measured.pairing is not None:
+        return comparisons_document(measured.pairing)
+    if measured.pipelines:
+        return pipelines_document(measured.pipelines)
+    if measured.points is None:
+        return points_to_json(list(measured.methods or measured.stored))
+    profiles = measured.points.profiles
+    profiled = {"profiles": profiles_document(profiles)} if profiles else {}
+    return {**points_to_json(list(measured.points.points)), **profiled}
+
+
+def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Path, bytes]:
+    measurements = answers[0].measurements
+    if question.plot is None or not measurements:
+        return {}
+    from capplan.report.charts.measurement import measurement_chart
+
+    return pictures({question.plot: measurement_chart(measurements)})
+
+
+def _outcome(measured: Measured) -> Outcome:
+    """Name what could not be measured, and what ended the run before its last point."""
+    from capplan.core.measurement.types import Failure
+
+    if measured.pairing is not None:
+        return Outcome(warnings=tuple(_only_in(measured.pairing, measured.question.compare)))
+    points = measured.points
+    if points is not None and isinstance(points.ended_by, KeyboardInterrupt):
+        lines = measured.question.lines
+        kept = f" in {lines}; --resume goes on" if lines else ""
+        sentence = f"capplan: interrupted; {len(points.points)} point(s) are kept{kept}."
+        return Outcome(exit_code=130, warnings=(sentence,))
+    if points is not None and isinstance(points.ended_by, CapplanError):
+        return Outcome(exit_code=points.ended_by.exit_code, warnings=(f"capplan: {points.ended_by}",))
+    failures = [point for point in (points.points if points else measured.methods) if isinstance(point, Failure)]
+    return Outcome(
+        exit_code=MeasurementError.exit_code if failures else 0,
+        warnings=tuple(f"capplan: {failure.message}" for failure in failures),
+    )
+
+
+def _only_in(pairing: "Pairing", files: tuple[Path, Path] | None) -> Iterable[str]:
+    """Return a sentence for each file that holds points which the other lacks."""
+    for file, alone in zip(files or (), (pairing.only_first, pairing.only_second), strict=True):
+        if alone:
+            names = (
+                f"{point.model.words} at batch {point.workload.batch} in {point.workload.precision}" for point in alone
+            )
+            yield f"only in {file}: {', '.join(names)}."
+
+
+def _in_python(measured: Measured) -> "tuple[Measurement | Failure, ...]":
+    assert measured.points is not None
+    if measured.points.ended_by is not None:
+        raise measured.points.ended_by
+    return measured.points.points
+
+
+MEASURE = Verb(
+    path="measure",
+    question=MeasureQuestion,
+    summary="Time a model on the device at hand, and compare the measurement with theory.\n\n"
+    "With -o FILE.jsonl every point is appended to that measurement file as it finishes; --resume goes on where a run "
+    "was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted "
+    "(what was measured is kept).",
+    examples=(
+        "capplan measure resnet50 --batch 1,8,32 --precision fp16 -o runs.jsonl",
+        "capplan measure timm:efficientnet_b0 --batch max --isolate --timeout 2min",
+        "capplan measure resnet50 --methods naive,sync,event",
+        "capplan measure --compare before.jsonl after.jsonl",
+        "capplan measure --export runs.jsonl --format csv -o measured.csv",
+        "capplan measure --export runs.jsonl --plot measured.svg",
+    ),
+    answer=answer_measure,
+    settle=_settle,
+    sections=_sections,
+    document=_document,
+    files=_files,
+    outcome=_outcome,
+    appends_to=lambda question, path: replace(question, lines=path) if path.suffix == ".jsonl" else None,
+    effort=Effort.LONG,
+    in_python=_in_python,
+    returns="capplan.core.measurement.types:Point[]",
+)
