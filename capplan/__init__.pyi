@@ -600,6 +600,8 @@ def plan(
     utilization_fraction: float = ...,
     max_latency_s: float | str | None = ...,
     min_throughput_per_s: float | None = ...,
+    energy: bool = ...,
+    max_power_draw_w: float | str | None = ...,
     samples: int | None = ...,
     epochs: float = ...,
     providers: Sequence[str] | str | None = ...,
@@ -652,6 +654,8 @@ def plan(
         utilization_fraction: Share of usable memory that may be filled.
         max_latency_s: Latency limit per batch, such as 50ms.
         min_throughput_per_s: Samples per second wanted.
+        energy: Show the power of the GPUs and the joules of a sample.
+        max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         samples: Samples of a whole job: adds the GPU-hours it takes.
         epochs: How often the job takes each of its samples.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
@@ -661,7 +665,7 @@ def plan(
         strict: Refuse a model with operators that could not be counted.
         calibration: A calibration of your own; the shipped one by default.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
-        sort: Rank by throughput, latency, memory, cost, price, name; memory puts the smallest GPU first, price the cheapest hour.
+        sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
     """
 
 def prices(

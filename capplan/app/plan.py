@@ -10,6 +10,7 @@ from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import Price, offers_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
@@ -30,12 +31,16 @@ from capplan.units import counted, format_bytes, format_seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """What is asked of a model on every GPU: batches, conditions, limits, and the order of the answer."""
+    """What is asked of a model on every GPU: batches, conditions, limits, and the order of the answer.
+
+    `power_law` is None where power and energy are not asked for.
+    """
 
     batches: Batches = field(default_factory=partial(Batches, choice=BatchChoice.AUTO))
     workload: Workload = field(default_factory=Workload)
     limits: Limits = field(default_factory=Limits)
     sort: SortKey = SortKey.THROUGHPUT
+    power_law: PowerLaw | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,7 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
                 limits=terms.limits,
                 prices=context.prices,
                 sort=terms.sort,
+                power_law=terms.power_law,
             )
             for trace, batches in traced
         ]

@@ -20,11 +20,12 @@ from capplan.core.workload import (
 )
 from capplan.errors import UsageError
 from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
-from capplan.verbs.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, assignment
+from capplan.verbs.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
 
 if TYPE_CHECKING:
     from capplan.app.gpus.choice import GpuFilters
     from capplan.app.gpus.priced import PriceFilters
+    from capplan.core.energy.power import PowerLaw
     from capplan.core.plan.types import Job, Limits
     from capplan.probe.inputs.request import ModelRequest
 
@@ -564,6 +565,36 @@ class LimitFields(UtilizationFields):
             min_throughput_per_s=self.min_throughput_per_s,
             rate_per_s=rate_per_s,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyFields:
+    """Whether power and energy are shown, and the most that may be drawn."""
+
+    energy: Annotated[
+        bool,
+        Option(help="Show the power of the GPUs and the joules of a sample.", topic=Topic.ANSWER, doors=EVERYWHERE),
+    ] = False
+    max_power_draw_w: Annotated[
+        float | None,
+        Meta(gt=0.0, le=1e9),
+        Option(
+            help="Most mean power of all GPUs of an answer, without the host, such as 400W.",
+            flags=("--max-power-draw",), metavar="WATTS", words=WATTS, topic=Topic.LIMITS, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+
+    def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
+        """Return the law of power where power or energy is asked for.
+
+        Args:
+            needed: another field of the question needs it.
+        """
+        if not (self.energy or self.max_power_draw_w is not None or needed):
+            return None
+        from capplan.specs.power_law import load_power_law
+
+        return load_power_law()
 
 
 @dataclass(frozen=True, kw_only=True)

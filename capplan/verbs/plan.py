@@ -12,6 +12,7 @@ from capplan.verbs.contract import Context, Look, Outcome, Verb
 from capplan.verbs.fields import (
     ON_PAGE,
     CalibrationFields,
+    EnergyFields,
     GpuFields,
     JobFields,
     LimitFields,
@@ -61,8 +62,8 @@ class TogetherFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
-    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields, JobFields,
-    PriceFields, StrictFields, CalibrationFields,
+    ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields,
+    EnergyFields, JobFields, PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -126,8 +127,9 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     terms = PlanTerms(
         batches=question.batches,
         workload=replace(question.workload(question.default_precision()), gpu_count=question.gpu_count),
-        limits=question.limits(question.rate_per_s),
+        limits=replace(question.limits(question.rate_per_s), max_power_draw_w=question.max_power_draw_w),
         sort=question.sort,
+        power_law=question.power_law(needed=question.sort is SortKey.ENERGY),
     )
     if names_pipeline(question.model):
         from capplan.app.pipelines.answer import plan_pipeline

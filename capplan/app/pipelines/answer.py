@@ -227,7 +227,15 @@ def _planned(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: Pl
     plans = []
     left = list(context.gpus)
     for each in prepared:
-        made = make_plan(each, gpus=left, batches=batches, limits=terms.limits, prices=context.prices, sort=terms.sort)
+        made = make_plan(
+            each,
+            gpus=left,
+            batches=batches,
+            limits=terms.limits,
+            prices=context.prices,
+            sort=terms.sort,
+            power_law=terms.power_law,
+        )
         plans.append(made)
         for fit in made.fits:
             room = available_memory(fit.gpu, utilization_fraction=terms.limits.utilization_fraction).expected

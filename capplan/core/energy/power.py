@@ -11,7 +11,7 @@ own, faster peak. Cached bytes are those that attention reads of earlier tokens.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp
+from math import exp, hypot, log
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -89,8 +89,44 @@ class RateShares:
     narrow: float
 
 
-def rate_shares(gpu: GpuSpec, work: CardWork) -> RateShares:
-    """Return the rates of a step as shares of the card's peaks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakSeconds:
+    """How long a step would take one card at its printed peaks, by what `RateShares` tells apart. [s]"""
+
+    memory_s: float = 0.0
+    cache_s: float = 0.0
+    wide_s: float = 0.0
+    narrow_s: float = 0.0
+
+    def __add__(self, other: "PeakSeconds") -> "PeakSeconds":
+        return PeakSeconds(
+            memory_s=self.memory_s + other.memory_s,
+            cache_s=self.cache_s + other.cache_s,
+            wide_s=self.wide_s + other.wide_s,
+            narrow_s=self.narrow_s + other.narrow_s,
+        )
+
+    def times(self, count: float) -> "PeakSeconds":
+        """Return the work of several such steps."""
+        return PeakSeconds(
+            memory_s=count * self.memory_s,
+            cache_s=count * self.cache_s,
+            wide_s=count * self.wide_s,
+            narrow_s=count * self.narrow_s,
+        )
+
+    def over(self, time_s: float) -> RateShares:
+        """Return the rates of a step that takes a time."""
+        return RateShares(
+            memory=self.memory_s / time_s,
+            cache=self.cache_s / time_s,
+            wide=self.wide_s / time_s,
+            narrow=self.narrow_s / time_s,
+        )
+
+
+def peak_seconds(gpu: GpuSpec, work: CardWork) -> PeakSeconds:
+    """Return how long the work of a step would take a card at its printed peaks.
 
     Args:
         gpu: The card. Work in a format whose peak it does not state is left out.
@@ -98,12 +134,17 @@ def rate_shares(gpu: GpuSpec, work: CardWork) -> RateShares:
     """
     seconds = {kind: flops / peak for kind, flops in work.flops.items() if (peak := gpu.peak(kind))}
     bandwidth = gpu.memory_bandwidth_bytes_per_s
-    return RateShares(
-        memory=(work.traffic_bytes - work.cached_bytes) / bandwidth / work.time_s,
-        cache=work.cached_bytes / bandwidth / work.time_s,
-        wide=sum(time_s for kind, time_s in seconds.items() if kind not in _NARROW) / work.time_s,
-        narrow=sum(time_s for kind, time_s in seconds.items() if kind in _NARROW) / work.time_s,
+    return PeakSeconds(
+        memory_s=(work.traffic_bytes - work.cached_bytes) / bandwidth,
+        cache_s=work.cached_bytes / bandwidth,
+        wide_s=sum(time_s for kind, time_s in seconds.items() if kind not in _NARROW),
+        narrow_s=sum(time_s for kind, time_s in seconds.items() if kind in _NARROW),
     )
+
+
+def rate_shares(gpu: GpuSpec, work: CardWork) -> RateShares:
+    """Return the rates of a step as shares of the card's peaks."""
+    return peak_seconds(gpu, work).over(work.time_s)
 
 
 def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
@@ -130,6 +171,65 @@ def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None
         low=gpu.tdp_w * max(constants.base_fraction, fraction / width),
         expected=gpu.tdp_w * fraction,
         high=gpu.tdp_w * min(1.0, fraction * width),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnergy:
+    """Mean power of all GPUs that take a step, without the host, and the energy of one sample. [W, J]
+
+    `evidence` says whether cards of this architecture were measured.
+    """
+
+    power_w: Interval
+    joules_per_sample: Interval
+    evidence: str
+
+
+def step_energy(
+    gpu: GpuSpec,
+    work: PeakSeconds,
+    time_s: Interval,
+    law: PowerLaw,
+    *,
+    samples: float,
+    gpus: int = 1,
+    widening: Mapping[str, float] | None = None,
+) -> StepEnergy | None:
+    """Return the power of a step and the energy of a sample; None where the card's power limit is not known.
+
+    The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
+    squares. A step that takes longer draws less and costs more.
+
+    Args:
+        gpu: The card.
+        work: What one card does in a step.
+        time_s: The time of a step. [s]
+        law: Constants by architecture.
+        samples: Samples of a step, of all cards together.
+        gpus: Cards that take the step, each with the same work.
+        widening: By what the half-widths of energy are multiplied, "low" and "high"; None for 1.
+    """
+    if gpu.tdp_w is None:
+        return None
+    constants, limit_w = law.of(gpu.architecture), gpu.tdp_w
+    slow_w, expected_w, quick_w = (
+        limit_w * power_fraction(work.over(seconds), constants)
+        for seconds in (time_s.high, time_s.expected, time_s.low)
+    )
+    width, widened = constants.log_half_width, widening or {"low": 1.0, "high": 1.0}
+    per_sample = gpus * expected_w * time_s.expected / samples
+    below = widened["low"] * hypot(log(expected_w * time_s.expected / (quick_w * time_s.low)), width)
+    above = widened["high"] * hypot(log(slow_w * time_s.high / (expected_w * time_s.expected)), width)
+    least_w = constants.base_fraction * limit_w
+    return StepEnergy(
+        power_w=Interval(
+            low=gpus * max(least_w, expected_w * exp(-hypot(log(expected_w / slow_w), width))),
+            expected=gpus * expected_w,
+            high=gpus * min(limit_w, expected_w * exp(hypot(log(quick_w / expected_w), width))),
+        ),
+        joules_per_sample=Interval(low=per_sample * exp(-below), expected=per_sample, high=per_sample * exp(above)),
+        evidence="architecture measured" if gpu.architecture in law.architectures else "other architectures measured",
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from capplan.core.batches import LARGEST_BATCH
+from capplan.core.energy.power import PeakSeconds
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
@@ -289,6 +290,21 @@ class PreparedPipeline(Planned):
                 )
             )
         return tuple(answers)
+
+    def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
+        """Return the work of each batch of items on one GPU, all runs of all parts together."""
+        return tuple(self._work(gpu, batch) for batch in batches)
+
+    def _work(self, gpu: GpuSpec, batch: int) -> PeakSeconds | None:
+        total = PeakSeconds()
+        for each in self.parts:
+            run = self._runs(each, batch)
+            size, ratio = each.traced_batch(run.batch)
+            work = each.shared.peak_seconds(gpu, [size])[0]
+            if work is None:
+                return None
+            total += work.times(ratio * run.times)
+        return total
 
     def _part_latencies(
         self, each: PreparedPart, gpus: Sequence[GpuSpec], batches: Sequence[int]

@@ -11,6 +11,7 @@ class SortKey(StrEnum):
     MEMORY = "memory"
     COST = "cost"
     PRICE = "price"
+    ENERGY = "energy"
     NAME = "name"
 
 

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.energy.power import PeakSeconds, PowerLaw, step_energy
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import host_words, keeps_own_host, part_for
+from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -34,7 +36,7 @@ from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, R
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Workload
-from capplan.units import format_bytes, format_rate, format_seconds
+from capplan.units import format_bytes, format_rate, format_seconds, format_watts
 
 LARGEST_CURVE_BATCH = 2**16
 """Latency curves are followed up to this batch in search of the knee."""
@@ -86,6 +88,10 @@ class Planned(ABC):
         self, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
         """Estimate the time of each batch on each GPU; `Unsupported` where a GPU cannot run it."""
+
+    @abstractmethod
+    def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
+        """Return the work of each batch on one GPU, which decides the power that it draws; None where it cannot run."""
 
     @abstractmethod
     def input_bytes(self, batch: int) -> int:
@@ -187,6 +193,10 @@ class Prepared(Planned):
         """Estimate the time of each batch on each GPU."""
         return estimate_latencies(self.step, gpus=gpus, batches=batches)
 
+    def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
+        """Return the work of each batch on one GPU."""
+        return step_peak_seconds(self.step, gpu, batches)
+
     def input_bytes(self, batch: int) -> int:
         """Return the bytes that a batch of inputs takes. [bytes]"""
         return sum(each.size_bytes(batch) for each in self.trace.inputs)
@@ -222,6 +232,7 @@ def make_plan(
     limits: Limits,
     prices: Iterable[Price] = (),
     sort: SortKey = SortKey.THROUGHPUT,
+    power_law: PowerLaw | None = None,
 ) -> Plan:
     """Answer for every GPU and batch: does it fit, how fast is it, and what binds it.
 
@@ -232,11 +243,14 @@ def make_plan(
         limits: memory that may be filled, latency and throughput.
         prices: hourly prices, of which the lowest on-demand one of each GPU counts.
         sort: the order of the fits.
+        power_law: the law of power; None leaves power and energy out.
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
     question = _Question(planned=prepared, limits=limits, rents=cheapest_on_demand(prices))
     judged = _judge_all(question, gpus, batches)
+    if power_law is not None:
+        judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
     fits = rank_fits((each for each in judged if isinstance(each, Fit)), sort)
     rejections = sorted(
         (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
@@ -346,6 +360,48 @@ def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -
         asked = _asked(batches, candidate, recommended)
         judged += [_judge(question, candidate, batch, recommended, curve) for batch in asked]
     return judged
+
+
+def with_energy(
+    planned: Planned, judged: Iterable[Fit | Rejection], law: PowerLaw, *, max_draw_w: float | None
+) -> list[Fit | Rejection]:
+    """Return fits with their power and energy; those that draw more than a limit are rejected.
+
+    Args:
+        planned: What is planned.
+        judged: Fits and rejections.
+        law: The law of power.
+        max_draw_w: The most that all GPUs of a fit may draw together; None for no limit. GPUs whose power is not known
+            do not keep one. [W]
+    """
+    found: list[Fit | Rejection] = []
+    for each in judged:
+        if isinstance(each, Rejection):
+            found.append(each)
+            continue
+        work, latency = planned.peak_seconds(each.gpu, [each.batch])[0], each.latency
+        gpus = latency.gpu_count * latency.gpus_per_batch
+        energy = work and step_energy(each.gpu, work, latency.latency_s, law, samples=latency.samples, gpus=gpus)
+        draw_w = energy.power_w.expected if energy else None
+        if max_draw_w is None or (draw_w is not None and draw_w <= max_draw_w):
+            found.append(replace(each, energy=energy or None))
+            continue
+        found.append(
+            Rejection(
+                gpu=each.gpu,
+                batch=each.batch,
+                constraint=Constraint.POWER,
+                reason="its power limit is not known"
+                if draw_w is None
+                else f"draws {format_watts(draw_w)}, {format_watts(max_draw_w)} allowed",
+                needed=draw_w,
+                available=max_draw_w,
+                max_batch=each.max_batch,
+                certain_batch=each.certain_batch,
+                min_gpus=None,
+            )
+        )
+    return found
 
 
 def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:

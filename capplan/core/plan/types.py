@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.types import LatencyEstimate
@@ -23,6 +24,7 @@ class Constraint(StrEnum):
     MEMORY = "memory"
     LATENCY = "latency"
     THROUGHPUT = "throughput"
+    POWER = "power"
     SUPPORT = "support"
 
 
@@ -38,13 +40,15 @@ class Job:
 class Limits:
     """Limits on an answer: the share of usable memory that may be filled, latency, throughput of one GPU.
 
-    `rate_per_s` is a load that as many GPUs carry together as it takes. [samples/s]
+    `rate_per_s` is a load that as many GPUs carry together as it takes. [samples/s] `max_power_draw_w` is the most that
+    the GPUs of one batch may draw. [W]
     """
 
     utilization_fraction: float = DEFAULT_UTILIZATION
     max_latency_s: float | None = None
     min_throughput_per_s: float | None = None
     rate_per_s: float | None = None
+    max_power_draw_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +131,8 @@ class Fit:
     `batching_gain` is the best throughput of a batch that fits over that of batch 1, None where none was estimated.
     `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
     lowest dated on-demand price that is known for this GPU. `parts` are those of a pipeline, and `offload` says where
-    the weights of its parts wait: "none", "model" or "sequential".
+    the weights of its parts wait: "none", "model" or "sequential". `energy` is None where nobody asked for it, and
+    where the card's power limit is not known.
     """
 
     gpu: GpuSpec
@@ -144,6 +149,7 @@ class Fit:
     scales: bool = True
     parts: tuple[PartTime, ...] = ()
     offload: str = "none"
+    energy: StepEnergy | None = None
 
     @property
     def usd_per_million_samples(self) -> float | None:
@@ -158,7 +164,7 @@ class Fit:
 class Rejection:
     """A GPU that cannot serve one batch: why, and by how much.
 
-    `needed` and `available` are in the constraint's base unit: bytes, seconds or samples per second;
+    `needed` and `available` are in the constraint's base unit: bytes, seconds, samples per second or watts;
     None where the GPU cannot run the workload at all. `min_gpus` is a bound for rejections by
     memory: the weights sharded evenly. `lacking` names what a GPU lacks that cannot run the workload.
     """
@@ -299,13 +305,17 @@ class Plan:
 
 
 def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
-    """Order fits by a key, best first: by memory the smallest card first; a GPU without a price stands last by cost."""
+    """Order fits by a key, best first: by memory the smallest card first.
+
+    Without a price a GPU stands last by cost, without a power limit by energy.
+    """
     keys: Mapping[SortKey, Callable[[Fit], float]] = {
         SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
         SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
         SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
         SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
         SortKey.PRICE: lambda fit: fit.rent.usd_per_hour if fit.rent else float("inf"),
+        SortKey.ENERGY: lambda fit: float("inf") if fit.energy is None else fit.energy.joules_per_sample.expected,
         SortKey.NAME: lambda _: 0.0,
     }
     return tuple(sorted(fits, key=lambda fit: (keys[sort](fit), fit.gpu.id, fit.batch)))

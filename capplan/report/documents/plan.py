@@ -4,7 +4,7 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from capplan.core.gpus.prices import Price
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
@@ -180,6 +180,11 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
     offload: Annotated[str, Meta(description="where a pipeline's waiting weights are: none, model, sequential")] = (
         "none"
     )
+    power_w: Annotated[Interval | UnsetType, Meta(description="mean of all GPUs of the answer, without the host")] = (
+        UNSET
+    )
+    joules_per_sample: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
     notes: tuple[str, ...]
 
 
@@ -192,7 +197,7 @@ class PlannedRejection(msgspec.Struct, frozen=True, kw_only=True):
     constraint: Constraint
     reason: str
     needed: Annotated[
-        float | None, Meta(description="bytes, seconds or samples per second, as the constraint has it")
+        float | None, Meta(description="bytes, seconds, samples per second or watts, as the constraint has it")
     ] = None
     available: float | None = None
     max_batch: int = 0
@@ -411,6 +416,9 @@ def _fit(fit: Fit, plan: Plan) -> PlannedFit:
             for part in fit.parts
         ),
         offload=fit.offload,
+        power_w=fit.energy.power_w if fit.energy else UNSET,
+        joules_per_sample=fit.energy.joules_per_sample if fit.energy else UNSET,
+        power_evidence=fit.energy.evidence if fit.energy else UNSET,
         notes=(*fit.memory.notes, *latency.notes),
     )
 

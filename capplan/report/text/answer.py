@@ -13,7 +13,17 @@ from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
-from capplan.units import counted, format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
+from capplan.units import (
+    counted,
+    format_bytes,
+    format_count,
+    format_flops,
+    format_joules,
+    format_rate,
+    format_seconds,
+    format_speedup,
+    format_watts,
+)
 
 WIDTH = 100
 MOST_LINES = 20
@@ -82,7 +92,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
         return [part for each in lines for part in fold_line(each, width, indent=indent)]
 
     above = folded([*_model_lines(plan, width), *_needs_lines(plan, width), *_take_lines(plan, width)])
-    below = folded([*_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
+    below = folded([*_energy_lines(plan), *_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
     closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
     ids = chosen.ids(plan, room)
@@ -160,6 +170,35 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
     return [_fitted("Needs", [total + shown[0], *shown[1:]], width=width, rest=", …")]
 
 
+def _energy_lines(plan: Plan) -> list[Line]:
+    """Write what the recommended GPU draws, and what a sample costs there; nothing where nobody asked."""
+    best = plan.best()
+    energy = best.energy if best else None
+    if best is None or energy is None:
+        return []
+    power, joules = energy.power_w, energy.joules_per_sample
+    gpus = best.latency.gpu_count * best.latency.gpus_per_batch
+    drawn = f"{format_watts(power.expected)} ({format_watts(power.low)} … {format_watts(power.high)})"
+    cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)}) a sample"
+    where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
+    return [_labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}")]
+
+
+def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
+    """Return the columns of power and energy; none where nobody asked for them."""
+    if not any(fit.energy for fit in fits):
+        return []
+    return [
+        figure("power", lambda fit: fit.energy.power_w.expected if fit.energy else None, format_watts, rank=2),
+        figure(
+            "J/sample",
+            lambda fit: fit.energy.joules_per_sample.expected if fit.energy else None,
+            format_joules,
+            rank=2,
+        ),
+    ]
+
+
 def _host_lines(plan: Plan) -> list[Line]:
     """Name the GPUs that wait for another host than the rest, because their own timings did."""
     waiting = {fit.gpu.id for fit in plan.fits if fit.latency.bound_by is Binding.LAUNCHES}
@@ -195,6 +234,8 @@ def _limits(plan: Plan) -> str:
         limits.append(f"for {format_rate(plan.limits.rate_per_s)}/s, each GPU at the low end of its rate")
     if plan.limits.min_throughput_per_s is not None:
         limits.append(f"at {format_rate(plan.limits.min_throughput_per_s)}/s or more")
+    if plan.limits.max_power_draw_w is not None:
+        limits.append(f"drawing {format_watts(plan.limits.max_power_draw_w)} or less")
     return f" {' and '.join(limits)}" if limits else ""
 
 
@@ -332,6 +373,7 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         *([borderline] if any(fit.status is FitStatus.BORDERLINE for fit in fits) else []),
         *([hours] if plan.job else []),
         *([count] if plan.limits.rate_per_s else []),
+        *energy_columns(fits),
         figure("USD/h", plan.usd_per_hour, "{:.2f}".format, rank=4),
         figure("USD/M", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
         words(
@@ -406,6 +448,8 @@ def _short_reason(rejection: Rejection) -> str:
         return f"{format_bytes(missing)} short"
     if rejection.constraint is Constraint.LATENCY:
         return f"{format_seconds(missing)} too slow"
+    if rejection.constraint is Constraint.POWER:
+        return f"{format_watts(missing)} too much"
     return f"{format_rate(missing)}/s short"
 
 

@@ -1,12 +1,17 @@
 """The plan's logic on one hand-made matrix product whose sizes can be worked out on paper."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
 
 import pytest
 
 from capplan.core.batches import Batches, parse_batches
+from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
+from capplan.core.origin import Origin
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Constraint, Limits, Plan
@@ -202,3 +207,74 @@ def test_host_copies_are_told_apart_from_latency() -> None:
     # 32 samples × 64 KiB ÷ 16 GB/s
     fit = planned([gpu("card", memory_gib=4)], "32").fits[0]
     assert fit.host_copy_s == pytest.approx(32 * 65536 / 16e9)
+
+
+LAW = PowerLaw(
+    architectures={},
+    others=PowerConstants(
+        base_fraction=0.2, top_fraction=1.0, memory=1.0, cache=1.0, compute=9.0, narrow_weight=2.0, log_half_width=0.1
+    ),
+    origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
+)
+
+
+def powered(*names: str, tdp_w: float = 100.0) -> list[GpuSpec]:
+    return [replace(gpu(name, memory_gib=24), tdp_w=tdp_w) for name in names]
+
+
+def unstated(name: str) -> GpuSpec:
+    return replace(gpu(name, memory_gib=24), tdp_w=None)
+
+
+def energy_plan(gpus: Sequence[GpuSpec], *, limits: Limits | None = None, sort: SortKey = SortKey.NAME) -> Plan:
+    return make_plan(
+        Prepared.of(matrix_trace(), Workload(), calibration=None),
+        gpus=gpus,
+        batches=parse_batches("64"),
+        limits=limits or Limits(),
+        sort=sort,
+        power_law=LAW,
+    )
+
+
+def test_energy_of_one_product_is_that_worked_out_on_paper() -> None:
+    (fit,) = energy_plan(powered("card")).fits
+    time_s = fit.latency.latency_s.expected
+    # 2·64·16384² FLOPs at 10 TFLOP/s take 3.436 ms; the weight of 2³⁰ bytes and 2·64 rows of 64 KiB, which the L2 of
+    # 4 MiB holds 2 MiB of at most once read and once written, at 1 TB/s between 1.07 and 1.09 ms
+    compute, memory = 2 * 64 * 16384**2 / 1e13 / time_s, (2**30 + 2 * 64 * 65536) / 1e12 / time_s
+    expected_w = 100 * (0.2 + 0.8 * (1 - math.exp(-(memory + 9 * compute))))
+    assert fit.energy is not None
+    assert fit.energy.power_w.expected == pytest.approx(expected_w, rel=0.01)
+    assert fit.energy.joules_per_sample.expected == pytest.approx(expected_w * time_s / 64, rel=0.01)
+    assert fit.energy.power_w.low >= 20
+    assert fit.energy.power_w.high <= 100
+
+
+def test_a_plan_without_a_law_has_no_energy() -> None:
+    made = make_plan(
+        Prepared.of(matrix_trace(), Workload(), calibration=None),
+        gpus=powered("card"),
+        batches=parse_batches("64"),
+        limits=Limits(),
+    )
+    assert made.fits[0].energy is None
+
+
+def test_a_limit_of_the_draw_rejects_the_larger_card_and_the_one_of_unknown_power() -> None:
+    small, large, unknown = powered("small")[0], powered("large", tdp_w=300.0)[0], unstated("unknown")
+    made = energy_plan([small, large, unknown], limits=Limits(max_power_draw_w=100.0))
+    assert [fit.gpu.id for fit in made.fits] == ["small"]
+    assert {each.gpu.id: each.constraint for each in made.rejections} == dict.fromkeys(
+        ("large", "unknown"), Constraint.POWER
+    )
+    drawn = next(each for each in made.rejections if each.gpu.id == "large")
+    assert drawn.needed is not None
+    assert drawn.needed > 100
+    assert drawn.available == 100
+
+
+def test_the_most_frugal_card_comes_first_and_those_of_unknown_power_last() -> None:
+    gpus = [*powered("a-hungry", tdp_w=300.0), unstated("b-unknown"), *powered("c-frugal")]
+    made = energy_plan(gpus, sort=SortKey.ENERGY)
+    assert [fit.gpu.id for fit in made.fits] == ["c-frugal", "a-hungry", "b-unknown"]

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from math import exp, hypot, log
 
-from capplan.core.energy.power import CardWork, PowerLaw, step_power_w
+from capplan.core.energy.power import CardWork, PowerLaw, peak_seconds, step_energy
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.llm.core.sharding import Sharding
@@ -134,8 +133,7 @@ def serving_energy(
 ) -> ServingEnergy | None:
     """Return the power of a replica and its joules per token; None where the card's power limit is not known.
 
-    The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
-    squares. Those of joules are then widened by what measured runs show (`PowerLaw.served_widening`).
+    The interval of joules is widened by what measured runs show (`PowerLaw.served_widening`).
 
     Args:
         kernels: The kernels of one pipeline stage on one GPU.
@@ -146,40 +144,20 @@ def serving_energy(
         law: Power of cards.
     """
 
-    def power_w(rate_per_s: float) -> Interval | None:
-        return step_power_w(gpu, card_work(kernels, gpu, sharding, tokens, output_tokens_per_s=rate_per_s), law)
-
     rates = output_tokens_per_s
-    slow, expected, quick = power_w(rates.low), power_w(rates.expected), power_w(rates.high)
-    if slow is None or expected is None or quick is None or gpu.tdp_w is None:
+    work = card_work(kernels, gpu, sharding, tokens, output_tokens_per_s=rates.expected)
+    in_step = tokens.running / sharding.pipeline  # tokens of all sequences in the time of one pass of a stage
+    found = step_energy(
+        gpu,
+        peak_seconds(gpu, work),
+        Interval(low=in_step / rates.high, expected=in_step / rates.expected, high=in_step / rates.low),
+        law,
+        samples=in_step,
+        gpus=sharding.gpus,
+        widening=law.served_widening,
+    )
+    if found is None:
         return None
-    constants = law.of(gpu.architecture)
-    longest_j, expected_j, shortest_j = (
-        power.expected / rate for power, rate in ((slow, rates.low), (expected, rates.expected), (quick, rates.high))
-    )
-    power = _between(
-        expected.expected,
-        low=hypot(log(expected.expected / slow.expected), constants.log_half_width),
-        high=hypot(log(quick.expected / expected.expected), constants.log_half_width),
-    )
-    joules = _between(
-        expected_j,
-        low=law.served_widening["low"] * hypot(log(expected_j / shortest_j), constants.log_half_width),
-        high=law.served_widening["high"] * hypot(log(longest_j / expected_j), constants.log_half_width),
-    )
-    gpus, least_w = sharding.gpus, constants.base_fraction * gpu.tdp_w
     return ServingEnergy(
-        power_w=Interval(
-            low=gpus * max(least_w, power.low),
-            expected=gpus * power.expected,
-            high=gpus * min(gpu.tdp_w, power.high),
-        ),
-        joules_per_output_token=Interval(
-            low=gpus * joules.low, expected=gpus * joules.expected, high=gpus * joules.high
-        ),
-        evidence="architecture measured" if gpu.architecture in law.architectures else "other architectures measured",
+        power_w=found.power_w, joules_per_output_token=found.joules_per_sample, evidence=found.evidence
     )
-
-
-def _between(value: float, *, low: float, high: float) -> Interval:
-    return Interval(low=value * exp(-low), expected=value, high=value * exp(high))
