@@ -45,6 +45,8 @@ def analyze(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     batch: int | None = ...,
@@ -71,6 +73,8 @@ def analyze(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
@@ -129,6 +133,8 @@ def compare(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
@@ -173,6 +179,8 @@ def compare(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
@@ -209,6 +217,8 @@ def estimate(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
@@ -253,6 +263,8 @@ def estimate(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
@@ -299,6 +311,8 @@ def make_report(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
@@ -357,6 +371,8 @@ def make_report(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
@@ -410,6 +426,8 @@ def measure(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     precision: Precision | str | None = ...,
@@ -449,6 +467,8 @@ def measure(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         precision: Number formats; by default the model's own, as PyTorch would run it.
@@ -488,6 +508,8 @@ def memory(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
@@ -530,6 +552,8 @@ def memory(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
@@ -573,6 +597,8 @@ def plan(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
@@ -626,6 +652,8 @@ def plan(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
@@ -740,6 +768,8 @@ def trace(
     freeze: Sequence[str] | str | None = ...,
     selected_share: float | None = ...,
     as_cpu: bool = ...,
+    grad: bool = ...,
+    new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
     train: bool = ...,
@@ -765,6 +795,8 @@ def trace(
         freeze: Train without the parameters whose names match, such as 'backbone.*'; repeatable.
         selected_share: Share of candidates that stay where the data decides: boxes after suppression, masks; 0.25 by default.
         as_cpu: Run the model's code as on a machine without a CUDA device; by default torch.cuda and tensors answer as with one.
+        grad: Run inference with gradients on, as models of forces do that differentiate in their forward.
+        new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.

@@ -120,6 +120,21 @@ class InputFields:
             topic=Topic.MODEL,
         ),
     ] = False  # fmt: skip
+    grad: Annotated[
+        bool,
+        Option(
+            help="Run inference with gradients on, as models of forces do that differentiate in their forward.",
+            topic=Topic.MODEL,
+        ),
+    ] = False
+    new_tokens: Annotated[
+        int | None,
+        Meta(ge=1, le=4096),
+        Option(
+            help="Run the model's generate for N tokens: prefill of the input, then a step for each further token.",
+            topic=Topic.MODEL, metavar="N", doors=SWEPT,
+        ),
+    ] = None  # fmt: skip
     weights: Annotated[
         Text | None,
         Option(
@@ -195,6 +210,8 @@ class ModelFields(InputFields):
             freeze=self.freeze,
             selected_share=self.selected_share,
             as_cpu=self.as_cpu,
+            grad=self.grad,
+            new_tokens=self.new_tokens,
             weights=self.quantised_weights(),
             activations=self.activations,
         )

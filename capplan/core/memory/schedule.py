@@ -281,8 +281,9 @@ def build_schedule(recording: Recording, sizes: WorkspaceSizes) -> AllocationSch
     dying: dict[int, list[int]] = defaultdict(list)
     passing: dict[int, list[int]] = defaultdict(list)
     for index, storage in enumerate(storages):
-        born[storage.birth].append(index)
-        dying[storage.death].append(index)
+        if storage.size_bytes != Affine(0):  # what fused kernels no longer write takes no block
+            born[storage.birth].append(index)
+            dying[storage.death].append(index)
     for index, workspace in enumerate(workspaces, start=len(storages)):
         if workspace.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.CUBLASLT):
             passing[workspace.birth].append(index)

@@ -19,6 +19,9 @@ LARGEST_ELEMENTS = 2**32
 LONGEST_SEQUENCE = 2**24
 """Most tokens of a sample: more than any model is made for, and few enough to fail within seconds."""
 
+MOST_NEW_TOKENS = 4096
+"""Most tokens of one generation: each is a pass of its own, whose operators are recorded one by one."""
+
 GRAMMAR = "NAME=[DTYPE:]DIM(xDIM)*, e.g. x=3x224x224 or ids=int64:Nx128, with N for the batch"
 
 SELECTED_SHARE = 0.25
@@ -77,7 +80,8 @@ class InputRequest:
     `inputs_from` and `prepare` name functions (`FILE.py:function`, or a step's name). `freeze` are patterns over the
     names of parameters that are not trained. `selected_share` is the share of candidates that stay where the data
     decides (non-maximum suppression, masks), 0 to 1. `as_cpu` makes `torch.cuda` and tensors answer as on a machine
-    without a CUDA device, where they answer as with one otherwise.
+    without a CUDA device, where they answer as with one otherwise. `grad` leaves gradients on in inference.
+    `new_tokens` runs the model's `generate` for so many tokens in the place of one forward pass.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -89,6 +93,8 @@ class InputRequest:
     freeze: tuple[str, ...] = ()
     selected_share: float = SELECTED_SHARE
     as_cpu: bool = False
+    grad: bool = False
+    new_tokens: int | None = None
 
     @property
     def says_inputs(self) -> bool:
@@ -105,7 +111,6 @@ def parse_request(
     inputs_from: str | None = None,
     prepare: Sequence[str] = (),
     selected_share: float | None = None,
-    as_cpu: bool = False,
 ) -> InputRequest:
     """Read the options that say what a model is built with and fed.
 
@@ -132,7 +137,6 @@ def parse_request(
         inputs_from=inputs_from,
         prepare=tuple(prepare),
         selected_share=SELECTED_SHARE if selected_share is None else selected_share,
-        as_cpu=as_cpu,
     )
 
 

@@ -12,6 +12,7 @@ from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.target.freezing import freezing_notes, freezing_steps
+from capplan.probe.target.generation import generating_notes, generating_steps
 from capplan.probe.target.prepare import find_steps, step_notes
 from capplan.probe.target.types import Target
 from capplan.probe.torchscript.archive import is_torchscript
@@ -39,10 +40,20 @@ def as_requested(target: Target, request: InputRequest) -> Target:
     """
     return replace(
         target,
-        steps=(*find_steps(request.prepare), *freezing_steps(request.freeze)),
-        notes=(*target.notes, *step_notes(request.prepare), *freezing_notes(request.freeze)),
+        steps=(
+            *find_steps(request.prepare),
+            *freezing_steps(request.freeze),
+            *generating_steps(request.new_tokens),
+        ),
+        notes=(
+            *target.notes,
+            *step_notes(request.prepare),
+            *freezing_notes(request.freeze),
+            *generating_notes(request.new_tokens),
+        ),
         selected_share=request.selected_share,
         as_cpu=request.as_cpu,
+        differentiates=request.grad,
     )
 
 

@@ -39,7 +39,8 @@ class Target:
     `scheme` is how a checkpoint's linear layers are quantised.
     `only_batch` is the one batch that it can run, where its graph is fixed. `source_sha256` hashes the source that it
     is built from. `notes` tell the user what was chosen for them. `selected_share` is the share of candidates that stay
-    where the data decides. `as_cpu` says that its code is answered as on a machine without a CUDA device.
+    where the data decides. `as_cpu` says that its code is answered as on a machine without a CUDA device,
+    `differentiates` that gradients are on in inference, too.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Target:
     scheme: Scheme | None = None
     selected_share: float = SELECTED_SHARE
     as_cpu: bool = False
+    differentiates: bool = False
 
     def build(self) -> torch.nn.Module:
         """Build a fresh module, on the default device of the enclosing context.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.core.trace.affine import Affine
-from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.inputs.grammar import BATCH, SELECTED_SHARE, InputRequest, InputSpec
 
 
 def full_words(words: str, request: InputRequest) -> str:
@@ -24,6 +24,11 @@ def full_words(words: str, request: InputRequest) -> str:
         options += ["--inputs-from", request.inputs_from]
     options += [word for step in request.prepare for word in ("--prepare", step)]
     options += [word for pattern in request.freeze for word in ("--freeze", pattern)]
+    if request.selected_share != SELECTED_SHARE:
+        options += ["--selected-share", f"{request.selected_share:g}"]
+    options += [option for option, is_set in (("--as-cpu", request.as_cpu), ("--grad", request.grad)) if is_set]
+    if request.new_tokens is not None:
+        options += ["--new-tokens", str(request.new_tokens)]
     return shlex.join([words, *options])
 
 

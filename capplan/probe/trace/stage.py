@@ -285,7 +285,10 @@ _DRAWS_NOTE = (
     "what the model runs may change from call to call: its forward draws random numbers from Python's or numpy's "
     "generator; one draw was traced"
 )
-_GRADIENT_NOTE = "gradients are on in inference: the model's forward differentiates, and keeps what that takes"
+_GRADIENT_NOTE = (
+    "gradients are on in inference, because the forward differentiates or --grad asks for it: what a backward pass "
+    "takes is kept"
+)
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 _NOT_OF_INPUTS = (
     "not supported", "not implemented", "not read", "not an operator", "cannot be counted", "meta tensor", "cuda",

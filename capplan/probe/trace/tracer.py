@@ -44,12 +44,13 @@ class Remake:
     """How a module is made anew where the first backend fails: on meta with small values kept, or with real weights.
 
     `has_values` says that the module's small buffers carry theirs already. `as_cpu` lets `torch.cuda` and tensors
-    answer as on a machine without a CUDA device.
+    answer as on a machine without a CUDA device. `differentiates` leaves gradients on in inference.
     """
 
     rebuild: Builder | None = None
     has_values: bool = False
     as_cpu: bool = False
+    differentiates: bool = False
 
 
 def trace_module(
@@ -157,7 +158,12 @@ def trace_target(
         name=target.name,
         configurations=configurations,
         exact_batch=exact_batch if exact_batch is not None else target.only_batch,
-        remake=Remake(rebuild=target.build, has_values=built.is_from_cpu, as_cpu=target.as_cpu),
+        remake=Remake(
+            rebuild=target.build,
+            has_values=built.is_from_cpu,
+            as_cpu=target.as_cpu,
+            differentiates=target.differentiates,
+        ),
         formulas=formulas,
         selected_share=target.selected_share,
     )
@@ -245,7 +251,7 @@ class _Tracer:
         self._formulas = formulas
         self._selected_share = selected_share
         self._as_cpu = remake.as_cpu
-        self._differentiates = False
+        self._differentiates = remake.differentiates
         self._module = module
         self._make_inputs = make_inputs
         self._name = name

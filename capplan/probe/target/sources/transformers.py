@@ -85,14 +85,16 @@ def target_of_config(
     """
     import_transformers()
     config = make_config(full, given, dict(request.arguments))
-    model_class = choose_class(config, full)
+    model_class = choose_class(config, full, generates=request.new_tokens is not None)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
     notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
     if getattr(model_class, "_supports_sdpa", False) and not _names_attention(request):
         notes.append(_WHO_DECIDES_ATTENTION.format(version=versions_of("transformers")["transformers"]))
-    if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS):
+    if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS) and request.new_tokens is None:
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
-        notes.append(f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it.")
+        notes.append(
+            f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it (--new-tokens runs it)."
+        )
     return Target(
         name=name,
         words=full,
@@ -260,8 +262,8 @@ def _forget_cache(config: Any) -> None:
             part.use_cache = False
 
 
-def choose_class(config: Any, words: str) -> Any:
-    """Choose the model class that users of a config expect."""
+def choose_class(config: Any, words: str, *, generates: bool = False) -> Any:
+    """Choose the model class that users of a config expect; where they generate text, the first that can."""
     import transformers
     from transformers.models.auto import modeling_auto as auto
 
@@ -277,6 +279,8 @@ def choose_class(config: Any, words: str) -> Any:
         for mapping in (first, "MODEL_MAPPING_NAMES", *others)
         if (name := getattr(auto, mapping).get(kind)) is not None
     ]
+    if generates:
+        found = [name for name in dict.fromkeys(found) if _class_named(name, words).can_generate()] or found
     callable_ones = [name for name in dict.fromkeys(found) if _has_forward(name, words)]
     for name in [*(name for name in callable_ones if _takes_whole(config, name, words)), *callable_ones]:
         return _class_named(name, words)
