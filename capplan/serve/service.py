@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from capplan.app.sweep.results import changed_at
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.serve.metrics import Metrics, resident_bytes
@@ -21,6 +22,7 @@ from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC
 from capplan.serve.planning.jobs import Failure, TraceJob
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions.llm import LlmPageQuestion
+from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, Sharing, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
@@ -162,12 +164,24 @@ class Service:
         Raises:
             BusyError: it needs a process or a trace, and too many wait already; or the processes were lost.
         """
-        key = _key(task)
+        key = self._key(task)
         if (kept := self._answers.find(key)) is not None:
             self.metrics.count("capplan_answers_total", source="kept")
             return kept
         self.metrics.count("capplan_answers_total", source="shared" if key in self._shared else "worked out")
         return await self._shared.get(key, lambda wanted: self._worked_out(key, task, wanted))
+
+    def _key(self, task: Task) -> str:
+        """Return what names a question: all that its answer depends on but the data, which is loaded once.
+
+        Results of a sweep are read anew when they have changed: a sweep may run meanwhile.
+        """
+        asked = msgspec.json.encode(
+            [type(task.question).__name__, task.question, task.spelling, task.width, task.has_text], order="sorted"
+        )
+        results = self.settings.results if isinstance(task.question, ResultsQuestion) else None
+        changed = "" if results is None else str(changed_at(results))
+        return hashlib.sha256(asked + f"{date.today().isoformat()} {changed}".encode()).hexdigest()
 
     def answer_later(self, task: Task) -> None:
         """Go on with a question whose request is answered without it, so that the next request finds its answer.
@@ -175,7 +189,7 @@ class Service:
         Args:
             task: the question.
         """
-        self._in_background(_key(task), self.answer(task))
+        self._in_background(self._key(task), self.answer(task))
 
     def _in_background(self, key: str, work: Coroutine[Any, Any, object]) -> None:
         if key in self._background or len(self._background) >= _MOST_BACKGROUND:
@@ -238,14 +252,6 @@ def lane_of(task: Task) -> Lane:
         return Lane.LONG if question.find == "deployments" else Lane.ORDINARY
     verb = verb_of(question)
     return Lane.ORDINARY if verb is None else Lane[verb.effort.name]
-
-
-def _key(task: Task) -> str:
-    """Return what names a question: all that its answer depends on but the data, which is loaded once."""
-    asked = msgspec.json.encode(
-        [type(task.question).__name__, task.question, task.spelling, task.width, task.has_text], order="sorted"
-    )
-    return hashlib.sha256(asked + date.today().isoformat().encode()).hexdigest()
 
 
 def state_folder() -> Path:

@@ -44,7 +44,12 @@ def _duckdb() -> Any:
 
 
 def run_query(
-    folder: Path, sql: str, *, against: Path | None = None, longest_s: float = LONGEST_QUERY_S
+    folder: Path,
+    sql: str,
+    *,
+    against: Path | None = None,
+    longest_s: float = LONGEST_QUERY_S,
+    unfinished: Sequence[Path] = (),
 ) -> "pyarrow.Table":
     """Return what a query gives over a sweep's rows, which are the tables `sweep` and `results`.
 
@@ -53,6 +58,7 @@ def run_query(
         sql: a query in DuckDB's SQL.
         against: older results, which are the table `old`.
         longest_s: time after which the query is stopped. [s]
+        unfinished: files of finished models that no file of the results holds yet; their rows have no prices.
 
     Raises:
         UsageError: DuckDB refuses the query, it exceeds the limits of time, memory and rows, or a folder holds no
@@ -64,7 +70,7 @@ def run_query(
         raise UsageError(f"the query is not UTF-8 (character {error.start}).") from error
     duckdb = _duckdb()
     with duckdb.connect(":memory:") as connection:
-        _open(connection, folder, against)
+        _open(connection, folder, against, unfinished)
         try:
             _refuse_all_but_one_select(connection, sql)
             with _stopped_after(connection, longest_s):
@@ -74,6 +80,11 @@ def run_query(
         except duckdb.OutOfMemoryException as error:
             raise UsageError(
                 f"the query needs more than {QUERY_MEMORY_BYTES // 2**20} MiB of memory; ask for less."
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: its rows cannot be read ({' '.join(str(error).split())[:150]}); let `capplan sweep` write "
+                "them again."
             ) from error
         except duckdb.Error as error:
             raise UsageError(f"the query is refused: {_words(error)}") from error
@@ -135,7 +146,9 @@ def _words(error: "duckdb.Error") -> str:
     return text + (known if "Table with name" in text else "")
 
 
-def _open(connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path | None) -> None:
+def _open(
+    connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path | None, unfinished: Sequence[Path] = ()
+) -> None:
     """Make the tables, and close everything else of the machine to the query."""
     named = {TABLE: folder, _ALIAS: folder, **({OLD_TABLE: against} if against else {})}
     for setting in (
@@ -146,15 +159,21 @@ def _open(connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path |
         "enable_external_access = false",
     ):
         connection.execute(f"SET {setting}")
+    pending = tables.unfinished_rows(unfinished)
     for name, place in named.items():
-        connection.register(f"_{name}", tables.dataset(place, _files_of(place)))
-        connection.execute(
-            f"CREATE VIEW {name} AS SELECT {tables.WORKLOAD}, * EXCLUDE ({tables.WORKLOAD}) FROM _{name}"
-        )
+        files = _files_of(place, may_be_none=pending is not None)
+        parts = []
+        if files:
+            connection.register(f"_{name}", tables.dataset(place, files))
+            parts.append(f"SELECT {tables.WORKLOAD}, * EXCLUDE ({tables.WORKLOAD}) FROM _{name}")
+        if pending is not None and place == folder:
+            connection.register(f"_{name}_unfinished", pending)
+            parts.append(f"SELECT * FROM _{name}_unfinished")
+        connection.execute(f"CREATE VIEW {name} AS {' UNION ALL BY NAME '.join(parts)}")
     connection.execute("SET lock_configuration = true")
 
 
-def _files_of(folder: Path) -> list[Path]:
+def _files_of(folder: Path, *, may_be_none: bool = False) -> list[Path]:
     """Return the files that a folder's manifest names, all of which lie within the folder.
 
     Raises:
@@ -164,7 +183,7 @@ def _files_of(folder: Path) -> list[Path]:
         files = [folder / each["path"] for each in read_manifest(folder)["files"]]
     except (KeyError, TypeError) as error:
         raise UsageError(f"{manifest_path(folder)} is damaged: it lists no files.") from error
-    if not files:
+    if not files and not may_be_none:
         raise UsageError(f"{folder} holds no rows yet; let its sweep finish.")
     for path in files:
         if not path.resolve().is_relative_to(folder.resolve()):

@@ -6,7 +6,8 @@ from pathlib import Path
 from capplan.app.gpus.choice import GpuFilters
 from capplan.app.models import ModelSource
 from capplan.app.report import ReportRequest
-from capplan.app.sweep.store import manifest_path, read_contents
+from capplan.app.sweep.packed import has_state
+from capplan.app.sweep.store import read_contents
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
 
@@ -17,7 +18,7 @@ MOST_MODELS = 50
 def is_sweep(words: str) -> bool:
     """Return True if words name a folder that `capplan sweep` wrote."""
     try:
-        return manifest_path(Path(words)).is_file()
+        return has_state(Path(words))
     except (OSError, ValueError):  # a name too long, or with a NUL
         return False
 

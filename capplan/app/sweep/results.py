@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.store import read_manifest
+from capplan.app.sweep.packed import STATE_FOLDER
+from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
+from capplan.app.sweep.store import read_manifest, read_pending
 
 if TYPE_CHECKING:
     import pandas
@@ -50,6 +52,25 @@ class SweepResults:
         frame: pandas.DataFrame = self.to_arrow(columns).to_pandas()
         return frame
 
+    @property
+    def live(self) -> LiveStanding | None:
+        """How far the sweep is that writes these results at this moment; None where none runs."""
+        return read_progress(self.folder / STATE_FOLDER / PROGRESS_FILE)
+
+    def query_live(self, sql: str) -> "pyarrow.Table":
+        """Return what a query gives over the rows, those of models included that are finished but not committed yet.
+
+        Args:
+            sql: a query in DuckDB's SQL.
+
+        Raises:
+            UsageError: DuckDB refuses it, or there is no row yet.
+        """
+        from capplan.app.sweep.query import run_query
+
+        pending = [job.path for job in read_pending(self.folder)] if self.live is not None else []
+        return run_query(self.folder, sql, unfinished=pending)
+
     def query(self, sql: str) -> "pyarrow.Table":
         """Return what an SQL query over the table `sweep` gives, as an Arrow table.
 
@@ -80,6 +101,13 @@ class SweepResults:
         held = self.manifest
         shape = f"{held['models']:,} models × {len(held['gpus']):,} GPUs × {len(held['workloads']):,} workloads"
         return f"<SweepResults {self.folder}: {len(self):,} rows of {shape}>"
+
+
+def changed_at(folder: Path) -> int:
+    """Return when the results in a folder last changed. [nanoseconds since 1970; 0 where there are none]"""
+    state = folder / STATE_FOLDER
+    paths = (state, state / "pending", state / PROGRESS_FILE, *folder.glob(f"{tables.WORKLOAD}=*"))
+    return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
 
 def read_sweep(path: "str | Path") -> SweepResults:

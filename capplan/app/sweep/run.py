@@ -23,17 +23,16 @@ from capplan.app.sweep.engines.measuring import (
 )
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
-from capplan.app.sweep.progress import Tally, Unwatched, Watcher
+from capplan.app.sweep.packed import STATE_FOLDER, has_state
+from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Unwatched, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, Unit, UnitName
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
 from capplan.app.sweep.stages import Job, JobAnswer
 from capplan.app.sweep.store import (
     ROWS_PER_FILE,
-    STATE_FOLDER,
     SweepStore,
     Wanted,
     empty_folder,
-    manifest_path,
     read_contents,
     read_manifest,
     read_pending,
@@ -72,11 +71,13 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
     tables.arrow()
     _refuse_other_folder(request)
     asked = expand_sweep(request)
-    if request.force and manifest_path(request.output).exists():
+    if request.force and has_state(request.output):
         empty_folder(request.output)
     with SweepStore(folder=request.output) as store:
         run = _Run(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
-        return run.answer()
+        answer = run.answer()
+        store.pack()
+        return answer
 
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
@@ -92,7 +93,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     _refuse_other_folder(request)
     asked = expand_sweep(request)
     store = SweepStore(folder=request.output)
-    if not request.force and manifest_path(request.output).exists():
+    if not request.force and has_state(request.output):
         store.contents = read_contents(request.output)
         store.pending = list(read_pending(request.output))
     return _Run(request=request, sweep=asked, store=store, watcher=Unwatched()).preview()
@@ -107,7 +108,7 @@ def _refuse_other_folder(request: SweepRequest) -> None:
     folder = request.output
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"cannot write {folder}: it is not a folder.")
-    if not manifest_path(folder).exists():
+    if not has_state(folder):
         strange = [path.name for path in folder.iterdir() if path.name != STATE_FOLDER] if folder.exists() else []
         if strange:
             raise UsageError(f"{folder} holds {strange[0]}, which no sweep wrote; use an empty or new folder.")
@@ -237,11 +238,15 @@ class _Run:
         jobs = list(self._jobs())
         tally = Tally(models=len(self.sweep.models), kept=len(self.sweep.models) - len(jobs))
         self.watcher.started(tally.standing())
+        progress = ProgressFile(path=self.request.output / STATE_FOLDER / PROGRESS_FILE)
+        progress.write(tally.standing())
         try:
-            self._compute(jobs, tally, wanted)
+            self._compute(jobs, tally, wanted, progress)
         except BaseException:
             self.store.commit_new(wanted, self._manifest(PARTIAL))
             raise
+        finally:
+            progress.remove()
         self.store.commit_all(wanted, self._manifest(COMPLETE), rewrites=rewrites)
         notes = [*self.sweep.notes, *self._measure(wanted)] if self.request.measures else self.sweep.notes
         standing = tally.standing()
@@ -351,7 +356,7 @@ class _Run:
         held = {gpu: digest for unit in known if keys.hold(unit) for gpu, digest in unit.gpus.items()}
         return tuple(gpu for gpu, digest in self._gpus.items() if held.get(gpu) != digest)
 
-    def _compute(self, jobs: list[Job], tally: Tally, wanted: Wanted) -> None:
+    def _compute(self, jobs: list[Job], tally: Tally, wanted: Wanted, progress: ProgressFile) -> None:
         uncommitted = 0
         for job, answer in self._engine(len(jobs)).run(jobs):
             rows = self._keep(job, answer)
@@ -361,6 +366,7 @@ class _Run:
             for workload, failed in answer.failed.items():
                 self.watcher.failed(job.model.label, workload, failed)
             self.watcher.moved(tally.standing())
+            progress.write(tally.standing())
             uncommitted += rows
             if uncommitted >= ROWS_PER_FILE:
                 self.store.commit_new(wanted, self._manifest(PARTIAL))

@@ -1,5 +1,7 @@
 """The results folder: `workload=.../part-*.parquet` are the rows, `_sweep/` holds the manifest and what is unfinished.
 
+When a sweep is complete its state is packed (`capplan.app.sweep.packed`), so that Parquet files alone are left.
+
 A finished job is put into `_sweep/pending` in one step. A commit joins pending jobs to Parquet files of many models,
 then replaces the manifest, which names the files that count, then removes what it replaced. Whatever moment a run is
 killed at, each unit is in exactly one place that counts.
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from filelock import FileLock, Timeout
 
 from capplan.app.sweep import tables
+from capplan.app.sweep.packed import MANIFEST, STATE_FOLDER, pack_state, state_content, unpack_state
 from capplan.app.sweep.records import (
     FORMAT,
     Contents,
@@ -35,8 +38,6 @@ from capplan.files import replace_whole
 if TYPE_CHECKING:
     import pyarrow
 
-STATE_FOLDER = "_sweep"
-MANIFEST = "manifest.json"
 _PENDING, _UNITS, _LOCK = "pending", "units-*.arrow", "lock"
 ROWS_PER_FILE = 400_000
 """A file is written once it holds as many rows: about 10 MB, which DuckDB and Ray read in one task."""
@@ -58,7 +59,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = manifest_path(folder)
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(state_content(folder, MANIFEST))
     except OSError as error:
         raise UsageError(
             f"{folder} holds no results of a sweep; `capplan sweep SWEEP.yaml -o {folder}` makes them."
@@ -122,6 +123,7 @@ class SweepStore:
             raise UsageError(
                 f"{self.folder} is being written by another sweep; wait for it, or use another folder."
             ) from error
+        unpack_state(self.folder)
         if manifest_path(self.folder).exists():
             self.contents = read_contents(self.folder)
         self._clean()
@@ -137,6 +139,12 @@ class SweepStore:
     ) -> None:
         if self._lock is not None:
             self._lock.release()
+
+    def pack(self) -> None:
+        """Leave nothing but Parquet files in the folder of a complete sweep, so that any reader reads it whole."""
+        workloads = sorted(file.workload for file in self.contents.files.values())
+        if workloads:
+            pack_state(self.folder, workload=workloads[0])
 
     def pending_units(self) -> dict[UnitName, list[Unit]]:
         """Return the units of pending jobs by name."""
@@ -366,7 +374,7 @@ def read_contents(folder: Path) -> Contents:
     """
     manifest = read_manifest(folder)
     try:
-        content = (folder / STATE_FOLDER / manifest["units"]).read_bytes()
+        content = state_content(folder, manifest["units"])
         rows = tables.from_bytes(content).to_pylist()
         files = {each["path"]: TableFile(**each) for each in manifest["files"]}
         contents = Contents(files=files, manifest=manifest)

@@ -194,6 +194,22 @@ def parquet_bytes(table: "pyarrow.Table") -> bytes:
     return sink.getvalue()
 
 
+def parquet_without_rows(meta: Mapping[str, str]) -> bytes:
+    """Return a Parquet file of the table's columns without rows, which holds texts by name in its metadata."""
+    schema = table_schema()
+    return parquet_bytes(schema.empty_table().replace_schema_metadata({**(schema.metadata or {}), **meta}))
+
+
+def meta_of_parquet(path: Path) -> Mapping[str, str]:
+    """Return the texts in the metadata of a Parquet file; none where it is damaged."""
+    pa = arrow()
+    try:
+        found = pa.parquet.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException):
+        return {}
+    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in found.items()}
+
+
 def in_order(table: "pyarrow.Table") -> "pyarrow.Table":
     """Return rows ordered by model, GPU and batch, so that equal contents are equal files."""
     keys = [("model", "ascending"), ("gpu", "ascending"), ("batch", "ascending")]
@@ -263,6 +279,23 @@ def keep_rows(table: "pyarrow.Table", workload: str, *, models: Iterable[str], g
     of_gpus = pc.is_in(table["gpu"], pa.array(list(gpus), pa.string()))
     of_workload = pc.equal(table[WORKLOAD], workload)
     return table.filter(pc.and_(of_workload, pc.and_(of_models, of_gpus)))
+
+
+def unfinished_rows(paths: Sequence[Path]) -> "pyarrow.Table | None":
+    """Return the rows of finished models that no file holds yet, without prices; None where there are none.
+
+    Args:
+        paths: files that `to_bytes` wrote; one that was committed meanwhile is left out.
+    """
+    pa = arrow()
+    made = []
+    for path in paths:
+        try:
+            rows = from_bytes(path.read_bytes())
+        except (OSError, pa.ArrowException):
+            continue
+        made.append(finished(rows).add_column(0, WORKLOAD, rows[WORKLOAD]))
+    return join_tables(made) if made else None
 
 
 def texts_to_bytes(rows: Sequence[Mapping[str, str | None]], columns: Sequence[str]) -> bytes:

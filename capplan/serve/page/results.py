@@ -4,13 +4,16 @@ import csv
 import io
 import re
 import shlex
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from capplan.app.sweep.progress import LiveStanding
 from capplan.app.sweep.query import CANNED, canned_query
 from capplan.app.sweep.results import read_sweep
 from capplan.errors import CapplanError, UsageError
@@ -26,6 +29,8 @@ from capplan.units import format_bytes, format_rate, format_seconds
 from capplan.verbs.fields import ModelFields
 
 _SERVED = "llm:"
+SILENT_S = 60.0
+"""A sweep that has not finished a model for so long may have been killed. [s]"""
 MOST_POINTS = 60
 """Rows that the chart shows."""
 _PLAIN = re.compile(r"[\w.:+/ -]*")
@@ -39,9 +44,20 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
     if folder is None:
         raise UsageError("this service offers no results; start it with --results SWEEP.")
     results = read_sweep(folder)
-    found = results.query(
-        f"SELECT * FROM ({canned_query(question.ask, where=_conditions(question))}) LIMIT {question.limit}"
-    )
+    running = None if results.live is None else _running(results.live, now_s=time.time())
+    sql = f"SELECT * FROM ({canned_query(question.ask, where=_conditions(question))}) LIMIT {question.limit}"
+    try:
+        found = results.query_live(sql)
+    except UsageError as error:
+        if running is None or "holds no rows yet" not in str(error):
+            raise
+        nothing: dict[str, Any] = {"schema_version": 1, "question": question.ask, "rows": []}
+        return case.spell(
+            {
+                "json": lambda: to_json(nothing),
+                "html": lambda: render_template("results_running.html.j2", running=running),
+            }
+        )
     rows: list[dict[str, Any]] = found.to_pylist()
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
     constant = {
@@ -57,6 +73,7 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
             "html": lambda: render_template(
                 "results_answer.html.j2",
                 meaning=CANNED[question.ask].meaning,
+                running=running,
                 columns=[_heading(name) for name in shown],
                 constant={_heading(name): value for name, value in constant.items() if rows[0][name] is not None},
                 rows=[_cells(row, shown) for row in rows],
@@ -87,6 +104,27 @@ def _conditions(question: ResultsQuestion) -> list[str]:
         if text.strip():
             conditions.append(f"contains(lower({column}), '{text.strip().lower()}')")
     return conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How far a running sweep is, as the page shows it."""
+
+    done: int
+    models: int
+    words: str
+
+
+def _running(live: LiveStanding, *, now_s: float) -> Running:
+    """Return how far a sweep is in words, with a remark where it has not said anything for long."""
+    standing = live.standing
+    parts = [f"{standing.finished:,} of {standing.models:,} models", f"{standing.rows:,} rows in this run"]
+    parts += [f"{standing.failed:,} failed"] if standing.failed else []
+    parts += [f"{standing.rows_per_s:,.0f} rows/s"] if standing.rows_per_s else []
+    parts += [f"{format_seconds(standing.remaining_s)} left"] if standing.remaining_s is not None else []
+    silent_s = now_s - live.at_s
+    parts += [f"nothing heard for {format_seconds(silent_s)}"] if silent_s > SILENT_S else []
+    return Running(done=standing.finished, models=standing.models, words=", ".join(parts))
 
 
 def _heading(column: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from capplan.app.sweep.packed import unpack_state
 from capplan.app.sweep.query import CANNED, canned_query, run_query
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
@@ -52,7 +53,7 @@ def test_results_that_lack_a_later_column_are_read_with_nulls(folder: Path, tmp_
     """A new column alone does not raise the version of the schema, so that older results are still asked."""
     old = tmp_path / "old"
     shutil.copytree(folder, old)
-    for path in old.rglob("*.parquet"):
+    for path in old.rglob("part-*.parquet"):
         table = pq.read_table(path, partitioning=None)
         pq.write_table(table.drop_columns(["weights", "kv_pool_bytes"]), path)
     rows = run_query(old, canned_query("cheapest")).to_pylist()
@@ -154,7 +155,7 @@ def test_an_answer_that_cannot_be_shown_or_written_is_refused(folder: Path) -> N
 def test_damaged_rows_are_refused_in_a_sentence(folder: Path, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
-    path = next(copy.rglob("*.parquet"))
+    path = next(copy.rglob("part-*.parquet"))
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
@@ -176,9 +177,10 @@ def test_a_manifest_cannot_name_files_outside_its_folder(folder: Path, tmp_path:
 
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
+    unpack_state(copy)
     path = copy / "_sweep" / "manifest.json"
     document = json.loads(path.read_text())
-    document["files"] = [{**document["files"][0], "path": str(next(folder.rglob("*.parquet")))}]
+    document["files"] = [{**document["files"][0], "path": str(next(folder.rglob("part-*.parquet")))}]
     path.write_text(json.dumps(document))
     with pytest.raises(UsageError, match="outside"):
         run_query(copy, "select * from sweep")
@@ -221,7 +223,7 @@ def test_results_of_an_older_schema_lack_columns_and_are_read(folder: Path, tmp_
 
     old = tmp_path / "old"
     shutil.copytree(folder, old)
-    for path in old.rglob("*.parquet"):
+    for path in old.rglob("part-*.parquet"):
         pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["ttft_s"]), path)
     assert read_sweep(old).to_pandas(["ttft_s", "batch"]).ttft_s.isna().all()
     assert run_query(folder, canned_query("regressions"), against=old).num_rows == 0

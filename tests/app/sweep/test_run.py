@@ -8,9 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import capplan
+from capplan.app.sweep.packed import unpack_state
 from capplan.app.sweep.reporting import request_of
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
+from capplan.app.sweep.store import read_manifest
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.core.sweep.schema import COLUMNS
 from capplan.errors import UsageError
@@ -81,7 +83,7 @@ def test_quantised_layers_have_the_figures_of_a_plan_beside_those_of_the_same_mo
 
 def test_every_file_has_the_columns_of_the_schema_with_their_units(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"precision": ["fp32", "amp-fp16"]}]))
-    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    files = sorted((tmp_path / "out").rglob("part-*.parquet"))
     assert [path.parent.name for path in files] == [
         "workload=amp-fp16-eager-nchw-inference",
         "workload=fp32-eager-nchw-inference",
@@ -94,7 +96,7 @@ def test_every_file_has_the_columns_of_the_schema_with_their_units(traces: Path,
 
 def test_the_manifest_states_what_made_the_rows(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces)], command="capplan sweep x.yaml -o out"))
-    manifest = json.loads((tmp_path / "out/_sweep/manifest.json").read_text())
+    manifest = read_manifest(tmp_path / "out")
     assert (manifest["schema_version"], manifest["state"], manifest["rows"]) == (1, "complete", 8)
     assert manifest["command"] == "capplan sweep x.yaml -o out"
     assert manifest["gpus"] == ["l4", "t4"]
@@ -183,11 +185,42 @@ def test_a_gpu_without_the_format_is_unsupported(traces: Path, tmp_path: Path) -
 
 def test_the_folder_of_another_sweep_is_not_overwritten(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces / "narrow.trace.json")], file=tmp_path / "one.yaml"))
-    before = (tmp_path / "out/_sweep/manifest.json").read_bytes()
+    before = read_manifest(tmp_path / "out")
     other = make_request(tmp_path / "out", [str(traces / "wide.trace.json")], file=tmp_path / "two.yaml")
     with pytest.raises(UsageError, match=r"another sweep .*one\.yaml"):
         sweep(other)
-    assert (tmp_path / "out/_sweep/manifest.json").read_bytes() == before
+    assert read_manifest(tmp_path / "out") == before
+
+
+def test_a_complete_sweep_is_a_folder_of_parquet_files_that_any_reader_takes(traces: Path, tmp_path: Path) -> None:
+    """polars refuses a folder with files of another extension, but for empty ones (polars 2.1, `scan_parquet`)."""
+    import pyarrow.parquet
+
+    folder = tmp_path / "out"
+    sweep(make_request(folder, [str(traces)], file=tmp_path / "s.yaml"))
+    assert {path.suffix for path in folder.rglob("*") if path.is_file() and path.stat().st_size} == {".parquet"}
+    assert pyarrow.parquet.read_table(folder).num_rows == len(read_sweep(folder)) == 8
+    again = sweep(make_request(folder, [str(traces)], file=tmp_path / "s.yaml"))
+    assert again.standing.kept == again.standing.models == 2, "the packed state is unpacked and goes on"
+    more = sweep(make_request(folder, [str(traces)], gpus=["l4", "t4", "a10"], file=tmp_path / "s.yaml"))
+    assert more.rows == 12
+    assert {path.suffix for path in folder.rglob("*") if path.is_file() and path.stat().st_size} == {".parquet"}
+    assert len(list(folder.rglob("state.parquet"))) == 1
+
+
+def test_a_sweep_that_is_killed_while_its_state_is_packed_loses_nothing(traces: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    sweep(make_request(folder, [str(traces)]))
+    packed = next(folder.rglob("state.parquet"))
+    content = packed.read_bytes()
+    unpack_state(folder)  # as if it had ended after it wrote the packed state, before it removed the files
+    assert len(read_sweep(folder)) == 8
+    (folder / "_sweep" / "manifest.json").unlink()  # and here after it removed the first
+    assert len(read_sweep(folder)) == 8
+    assert sweep(make_request(folder, [str(traces)])).standing.kept == 2
+    packed.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UsageError, match="holds no results of a sweep"):
+        read_sweep(folder)
 
 
 def test_a_folder_that_holds_other_files_is_not_taken(traces: Path, tmp_path: Path) -> None:
@@ -221,3 +254,20 @@ def test_a_rows_model_is_read_back_as_it_was_asked_for() -> None:
     )  # fmt: skip
     assert request_of(" ".join([asked.words, *asked.options])) == asked
     assert request_of("timm:resnet50.a1_in1k") == ModelRequest(words="timm:resnet50.a1_in1k")
+
+
+def test_a_running_sweep_is_read_with_what_is_finished(traces: Path, tmp_path: Path) -> None:
+    folder, seen = tmp_path / "out", []
+
+    def look() -> None:
+        results = read_sweep(folder)
+        assert results.live is not None
+        found = results.query_live("select count(*) as rows, count(usd_per_hour) as priced from sweep")
+        seen.append((results.live.standing.finished, *found.to_pylist()[0].values()))
+
+    sweep(make_request(folder, [str(traces)]), watcher=Seen(on_moved=look))
+    # a model has two GPUs at two batches; the file tells how far the sweep was up to a second before
+    assert [rows for _, rows, _ in seen] == [4, 8]
+    assert seen[-1][2] == 0, "prices come with the commit"
+    assert read_sweep(folder).live is None
+    assert read_sweep(folder).query_live("select count(usd_per_hour) as priced from sweep").to_pylist()[0]["priced"] > 0

@@ -75,7 +75,7 @@
     running?.abort();
     running = null;
     answer.setAttribute("aria-busy", "false");
-    if (!pairs.size && !answer.querySelector(".model") && !("pending" in answer.dataset) && !push) return;
+    if (!pairs.size && !answer.querySelector(".model") && !("pending" in answer.dataset) && !answer.querySelector("[data-live]") && !push) return;
     const mine = running = new AbortController();
     const started = performance.now();
     answer.setAttribute("aria-busy", "true");
@@ -89,6 +89,7 @@
       status.textContent = got.ok ? `Answered in ${answer.dataset.ms} ms.` : "";
       delete answer.dataset.pending;
       if (got.headers.has("Capplan-Partial")) completeLater(mine, pairs, 2000);
+      watch(mine);
     } catch {
       if (mine !== running) return;
       showError((said) => answer.replaceChildren(said), "The service cannot be reached; it may have ended.");
@@ -97,6 +98,16 @@
     const explained = document.getElementById("explained");
     if (explained && form.elements.explain?.dataset.fresh) explained.focus({preventScroll: false});
     if (form.elements.explain) delete form.elements.explain.dataset.fresh;
+  }
+
+  // A page about a sweep that runs is asked again, until somebody changes the form or reads something in it.
+  function watch(mine) {
+    if (!answer.querySelector("[data-live]")) return;
+    setTimeout(() => {
+      if (mine !== running) return;
+      if (answer.contains(document.activeElement) || document.hidden) { watch(mine); return; }
+      refresh();
+    }, 5000);
   }
 
   // What "Faster?" lists is traced after the answer: ask again until it is there, unless the form has changed.
@@ -212,5 +223,5 @@
     });
   }
   fillLists();
-  if ("pending" in answer.dataset) refresh();
+  if ("pending" in answer.dataset || answer.querySelector("[data-live]")) refresh();
 })();
