@@ -13,10 +13,8 @@ from torch import nn
 from capplan import llm as llm
 from capplan.api.client import Client as Client
 from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
-from capplan.app.analyze import AnalyzeAnswer
-from capplan.app.answers import CompareAnswer, PlanAnswer
+from capplan.app.answers import AnalyzeShown, CompareAnswer, EstimateShown, MemoryShown, PlanAnswer
 from capplan.app.calibration.validate import ValidateAnswer
-from capplan.app.estimate import EstimateAnswer
 from capplan.app.gpus.prices import PriceList
 from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
@@ -24,7 +22,6 @@ from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.choices import Search
 from capplan.core.measurement.types import Point
-from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.trace.types import Trace
@@ -60,7 +57,7 @@ def analyze(
     depth: int | None = ...,
     compare: bool = ...,
     training: Training | bool | None = ...,
-) -> AnalyzeAnswer:
+) -> AnalyzeShown:
     """Count a model's parameters, MACs, FLOPs and bytes.
 
     Args:
@@ -250,7 +247,7 @@ def estimate(
     gain_fraction: float = ...,
     compare_frameworks: bool = ...,
     training: Training | bool | None = ...,
-) -> EstimateAnswer:
+) -> EstimateShown:
     """Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.
 
     Args:
@@ -539,7 +536,7 @@ def memory(
     expandable_segments: bool = ...,
     advice: bool = ...,
     training: Training | bool | None = ...,
-) -> MemoryAnswer:
+) -> MemoryShown:
     """Estimate how much GPU memory a model needs, by part, and the largest batch that fits.
 
     Args:

@@ -70,6 +70,11 @@ def nearest_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[st
     """Name the known words closest to a misspelt one, best first."""
     by_folded = {word.lower(): word for word in known}
     folded = name.lower()
+    alike = [word for word in by_folded if word.translate(_CONFUSED) == folded.translate(_CONFUSED)]
     close = difflib.get_close_matches(folded, by_folded, n=limit, cutoff=0.6)
     containing = [word for word in sorted(by_folded, key=len) if folded and folded in word]
-    return [by_folded[word] for word in dict.fromkeys([*close, *containing])][:limit]
+    return [by_folded[word] for word in dict.fromkeys([*alike, *close, *containing])][:limit]
+
+
+_CONFUSED = str.maketrans("o1|", "0ll")
+"""Characters that are taken for one another: o and 0, 1 and l."""

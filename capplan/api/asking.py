@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import UsageError
+from capplan.errors import UsageError, nearest_names
 from capplan.verbs.contract import Verb
 from capplan.verbs.local import LocalContext
 from capplan.verbs.options import Door, Field
@@ -66,9 +66,12 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
         CapplanError: the question has no answer.
     """
     known = {field.name: field for field in verb.fields_at(Door.PYTHON)}
+    options = {_in_its_number(option, known): value for option, value in options.items()}
     for option in options:
         if option not in known and not (option == "training" and "train" in known):
-            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+            nearest = nearest_names(option, known)
+            meant = f"; did you mean {', '.join(nearest)}?" if nearest else f"; help(capplan.{name}) lists them."
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{meant}")
     for option, field in known.items():
         if field.is_required and option not in options:
             raise TypeError(f"{name}() missing 1 required keyword-only argument: {option!r}")
@@ -77,6 +80,35 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
     question = read_question(verb.question, words, door=Door.PYTHON)
     answer = verb.answer(question, context)
     return answer if verb.in_python is None else verb.in_python(answer)
+
+
+def _in_its_number(option: str, known: Mapping[str, Field]) -> str:
+    """Return the name of a field for its singular or plural: batch and batches, gpu and gpus."""
+    forms = (f"{option}s", f"{option}es", option.removesuffix("s"), option.removesuffix("es"))
+    return option if option in known else next((form for form in forms if form in known), option)
+
+
+def _input_words(inputs: Any) -> Any:
+    """Return words for example tensors, alone, in a list or by name: the first dimension is the batch.
+
+    What is no tensor stays as it is.
+    """
+    if _is_tensor(inputs):
+        return [_tensor_words(inputs)]
+    if isinstance(inputs, Mapping) and inputs and all(map(_is_tensor, inputs.values())):
+        return [f"{name}={_tensor_words(tensor)}" for name, tensor in inputs.items()]
+    if isinstance(inputs, list | tuple):
+        return [_tensor_words(each) if _is_tensor(each) else each for each in inputs]
+    return inputs
+
+
+def _is_tensor(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("shape", "dtype", "ndim"))
+
+
+def _tensor_words(tensor: Any) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"{dtype}:{'x'.join(['N', *map(str, tuple(tensor.shape)[1:])])}"
 
 
 def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
@@ -91,6 +123,10 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
     for name in ("gpu", "definition"):
         if name in words and not isinstance(words[name], str | Path):
             words[name] = _word_for(words[name], objects)
+    if "inputs" in words:
+        words["inputs"] = _input_words(words["inputs"])
+    if str(words.get("precision")).startswith("torch."):
+        words["precision"] = str(words["precision"])
     make = words.pop("inputs") if callable(words.get("inputs")) else None
     arguments = None
     if not all(map(_is_plain, dict(words.get("arguments") or {}).values())):

@@ -9,7 +9,7 @@ from capplan.app.estimate_advice import Adviser, possible_changes
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
-from capplan.app.models import Model, ModelSource, open_model
+from capplan.app.models import UNSCALED_BATCHES, Model, ModelSource, open_model
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
@@ -105,9 +105,11 @@ _USUAL_BATCHES = tuple(2**power for power in range(11))
 
 
 def _usual_batches(model: Model, configuration: Configuration) -> list[int]:
-    """Return 1 to 1024 in powers of two, or the only batch that the model runs at."""
+    """Return 1 to 1024 in powers of two, a few where each must be traced, or the only batch that the model runs at."""
     usual = model.usual_batch(configuration)
-    return [usual] if usual > 1 or model.fixed_batch(configuration) is not None else list(_USUAL_BATCHES)
+    if usual > 1 or model.fixed_batch(configuration) is not None:
+        return [usual]
+    return list(_USUAL_BATCHES if model.scales(configuration) else UNSCALED_BATCHES)
 
 
 _Curve: TypeAlias = tuple[LatencyEstimate, ...]

@@ -151,10 +151,17 @@ class Model(ABC):
 
     def trace_at(self, configuration: Configuration, batch: int) -> Trace:
         """Return the trace that holds at a batch: traced there anew if the model does not scale with the batch."""
+        if self._is_traced_at_each(configuration):
+            return self.trace([configuration], exact_batch=batch)
         first = self.trace([configuration])
         if first.recording(configuration).exact_batch in (None, batch) or not self.can_be_traced:
             return first
         return _with_notes_of(first, self.trace([configuration], exact_batch=batch))
+
+    def _is_traced_at_each(self, configuration: Configuration) -> bool:
+        """Return True if it is known not to scale from another configuration: three batches are not tried again."""
+        del configuration
+        return False
 
     def traces_at_each(
         self, configuration: Configuration, batches: Sequence[int]
@@ -267,7 +274,8 @@ class TracedModel(Model):
     """A model that is built at most once and traced once for each recording.
 
     `request` is None where the caller handed over a target; only what words name is kept in the cache. With
-    `is_at_full_width` a quantised checkpoint is answered as the model that it was made from.
+    `is_at_full_width` a quantised checkpoint is answered as the model that it was made from. `is_unscaled` says that it
+    was found not to scale with the batch on inputs of another size, so that no trace at three batches is tried.
     """
 
     words: str
@@ -277,6 +285,7 @@ class TracedModel(Model):
     formulas: Formulas = field(default_factory=dict)
     can_be_traced: bool = True
     is_at_full_width: bool = False
+    is_unscaled: bool = False
     _target: "Target | None" = None
     _opened: OpenedFiles = field(default_factory=OpenedFiles)
     _module: Any = None  # an nn.Module, whose type would be an import of torch
@@ -315,7 +324,15 @@ class TracedModel(Model):
         return self._of(replace(self.request, prepare=(step,)))
 
     def _of(self, request: ModelRequest) -> Model:
-        return replace(self, request=request, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
+        unscaled = any(each.exact_batch is not None for trace in self._traces.values() for each in trace.recordings)
+        fresh = replace(self, request=request, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
+        return replace(fresh, is_unscaled=unscaled)
+
+    def _is_traced_at_each(self, configuration: Configuration) -> bool:
+        if (configuration, None) in self._traces:
+            return False
+        whole = [trace for (_, exact_batch), trace in self._traces.items() if exact_batch is None]
+        return self.is_unscaled or any(each.exact_batch is not None for trace in whole for each in trace.recordings)
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""

@@ -10,6 +10,13 @@ DEFAULT_UTILIZATION = 0.9
 """Share of usable memory that may be filled unless a request says otherwise, in every command."""
 
 
+PRECISION_ALIASES: Mapping[str, str] = {
+    "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float": "fp32", "single": "fp32",
+    "amp": "amp-fp16", "float8": "fp8", "fp32_ieee": "fp32-ieee",
+}  # fmt: skip
+"""What people call number formats elsewhere, as torch's dtypes above all."""
+
+
 class Precision(StrEnum):
     """Number formats as PyTorch would run them.
 
@@ -28,6 +35,12 @@ class Precision(StrEnum):
     AMP_BF16 = "amp-bf16"
     INT8 = "int8"
     FP8 = "fp8"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Precision | None":
+        """Read torch's names, such as float16 and torch.bfloat16."""
+        word = str(value).casefold().removeprefix("torch.")
+        return cls(PRECISION_ALIASES[word]) if word in PRECISION_ALIASES else None
 
     @property
     def needs_engine(self) -> bool:

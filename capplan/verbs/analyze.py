@@ -104,6 +104,12 @@ def _document(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> 
     return analysis_document(made.analysis, comparisons=comparisons, depth=question.depth)
 
 
+def _in_python(made: "AnalyzeAnswer") -> Any:
+    from capplan.app.answers import AnalyzeShown
+
+    return AnalyzeShown.of(made)
+
+
 ANALYZE = Verb(
     path="analyze",
     question=AnalyzeQuestion,
@@ -114,5 +120,6 @@ ANALYZE = Verb(
     sections=_sections,
     document=_document,
     schema="analyze",
-    returns="capplan.app.analyze:AnalyzeAnswer",
+    in_python=_in_python,
+    returns="capplan.app.answers:AnalyzeShown",
 )

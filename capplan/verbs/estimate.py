@@ -175,6 +175,13 @@ def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestio
     return pictures({path: draw(made.reports) for path, draw in drawn if path is not None})
 
 
+def _in_python(made: "EstimateAnswer | Plan") -> Any:
+    from capplan.app.answers import EstimateShown, PlanAnswer
+    from capplan.core.plan.types import Plan
+
+    return PlanAnswer.of(made) if isinstance(made, Plan) else EstimateShown.of(made)
+
+
 ESTIMATE = Verb(
     path="estimate",
     question=EstimateQuestion,
@@ -190,5 +197,6 @@ ESTIMATE = Verb(
     document=_document,
     files=_files,
     schema="estimate",
-    returns="capplan.app.estimate:EstimateAnswer",
+    in_python=_in_python,
+    returns="capplan.app.answers:EstimateShown",
 )

@@ -319,7 +319,7 @@ class RecordingFields:
         Precision | None,
         Option(
             help="Number formats; by default the model's own, as PyTorch would run it.", topic=Topic.WORKLOAD,
-            doors=ON_PAGE | Door.SWEEP, label="Precision",
+            metavar="|".join(Precision), doors=ON_PAGE | Door.SWEEP, label="Precision",
         ),
     ] = None  # fmt: skip
     layout: Annotated[

@@ -111,6 +111,7 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
         value = words.read(value, what)
         if not words.is_number and (field.meta is None or not isinstance(value, int | float)):
             return value
+    value = _canonical(field, value)
     _check_words(field, value)
     try:
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
@@ -148,6 +149,18 @@ def _parted(values: Any) -> Any:
     if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
         return values
     return [piece.strip() for value in values for piece in value.split(",") if piece.strip()]
+
+
+def _canonical(field: Field, value: Any) -> Any:
+    """Return the words of an enumeration for others that it reads, such as fp16 for half; what it lacks stays."""
+    if isinstance(value, list):
+        return [_canonical(field, item) for item in value]
+    if field.enumeration is None or not isinstance(value, str) or value in field.choices:
+        return value
+    try:
+        return field.enumeration(value).value
+    except ValueError:
+        return value
 
 
 def _check_words(field: Field, value: Any) -> None:

@@ -211,6 +211,9 @@ class Recommendation:
     licence: str | None = None
     cheaper: Fit | None = None
 
+    def __repr__(self) -> str:
+        return f"<{self.criterion.value}: {self.fit.gpu.id} at batch {self.fit.batch}, {self.reason}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:

@@ -93,7 +93,9 @@ class Gpus(Mapping[str, GpuSpec]):
             nearest = GpuNames([*self._specs.values(), *self.cpus.values()]).nearest(name)
             is_cpu = "cpu" in name.casefold() or any(each in self.cpus for each in nearest)
             more = " `capplan gpus --cpus` lists the CPUs." if is_cpu else ""
-            hint = f"Run `capplan gpus` for all {len(self)}.{more}"
+            new = nearest[0] if nearest else next(iter(self._specs))
+            own = f"`capplan gpus new --from {new}` makes a spec of your own"
+            hint = f"Run `capplan gpus` for all {len(self)}; {own}.{more}"
             raise UnknownNameError("GPU", name, nearest=nearest, hint=hint)
         return found
 
