@@ -88,7 +88,7 @@ class OnnxNetwork(torch.nn.Module):
         device = _device(inputs, values)
         budget = Budget(self._inference.where)
         run = _Run(self, given, device, self._float_dtype, budget)
-        with counted_host_memory(budget, device=device):
+        with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
             return tuple(run.graph(self._model.graph, values))
 
 

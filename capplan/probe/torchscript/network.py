@@ -145,7 +145,8 @@ class ScriptNetwork(ScriptModule):
         )
         self._running = True
         try:
-            with counted_host_memory(budget, device=device):
+            held = (*self.parameters(), *self.buffers(), *args, *kwargs.values())
+            with counted_host_memory(budget, device=device, held=held):
                 return interpreter.call(function, [self, *args], dict(kwargs))
         finally:
             self._running = False

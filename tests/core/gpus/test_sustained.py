@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.gpus.rate_laws import PowerLaw
-from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
+from capplan.core.gpus.spec import ChipDesign, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
 from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share, streaming_share
 from tests.core.latency.latency_cases import LAWS, gpu
 
@@ -50,6 +50,13 @@ def test_an_own_measurement_draws_the_share_most_of_the_way():
     assert 0.4 < own.fraction < 0.4 + 0.3 * (model - 0.4)
     assert own.is_own
     assert own.log_sd < half_share(gpu(), SUSTAINED).log_sd
+
+
+def test_a_gpu_of_no_known_family_is_less_certain():
+    unknown = ChipDesign(family="")
+    law = replace(SUSTAINED, half=replace(LAW, capacity_flops_per_joule={"": 1e12, "ga100": 1e12}))
+    assert half_share(gpu(design=ChipDesign(family="ga100")), law).log_sd == 0.1
+    assert half_share(gpu(design=unknown), law).log_sd == 0.2
 
 
 def test_a_burst_below_print_is_taken_to_fall_further():

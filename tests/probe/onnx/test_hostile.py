@@ -40,6 +40,14 @@ def reshaped(levels: int) -> Any:
     return graph_of([*nodes, helper.make_node("Reshape", ["x", f"k{levels}"], ["y"])], numbers("k0", 1))
 
 
+def doubled_weights(levels: int) -> Any:
+    """Double numbers of a weight beside a size that depends on data, so that the model is run with data in the end."""
+    nodes = [helper.make_node("Concat", [f"k{n}", f"k{n}"], [f"k{n + 1}"], axis=0) for n in range(levels)]
+    sized = helper.make_node("ConstantOfShape", ["x"], ["s"])
+    joined = helper.make_node("Tile", [f"k{levels}", "s"], ["y"])
+    return graph_of([*nodes, sized, joined], numbers("k0", 1))
+
+
 def filled(size: int) -> Any:
     value = helper.make_tensor("value", TensorProto.INT64, [1], [1])
     nodes = [
@@ -83,6 +91,7 @@ MODELS = {
     "doubled 24 times": reshaped(24),
     "doubled 34 times": reshaped(34),
     "doubled 60 times": reshaped(60),
+    "doubled 40 times with data": doubled_weights(40),
     "filled": filled(2**22 - 1),
     "expanded": graph_of(EXPANDED, numbers("k", 1), numbers("s", 2**34)),
     "a long range": graph_of(RANGED, number("a", 0), number("b", 4_000_000), number("c", 1)),

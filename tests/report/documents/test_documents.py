@@ -92,6 +92,7 @@ def test_fields_of_a_later_capplan_are_ignored() -> None:
         ({"schema_version": 9}, "p.json: a plan of schema 9; this capplan reads 1."),
         ({"fits": 3}, "p.json: a damaged plan (Expected array, got int - at $.fits)."),
         ({"model": {}}, "p.json: a damaged plan (Object missing required field name - at $.model)."),
+        ({"model": "\ud800"}, "p.json: a damaged plan (a text holds half of a character)."),
     ],
 )
 def test_another_plan_is_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:

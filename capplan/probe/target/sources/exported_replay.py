@@ -80,7 +80,7 @@ class ExportedModule(torch.nn.Module):
             weight = self._weights.get(name)
             values[name] = next(given) if weight is None else _attribute(self, weight.path)
         device, budget = inputs[0].device, Budget(self._where)
-        with counted_host_memory(budget, device=device):
+        with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
             run = _Run(root=self, device=device, budget=budget)
             return tuple(_run(run, self._graph, values, last_uses=self._last_uses))
 
