@@ -173,13 +173,13 @@ class Problem:
             found[out] = self.errors(self.fit(~out, iterations=4), out)
         return found
 
-    def held_out_twice(self) -> FloatArray:
-        """Return the errors of all runs, each predicted by constants fitted without its source and without its GPU."""
+    def held_out_twice(self, chip_of: Callable[[MeasuredTraining], str]) -> FloatArray:
+        """Return the errors of all runs, each predicted by constants fitted without its source and its chip family."""
         found = np.zeros(len(self.runs))
-        sources, gpus = np.array([run.source for run in self.runs]), np.array([run.gpu for run in self.runs])
-        for source, gpu in sorted(set(zip(sources.tolist(), gpus.tolist(), strict=True))):
-            out = (sources == source) & (gpus == gpu)
-            found[out] = self.errors(self.fit((sources != source) & (gpus != gpu), iterations=4), out)
+        sources, chips = np.array([run.source for run in self.runs]), np.array([chip_of(run) for run in self.runs])
+        for source, chip in sorted(set(zip(sources.tolist(), chips.tolist(), strict=True))):
+            out = (sources == source) & (chips == chip)
+            found[out] = self.errors(self.fit((sources != source) & (chips != chip), iterations=4), out)
         return found
 
 
@@ -331,8 +331,9 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
         name="capplan llm train",
         memory=memory_constants,
         time=TIME_PRIOR,
-        widths=Widths(dense=memory_widths, experts=memory_widths, memory=memory_widths),
+        widths=Widths(dense=memory_widths, adapters=memory_widths, experts=memory_widths, memory=memory_widths),
         measured_gpus=frozenset(),
+        measured_chips=frozenset(),
         measured_frameworks=frozenset(),
         memory_frameworks=frozenset(
             run.framework for run, is_known in zip(memory.runs, known, strict=True) if is_known
@@ -350,9 +351,10 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
     for source in sorted({run.source for run in speed.runs}):
         sources.add(f"tokens/s, {source}", by_source[np.array([run.source == source for run in speed.runs])])
     parts = _parts(speed)
-    far, both = np.maximum(np.abs(by_source), np.abs(by_gpu)), speed.held_out_twice()
+    far = np.maximum(np.abs(by_source), np.abs(by_gpu))
+    both = speed.held_out_twice(lambda run: gpus.find(run.gpu).design.family)
     for name, part in parts.items():
-        report.add(f"tokens/s, {name}: source and GPU left out", both[part])
+        report.add(f"tokens/s, {name}: source and chip family left out", both[part])
 
     def widths(part: BoolArray, least: float) -> dict[Evidence, float]:
         return {
@@ -364,8 +366,14 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
     calibration = replace(
         draft,
         time=time_constants,
-        widths=Widths(dense=widths(parts["dense"], 1.2), experts=widths(parts["experts"], 1.4), memory=memory_widths),
+        widths=Widths(
+            dense=widths(parts["dense"] & ~parts["adapters on one GPU"], 1.2),
+            adapters=widths(parts["adapters on one GPU"], 1.3),
+            experts=widths(parts["experts"], 1.4),
+            memory=memory_widths,
+        ),
         measured_gpus=frozenset(run.gpu for run in speed.runs),
+        measured_chips=frozenset(gpus.find(run.gpu).design.family for run in speed.runs),
         measured_frameworks=frozenset(run.framework for run in speed.runs),
         origin=Origin(
             made=datetime.now(tz=UTC).date(),
@@ -400,7 +408,9 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
     origin = calibration.origin
     assert origin is not None
     widths = "\n".join(
-        f"| {evidence} | ×/÷ {calibration.widths.dense[evidence]:.2f} | ×/÷ {calibration.widths.experts[evidence]:.2f} "
+        f"| {evidence} | ×/÷ {calibration.widths.dense[evidence]:.2f} "
+        f"| ×/÷ {calibration.widths.adapters[evidence]:.2f} "
+        f"| ×/÷ {calibration.widths.experts[evidence]:.2f} "
         f"| ×/÷ {calibration.widths.memory[evidence]:.2f} |"
         for evidence in (Evidence.MEASURED, Evidence.TRANSFERRED, Evidence.EXTRAPOLATED)
     )
@@ -413,8 +423,9 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         "its model and GPU in its source, without its whole source, or without its GPU.\n\n"
         f"{report.markdown()}\n\n## Intervals\n\n"
         "Half widths of 90 % intervals, the 90th percentile of the held-out errors. *measured*: the GPU and the "
-        "framework were measured; *transferred*: one of both; *extrapolated*: neither.\n\n"
-        "| evidence | tokens/s, dense | tokens/s, experts | peak memory |\n| --- | ---: | ---: | ---: |\n"
+        "framework were measured; *transferred*: the chip family was; *extrapolated*: other chips only.\n\n"
+        "| evidence | tokens/s, dense | adapters on one GPU | experts | peak memory |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
         f"{widths}\n\n{tables}\n"
     )
 

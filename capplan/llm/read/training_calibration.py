@@ -29,6 +29,7 @@ _KEYS: Mapping[str, type[StrEnum]] = {
     "attention": AttentionClass,
     "links": Link,
     "dense": Evidence,
+    "adapters": Evidence,
     "experts": Evidence,
     "memory": Evidence,
 }
@@ -56,6 +57,7 @@ def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
             time=_part(TimeConstants, document["time"], f"{where}: time"),
             widths=_part(Widths, document["widths"], f"{where}: widths"),
             measured_gpus=frozenset(document["measured_gpus"]),
+            measured_chips=frozenset(document["measured_chips"]),
             measured_frameworks=frozenset(document["measured_frameworks"]),
             memory_frameworks=frozenset(document["memory_frameworks"]),
             origin=_origin(document.get("origin"), where),
@@ -110,6 +112,7 @@ def dump_training_calibration(calibration: TrainingCalibration) -> str:
         "time": asdict(calibration.time),
         "widths": asdict(calibration.widths),
         "measured_gpus": sorted(calibration.measured_gpus),
+        "measured_chips": sorted(calibration.measured_chips),
         "measured_frameworks": sorted(calibration.measured_frameworks),
         "memory_frameworks": sorted(calibration.memory_frameworks),
     }

@@ -102,7 +102,7 @@ def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
     outside = cut if job.layout.sequence_parallel else 1
     mixer, scores, mixer_outputs = _mixer(layer, job)
     mlp, mlp_outputs = _mlp(layer, job)
-    norms = sum(_norm(job, is_read=is_read) for is_read in _read_norms(layer, job))
+    norms = _norms(layer, job)
     whole = tokens * (norms / outside + (mixer + mlp) / cut) + scores
     outputs = mixer_outputs + mlp_outputs
     return LayerActivations(
@@ -114,41 +114,39 @@ def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
     )
 
 
-def _read_norms(layer: Layer, job: TrainingJob) -> list[bool]:
-    """Return for each norm of a layer whether the linear layers behind it keep its output."""
-    adapter = job.adapter
-    found = []
-    if layer.mixer is not None:
-        found.append(_keeps_inputs(job) or adapter.reads_attention_input)
-    if layer.mlp is not None:
-        found.append(_keeps_inputs(job) or "gate_up" in adapter.targets)
-    return found
+def _input_bytes(job: TrainingJob, targets: tuple[str, ...]) -> float:
+    """Return the bytes of an element that linear layers keep of their common input.
+
+    Trained layers keep it in 16 bits and frozen ones do not; bitsandbytes' quantised ones do. Adapters keep their own
+    copy, in their format or after dropout.
+
+    Args:
+        job: The job.
+        targets: The adapters' names of the layers that read the input.
+    """
+    if job.method is Method.FULL:
+        return _HALF
+    adapted = job.framework.adapter_bytes if set(targets) & set(job.adapter.targets) else 0.0
+    return adapted + (_HALF if job.method is Method.QLORA else 0.0)
 
 
-def _norm(job: TrainingJob, *, is_read: bool) -> float:
-    """Return the bytes per token that a norm keeps, with the output that the next linear layer reads."""
+def _norms(layer: Layer, job: TrainingJob) -> float:
+    """Return the bytes per token that a layer's norms keep, with the outputs that the next linear layers read."""
     hidden = job.architecture.hidden_dim
-    if job.framework.fuses_norm or job.compiled:
-        kept = _HALF * hidden
-    else:  # an fp32 copy of the input, and of the normed value where the norm's own weight is trained or scaled in fp32
-        kept = _SINGLE * hidden * (2.0 if not job.is_adapted else 1.5)
-    return kept + (_read_bytes(job) * hidden if is_read else 0.0)
-
-
-def _keeps_inputs(job: TrainingJob) -> bool:
-    """Return True if linear layers keep their inputs: trained ones do, frozen ones do not, bitsandbytes' do, too."""
-    return job.method is not Method.LORA
-
-
-def _read_bytes(job: TrainingJob) -> float:
-    """Return the bytes of an element of a linear layer's kept input."""
-    return job.framework.adapter_bytes if job.is_adapted else _HALF
+    # Norms that are not fused keep an fp32 copy of the input, and of the normed value where their weight is trained.
+    single = _SINGLE * (1.5 if job.is_adapted else 2.0)
+    kept = _HALF if job.framework.fuses_norm or job.compiled else single
+    found = 0.0
+    if layer.mixer is not None:
+        found += kept + _input_bytes(job, ("q", "k", "v"))
+    if layer.mlp is not None:
+        found += kept + _input_bytes(job, ("gate_up",))
+    return found * hidden
 
 
 def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
     """Return bytes per token, bytes of score matrices, and elements of matrix products' outputs per token."""
     mixer, hidden = layer.mixer, job.architecture.hidden_dim
-    is_o_read = _keeps_inputs(job) or "o" in job.adapter.targets
     match mixer:
         case None:
             return 0.0, 0.0, 0.0
@@ -158,8 +156,7 @@ def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
             mixed = mixer.query_heads * mixer.value_dim
             read = (queries + mixed) if job.framework.repeats_keys else (keys + values)
             kept = _HALF * (queries + read + mixed) + _SINGLE * mixer.query_heads
-            if is_o_read and job.is_adapted:
-                kept += (job.framework.adapter_bytes - _HALF) * mixed
+            kept += max(0.0, _input_bytes(job, ("o",)) - _HALF) * mixed  # attention keeps its output in 16 bits anyway
             scores = _scores(mixer.query_heads, job, mixer.window)
             return kept, scores, queries + keys + values + hidden
         case LatentAttention():
@@ -210,11 +207,10 @@ def _mlp(layer: Layer, job: TrainingJob) -> tuple[float, float]:
 
 def _block(width: int, job: TrainingJob, *, gated: bool) -> float:
     """Return the bytes per token that a feed-forward block keeps, the input of its last matrix too."""
-    is_read = _keeps_inputs(job) or "down" in job.adapter.targets
     fuses = job.framework.fuses_activation or job.compiled
     inputs = 2.0 if gated else 1.0
     between = 1.0 if gated and not fuses else 0.0
-    return (_HALF * (inputs + between) + (_read_bytes(job) if is_read else 0.0)) * width
+    return (_HALF * (inputs + between) + _input_bytes(job, ("down",))) * width
 
 
 def logit_elements(job: TrainingJob) -> float:

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
+from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
 
@@ -13,8 +15,8 @@ from capplan.llm.core.training.step_time import TimeConstants
 class Evidence(StrEnum):
     """How near a job is to measured runs, the nearest first.
 
-    `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU and framework. `TRANSFERRED`: of one of both.
-    `EXTRAPOLATED`: of neither.
+    `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU and framework. `TRANSFERRED`: of other GPUs of its
+    chip family, or of other frameworks on it. `EXTRAPOLATED`: of other chips only.
     """
 
     MEASURED_HERE = "measured here"
@@ -25,10 +27,14 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths:
-    """Half widths of 90 % intervals as factors above 1, by evidence: of speeds of dense models, of models with experts,
-    and of peaks of memory. They are the 90th percentiles of errors on runs of sources or GPUs that were left out."""
+    """Half widths of 90 % intervals as factors above 1, by evidence.
+
+    Those of speeds are of dense models, of models with experts, and of adapters on one GPU; `memory` is of peaks. They
+    are the 90th percentiles of errors on runs of sources, GPUs or chip families that were left out.
+    """
 
     dense: Mapping[Evidence, float]
+    adapters: Mapping[Evidence, float]
     experts: Mapping[Evidence, float]
     memory: Mapping[Evidence, float]
 
@@ -37,7 +43,8 @@ class Widths:
 class TrainingCalibration:
     """Everything that is fitted of training.
 
-    `measured_gpus` and `measured_frameworks` name what speeds were measured of, `memory_frameworks` what peaks were.
+    `measured_gpus`, `measured_chips` and `measured_frameworks` name what speeds were measured of, `memory_frameworks`
+    what peaks were.
     """
 
     name: str
@@ -45,19 +52,34 @@ class TrainingCalibration:
     time: TimeConstants
     widths: Widths
     measured_gpus: frozenset[str]
+    measured_chips: frozenset[str]
     measured_frameworks: frozenset[str]
     memory_frameworks: frozenset[str]
     origin: Origin | None = None
 
-    def evidence(self, *, gpu: str, framework: str) -> Evidence:
+    def evidence(self, *, gpu: GpuSpec, framework: str) -> Evidence:
         """Classify a job's speed by what was measured.
 
         Args:
-            gpu: Id of the GPU.
+            gpu: The GPU.
             framework: Name of the framework.
         """
-        known = (gpu in self.measured_gpus) + (framework in self.measured_frameworks)
-        return (Evidence.EXTRAPOLATED, Evidence.TRANSFERRED, Evidence.MEASURED)[known]
+        if gpu.design.family not in self.measured_chips and gpu.id not in self.measured_gpus:
+            return Evidence.EXTRAPOLATED
+        is_measured = gpu.id in self.measured_gpus and framework in self.measured_frameworks
+        return Evidence.MEASURED if is_measured else Evidence.TRANSFERRED
+
+    def width(self, job: TrainingJob, evidence: Evidence) -> float:
+        """Return the half width of the interval of a job's speed, as a factor.
+
+        Args:
+            job: The job.
+            evidence: How near it is to measured runs.
+        """
+        if job.architecture.is_moe:
+            return self.widths.experts[evidence]
+        alone = job.is_adapted and job.layout.gpus == 1
+        return self.widths.adapters[evidence] if alone else self.widths.dense[evidence]
 
     def memory_evidence(self, framework: str) -> Evidence:
         """Classify a job's peak of memory by what was measured.

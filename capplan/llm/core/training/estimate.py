@@ -188,9 +188,8 @@ def estimate_training(
     memory = answer_training_memory(job, gpu, calibration, own=own)
     machine = training_gpu(gpu, laws, network_bytes_per_s=network_bytes_per_s)
     step = step_time(step_work(job, machine), calibration.time, job.framework.family)
-    evidence = calibration.evidence(gpu=gpu.id, framework=job.framework.name)
-    widths = calibration.widths.experts if job.architecture.is_moe else calibration.widths.dense
-    time_s = around(step.total_s, widths[evidence])
+    evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
+    time_s = around(step.total_s, calibration.width(job, evidence))
     if own.step_s:
         evidence, time_s = Evidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
     tokens = job.step_tokens

@@ -124,11 +124,6 @@ class Adapter:
     rank: int = 16
     targets: tuple[str, ...] = ALL_LINEAR
 
-    @property
-    def reads_attention_input(self) -> bool:
-        """Return True if queries, keys or values have adapters, which keep the layer's normed input."""
-        return bool({"q", "k", "v"} & set(self.targets))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLayout:

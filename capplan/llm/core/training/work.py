@@ -496,7 +496,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
         group = layout.expert * layout.expert_tensor
         elsewhere = (layout.expert - 1) / layout.expert
         if expert_link is Link.NETWORK:
-            elsewhere = 1.0 - layout.gpus_per_node / group  # the rest stays within the server
+            elsewhere = 1.0 - max(layout.gpus_per_node, gpu.fast_gpus) / group  # the rest stays within the server
         sent = tokens / layout.tensor * hidden * _HALF * elsewhere
         expert_s = 2.0 * routed * layers / len(job.architecture.layers) * sent * (forward + 1.0) / rate
     context_s, context_link = 0.0, Link.FAST
@@ -537,7 +537,7 @@ def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, f
         return Link.FAST, gpu.fast_bytes_per_s
     if spanned <= layout.gpus_per_node:
         return Link.HOST, gpu.host_bytes_per_s
-    together = max(1, layout.gpus_per_node // layout.tensor)
+    together = max(1, max(layout.gpus_per_node, gpu.fast_gpus) // layout.tensor)
     inside = gpu.fast_bytes_per_s or gpu.host_bytes_per_s
     return Link.NETWORK, min(inside, gpu.network_bytes_per_s * together)
 

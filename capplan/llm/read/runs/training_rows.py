@@ -417,7 +417,7 @@ def _offloaded(row: Mapping[str, str]) -> frozenset[Offloaded]:
 
 def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
     """Return the tokens per second of one GPU, which is stated, or follows from the time of a step."""
-    if row.get("size_class") == "tiny-ci":
+    if row.get("size_class") == "tiny-ci" or "CI functional test" in row.get("note", ""):
         return None  # tests of features on tiny models, whose deterministic kernels nobody trains with
     stated = _number(row, "tokens_per_s_per_gpu")
     if stated:
@@ -436,13 +436,30 @@ def _kind(row: Mapping[str, str]) -> Kind:
     return Kind.RESERVED if "reserved" in text or "unknown" in text else Kind.ALLOCATED
 
 
+_PORT_GBIT_PER_S = {"NDR": 400.0, "HDR": 200.0, "EDR": 100.0}
+"""What ports of InfiniBand carry, by their generation."""
+
+
 def _network(row: Mapping[str, str], layout: TrainingLayout) -> float | None:
-    """Return one GPU's share of the network that the row states, one direction. [bytes/s]"""
-    text = row.get("interconnect", "")
-    found = re.search(r"(?:(\d+)\s*[x×]\D*?)?(\d+)\s*Gb(?:it|ps)?/?s?(?:\s*per\s*(node|GPU))?", text, re.IGNORECASE)
-    if not found or layout.gpus <= layout.gpus_per_node:
+    """Return one GPU's share of the fastest network that the row states, one direction. [bytes/s]
+
+    Rows write "400 Gb/s per GPU", "1600 Gb/s per node", "8x ConnectX-7 IB NDR 400Gb/s", or the port's generation alone.
+    """
+    if layout.gpus <= layout.gpus_per_node:
         return None
-    rate = float(found[2]) * 1e9 / 8 * float(found[1] or 1)
-    per_gpu = (found[3] or "").lower() == "gpu"
-    share = rate if per_gpu else rate / layout.gpus_per_node
-    return share if share > 1e8 else None
+    parts = re.split(r"[,;+]", row.get("interconnect", ""))
+    computing = [part for part in parts if "Compu" in part]  # beside networks for storage and management
+    shares = [_port_share(part, gpus_per_node=layout.gpus_per_node) for part in computing or parts]
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _port_share(text: str, *, gpus_per_node: int) -> float | None:
+    """Return one GPU's share of the ports that words name; None up to 25 Gbit/s a server. [bytes/s]"""
+    printed = re.search(r"(\d+)\s*Gb", text)
+    generation = next((rate for name, rate in _PORT_GBIT_PER_S.items() if name in text), 0.0)
+    rate = float(printed[1]) if printed else generation
+    count = re.search(r"(\d+)\s*[x×]\s", text)
+    ports = float(count[1]) if count else 1.0
+    is_per_gpu = "per GPU" in text or (not count and "per node" not in text and rate >= _PORT_GBIT_PER_S["HDR"])
+    share = rate if is_per_gpu else rate * ports / gpus_per_node
+    return share * 1e9 / 8 if rate * ports > 25 else None

@@ -212,7 +212,15 @@ def training_plan_sections(
     """
     job = plan.job
     best = [("cheapest", plan.cheapest), ("fastest", plan.fastest), ("fewest GPUs", plan.fewest)]
-    chosen = [(name, each) for name, each in best if each is not None]
+    chosen: list[tuple[str, PricedTraining]] = []
+    for name, each in best:
+        if each is None:
+            continue
+        same = next((index for index, (_, other) in enumerate(chosen) if other is each), None)
+        if same is None:
+            chosen.append((name, each))
+        else:
+            chosen[same] = (f"{chosen[same][0]}, {name}", each)
     lines = [
         f"{job.architecture.name} ({format_count(count_parameters(job.architecture))} parameters), {job.method.value} "
         f"in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "

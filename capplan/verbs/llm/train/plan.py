@@ -79,6 +79,8 @@ class LlmTrainPlanQuestion(LanguageModelFields, TrainingMethodFields, RunFields,
     """Which GPUs, how many, and which layout train a language model."""
 
 
+_SEARCHED_VENDORS = ("NVIDIA", "AMD")
+"""Vendors whose GPUs the known frameworks run on; others are tried where they are named."""
 _BATCH_TOKENS, _ADAPTER_BATCH = 4 * 2**20, 64
 """Tokens of an optimizer step where none are stated, as Llama 3 8B and many models since use, and sequences of one for
 adapters."""
@@ -105,7 +107,8 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     prices = context.price_list(question.specs)
     gpus = context.gpu_database(question.specs)
     model = find_model(context.language_model(question.model), download=question.download)
-    named = names_of(question.gpus) or searched_gpus(gpus, on_demand_offers(prices))
+    rented = searched_gpus(gpus, on_demand_offers(prices))
+    named = names_of(question.gpus) or tuple(name for name in rented if gpus[name].vendor in _SEARCHED_VENDORS)
     job = method_job(question, model)
     counts = question.counts or tuple(2**power for power in range(18) if 2**power <= question.max_gpus)
     default = _ADAPTER_BATCH if job.is_adapted else max(1, _BATCH_TOKENS // question.seq_len)

@@ -41,8 +41,9 @@ CALIBRATION = TrainingCalibration(
     name="test",
     memory=MEMORY,
     time=TIME,
-    widths=Widths(dense=_WIDTHS, experts=_WIDTHS, memory=_WIDTHS),
+    widths=Widths(dense=_WIDTHS, adapters=_WIDTHS, experts=_WIDTHS, memory=_WIDTHS),
     measured_gpus=frozenset({"gpu"}),
+    measured_chips=frozenset({"gh100"}),
     measured_frameworks=frozenset({"megatron"}),
     memory_frameworks=frozenset({"megatron"}),
 )

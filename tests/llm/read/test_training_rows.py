@@ -1,0 +1,115 @@
+"""Rows of measured training runs: what words of published tables are read as."""
+
+import pytest
+
+from capplan.llm.core.training.job import (
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+)
+from capplan.llm.core.training.memory import Kind
+from capplan.llm.core.training.runs import MeasuredTraining
+from capplan.llm.read.runs.training_rows import parse_training
+
+ROW = {
+    "model": "llama-3-8b", "gpu": "h100-sxm5-80gb", "framework": "torchtitan", "gpus": "16", "gpus_per_node": "8",
+    "seq_len": "8192", "micro_batch": "1", "hidden": "4096", "layers": "32", "heads": "32", "kv_heads": "8",
+    "head_dim": "128", "ffn": "14336", "gated": "1", "vocab": "128256", "tied_embeddings": "0",
+}  # fmt: skip
+
+
+def run(**changes: str) -> MeasuredTraining:
+    """Return the run of a row with some columns changed."""
+    return parse_training({**ROW, **changes}, line=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "gigabits"),
+    [
+        ("DGX H100, IB 400 Gb/s per GPU", 400),
+        ("RoCE 1600 Gb/s per node", 200),
+        ("Jean Zay, 4x Omni-Path 100 Gb/s per node", 50),
+        ("Selene, 8x HDR 200 Gb/s per node", 200),
+        ("Storage: 2x ConnectX-7 IB NDR 400Gb/s, Compute: 8x ConnectX-7 IB NDR 400Gb/s", 400),
+        ("DGX A100, 8x HDR", 200),
+        ("Storage: 2x ConnectX-7 IB NDR 400Gb/s, Compute: 8x ConnectX-", None),
+        ("Ethernet, Infiniband", None),
+        ("4x ConnectX-6 25Gb/s Ethernet", 12.5),
+    ],
+)
+def test_the_network_of_one_gpu_follows_from_the_words(words: str, gigabits: float | None) -> None:
+    found = run(interconnect=words).network_bytes_per_s
+    assert found == (None if gigabits is None else pytest.approx(gigabits * 1e9 / 8))
+    assert run(interconnect=words, gpus="8").network_bytes_per_s is None  # one server needs no network
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "framework"),
+    [
+        ("torchtitan (rocm)", {}, "torchtitan"),
+        ("Megatron-LM (ROCm)", {}, "megatron"),
+        ("maxtext (xla)", {}, "xla"),
+        ("fsdp1", {"framework_version": "composer/llm-foundry"}, "composer"),
+        ("some-inhouse-thing", {"tp": "8"}, "megatron"),
+        ("some-inhouse-thing", {"task": "lora"}, "trl"),
+    ],
+)
+def test_frameworks_are_found_by_parts_of_their_names(name: str, columns: dict[str, str], framework: str) -> None:
+    assert run(framework=name, **columns).framework == framework
+
+
+@pytest.mark.parametrize(
+    ("words", "framework", "expected", "stated"),
+    [
+        ("", "nemo", Recompute.NONE, False),
+        ("none", "nemo", Recompute.NONE, True),
+        ("full", "nemo", Recompute.FULL, True),
+        ("selective", "megatron", Recompute.ATTENTION, True),
+        ("selective op", "torchtitan", Recompute.OPERATORS, True),
+        ("selective", "fsdp1", Recompute.NONE, False),
+    ],
+)
+def test_what_is_recomputed(words: str, framework: str, expected: Recompute, stated: bool) -> None:
+    found = run(activation_checkpointing=words, framework=framework)
+    assert (found.job.recompute, found.recompute_is_stated) == (expected, stated)
+
+
+def test_formats_and_methods_are_read() -> None:
+    found = run(task="qlora", base_quant="nf4-dq", lora_rank="32", lora_targets="q_proj,v_proj", gpus="1").job
+    assert (found.method, found.base, found.adapter.rank) == (Method.QLORA, BaseFormat.NF4_DQ, 32)
+    assert found.adapter.targets == ("q", "v")
+    assert run(precision="fp8-cs").job.compute is Compute.FP8
+    assert run(precision="mxfp8").job.compute is Compute.MXFP8
+    assert run(precision="nvfp4").job.compute is Compute.NVFP4
+    assert run(sharding="hybrid").job.layout.shard_group == 8
+    assert run(sharding="full_shard").job.layout.shard is Shard.ZERO3
+    assert run(optimizer="adamw: ao 8-bit").job.optimizer is OptimizerRecipe.ADAMW_8BIT
+    assert run(attention="te").job.attention is AttentionKernel.TUNED
+    assert run(memory_kind="nvidia-smi", peak_memory_gib="40").peak_kind is Kind.DEVICE
+
+
+def test_speed_follows_from_the_time_of_a_step() -> None:
+    # 32 sequences of 8192 tokens in 4 s on 16 GPUs
+    assert run(step_time_s="4", global_batch="32").tokens_per_s == 32 * 8192 / 4 / 16
+    assert run(tokens_per_s_per_gpu="5000", step_time_s="4", global_batch="32").tokens_per_s == 5000
+    assert run(step_time_s="4", global_batch="32", size_class="tiny-ci").tokens_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"gpus": ""}, "neither gpus nor dp is stated"),
+        ({"seq_len": ""}, "seq_len is not stated"),
+        ({"task": "peft-ia3"}, "is not full training, LoRA or QLoRA"),
+        ({"size_class": "vision"}, "is not a decoder of text"),
+        ({"micro_batch": "two"}, "micro_batch is 'two', which is not a number"),
+        ({"sharding": "magic"}, "sharding 'magic' is not one of"),
+    ],
+)
+def test_a_row_that_cannot_be_read_says_why(columns: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        run(**columns)
