@@ -85,6 +85,10 @@ def analyze(
         strict: Refuse a model with operators that could not be counted.
         depth: Depth of the module view; by default 2 in tables, whole in data.
         compare: Compare with thop, fvcore and torch's counter, differences explained.
+
+    Raises:
+        UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
+        TraceError: the model could not be traced, or is refused by `strict`.
     """
 
 def calibrate(
@@ -109,9 +113,15 @@ def calibrate(
         allow_code: Import the Python files and packages that rows name; else these are skipped.
         name: Name of the calibration, as estimates report it.
         made: Its date; today by default.
-        only_traced: Use only rows whose models are traced in the folder of --traces.
+        only_traced: Use only rows whose models are traced in the folder of traces.
         folds: Folds of families held out in turn.
         serves: What it is for.
+
+    Returns:
+        The calibration, and the errors that it was judged by: log(predicted ÷ measured) of held-out rows.
+
+    Raises:
+        UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
 
 def compare(
@@ -158,7 +168,7 @@ def compare(
 ) -> CompareAnswer:
     """Put models, precisions and frameworks side by side on the same GPUs and batches.
 
-    Without --gpu, the GPUs are those that `capplan plan` recommends for the first model.
+    Without gpus, the GPUs are those that `capplan plan` recommends for the first model.
 
     Args:
         models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
@@ -200,6 +210,10 @@ def compare(
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs up to this price per hour.
         sort: Order the rows by asked, throughput, latency, memory, cost; asked is the order of the command.
+
+    Raises:
+        UsageError: there is no such model or GPU, or no model is named.
+        TraceError: a model could be traced under none of the conditions.
     """
 
 def estimate(
@@ -267,8 +281,8 @@ def estimate(
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
-        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
-        ring: GPUs that share it in a ring of blocks; times --ulysses.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
+        ring: GPUs that share it in a ring of blocks; times ulysses.
         batches: 8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -293,6 +307,11 @@ def estimate(
         calibration: A calibration of your own; the shipped one by default.
         gain_fraction: The knee: doubling gains less than this.
         compare_frameworks: Set eager, compiled, layouts and precisions side by side.
+
+    Raises:
+        UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
+        TraceError: the model could not be traced.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def make_report(
@@ -409,6 +428,10 @@ def make_report(
         certainty_fraction: Share of scenarios that the second fleet carries; 90% by default.
         max_price_age_days: Prices that are older count as old, and are not recommended without saying so; 180 by default.
         utilization_fraction: Share of usable memory that may be filled.
+
+    Raises:
+        UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
+        TraceError: a model could not be traced.
     """
 
 def measure(
@@ -452,7 +475,7 @@ def measure(
 ) -> tuple[Point, ...]:
     """Time a model on the device at hand, and compare the measurement with theory.
 
-    With -o FILE.jsonl every point is appended to that measurement file as it finishes; --resume goes on where a run was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted (what was measured is kept).
+    With -o FILE.jsonl every point is appended to that measurement file as it finishes; resume goes on where a run was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted (what was measured is kept).
 
     Args:
         arguments: Constructor or config argument; repeatable.
@@ -477,12 +500,12 @@ def measure(
         device: cuda:0, xpu, mps, cpu; by default the first accelerator.
         warm_up_runs: Warm-up runs; by default until stable.
         repetitions: Repetitions; by default 50 or more until the median is known to 1 %.
-        budget_s: Longest time to repeat one point: 10s by default, and no limit with --repetitions alone.
+        budget_s: Longest time to repeat one point: 10s by default, and no limit with repetitions alone.
         flush_l2: Displace the L2 cache before each repetition.
         autotune: Let cuDNN time its algorithms first.
-        search: How --batch max searches.
-        max_batch: Cap of --batch auto and max.
-        reserve: Share of the available memory that --batch max leaves free.
+        search: How batches max searches.
+        max_batch: Cap of batches auto and max.
+        reserve: Share of the available memory that batches max leaves free.
         memory_limit_bytes: Allocate at most this, such as 4GiB.
         isolate: Measure each point in a process of its own.
         timeout_s: End an isolated point after this.
@@ -491,6 +514,10 @@ def measure(
         profile: Profile each batch into this folder: operators, Chrome trace.
         lines: A measurement file that points are appended to.
         resume: Skip what the measurement file already holds.
+
+    Raises:
+        UsageError: there is no such model or file, or the question contradicts itself.
+        MeasurementError: there is no such device, or it cannot be used.
     """
 
 def memory(
@@ -556,8 +583,8 @@ def memory(
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
-        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
-        ring: GPUs that share it in a ring of blocks; times --ulysses.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
+        ring: GPUs that share it in a ring of blocks; times ulysses.
         batch: Batch size on each GPU; 1, or what a file is fixed to.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -580,6 +607,11 @@ def memory(
         shardings: How they share it: replicas, ddp, zero1, zero2, zero3, fsdp; repeatable; all that apply by default.
         expandable_segments: As with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
         advice: Work out what other precisions, layouts, optimizers, ... would save.
+
+    Raises:
+        UsageError: there is no such model or GPU; or the batch is too large for any device.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def plan(
@@ -656,10 +688,10 @@ def plan(
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
-        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times --ring.
-        ring: GPUs that share it in a ring of blocks; times --ulysses.
+        ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
+        ring: GPUs that share it in a ring of blocks; times ulysses.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
-        gpu_count: GPUs of one machine that train together, each with a batch of its own; with --train.
+        gpu_count: GPUs of one machine that train together, each with a batch of its own; with train.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
         architectures: Hopper, ada-geforce, ...; repeatable.
@@ -691,6 +723,11 @@ def plan(
         calibration: A calibration of your own; the shipped one by default.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
         sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
+
+    Raises:
+        UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
+        TraceError: the model could not be traced, or is refused by `strict`.
+        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
 
 def prices(
@@ -714,9 +751,16 @@ def prices(
         terms: Only this term: buy, on-demand, spot, community, flex-start, capacity-block, reserved-3mo, reserved-6mo, reserved-1y, reserved-3y; repeatable.
         tiers: Only prices known this way: quoted, published, hearsay; repeatable.
         max_age_days: Leave out older prices and those of unknown age.
-        old: Only what --max-age would leave out.
+        old: Only what max_age_days would leave out.
         history: Also prices that a newer day replaced.
         specs: Own GPU specs, laid over the built-in ones.
+
+    Returns:
+        The prices that pass filters, the newest of each offer unless `history` is asked for.
+
+    Raises:
+        UsageError: `old` without `max_age_days`.
+        UnknownNameError: a GPU, provider or region that no price names.
     """
 
 def sweep(
@@ -751,6 +795,9 @@ def sweep(
         allow_code: Import models that the file names as Python code.
         retry_failed: Compute models again that failed before.
         force: Replace the results of another sweep.
+
+    Raises:
+        UsageError: a name or glob matches nothing, a key is unknown, or the folder holds something else.
     """
 
 def trace(
@@ -806,6 +853,13 @@ def trace(
         exact_batch: Trace at this batch alone, for models that do not grow evenly.
         anonymous: Drop the names of modules and parameters.
         formulas: Functions of an `OperatorCall` that count the FLOPs of operators that capplan does not know, by name (`my::op`).
+
+    Returns:
+        The trace of a model on the meta device, with one recording for each variant of the number formats.
+
+    Raises:
+        UsageError: there is no such model, or it does not take these arguments and inputs.
+        TraceError: the model could not be traced.
     """
 
 def validate(
@@ -829,4 +883,11 @@ def validate(
         calibration: A calibration of your own; the shipped one by default.
         by: Columns that make a cell.
         host_copy: The timers held the copy of the inputs from the host, too.
+
+    Returns:
+        The errors of predictions by cell and over all rows, and every row with its prediction.
+
+    Raises:
+        UsageError: a file is missing, unreadable or lacks a column.
+        UnknownNameError: `by` names what is no column.
     """

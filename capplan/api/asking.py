@@ -2,11 +2,12 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import UsageError, nearest_names
+from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.verbs.contract import Verb
 from capplan.verbs.local import LocalContext
 from capplan.verbs.options import Door, Field
@@ -77,8 +78,12 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
             raise TypeError(f"{name}() missing 1 required keyword-only argument: {option!r}")
     words, context = _apart(options)
     context.typed = f"capplan.{name}"
-    question = read_question(verb.question, words, door=Door.PYTHON)
-    answer = verb.answer(question, context)
+    try:
+        question = read_question(verb.question, words, door=Door.PYTHON)
+        answer = verb.answer(question, context)
+    except CapplanError as error:
+        error.args = (_in_python_words(str(error), known.values()), *error.args[1:])
+        raise
     return answer if verb.in_python is None else verb.in_python(answer)
 
 
@@ -109,6 +114,12 @@ def _is_tensor(value: Any) -> bool:
 def _tensor_words(tensor: Any) -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"{dtype}:{'x'.join(['N', *map(str, tuple(tensor.shape)[1:])])}"
+
+
+def _in_python_words(sentence: str, fields: Iterable[Field]) -> str:
+    """Return a sentence in which options of the command line are called as Python calls them."""
+    names = {flag: field.name for field in fields for flag in (field.flag, *field.option.flags)}
+    return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)
 
 
 def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
@@ -176,8 +187,14 @@ def _signature(fields: Sequence[Field], places: Sequence[Field]) -> inspect.Sign
 
 
 def docstring(verb: Verb[Any, Any]) -> str:
-    """Return what Python's help shows of a verb: its summary, and each field with its meaning."""
-    lines = [verb.summary, "", "Args:"]
-    for field in verb.fields_at(Door.PYTHON):
-        lines.append(f"    {field.name}: {field.option.help}")
-    return "\n".join(lines)
+    """Return what Python's help shows of a verb: its summary, each field, and what it returns and raises."""
+    fields = verb.fields_at(Door.PYTHON)
+    lines = [verb.summary, "", "Args:", *(f"    {field.name}: {field.option.help}" for field in fields)]
+    stated = inspect.getdoc(verb.answer) or ""
+    first = " ".join(stated.partition("\n\n")[0].split())
+    if first.startswith("Return ") and verb.in_python is None:
+        lines += ["", "Returns:", f"    {first[7:8].upper()}{first[8:]}"]
+    _, _, raised = stated.partition("Raises:\n")
+    if raised:
+        lines += ["", "Raises:", raised.rstrip()]
+    return _in_python_words("\n".join(lines), fields)

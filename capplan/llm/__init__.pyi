@@ -66,6 +66,12 @@ def memory(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Memory rules of engines other than the shipped ones.
+
+    Returns:
+        How a GPU's memory is divided when it serves a language model.
+
+    Raises:
+        CapplanError: a name is not known, or the deployment is not possible.
     """
 
 def estimate(
@@ -126,6 +132,12 @@ def estimate(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        How fast a deployment answers over concurrency.
+
+    Raises:
+        CapplanError: a name is not known, or the model does not fit.
     """
 
 def plan(
@@ -184,11 +196,11 @@ def plan(
         output_cv: Log-normal answers with this deviation ÷ mean.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
         prefix_fraction: Share of a prompt that the prefix cache holds.
-        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
+        draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
         acceptance: Chance that a drafted token is accepted.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
-        images: Images of a request, on top of --input-len tokens.
+        images: Images of a request, on top of input_len tokens.
         image_size: Pixels of an image.
         image_tokens: Tokens of an image; by the model's encoder and size by default.
         max_ttft_s: Limit of the time to first token: 1s.
@@ -212,6 +224,12 @@ def plan(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        The deployments that carry a load within limits, the cheapest first.
+
+    Raises:
+        CapplanError: a name is not known, or the load is empty or too long for the model.
     """
 
 def simulate(
@@ -292,11 +310,11 @@ def simulate(
         output_cv: Log-normal answers with this deviation ÷ mean.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
         prefix_fraction: Share of a prompt that the prefix cache holds.
-        draft_tokens: Speculation: tokens drafted in each step; needs --acceptance.
+        draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
         acceptance: Chance that a drafted token is accepted.
         task: generate, embed (a vector a text) or rerank (a score a document).
         documents: Documents of a request that is reranked.
-        images: Images of a request, on top of --input-len tokens.
+        images: Images of a request, on top of input_len tokens.
         image_size: Pixels of an image.
         image_tokens: Tokens of an image; by the model's encoder and size by default.
         max_ttft_s: Limit of the time to first token: 1s.
@@ -306,6 +324,12 @@ def simulate(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        What requests see at each load, by simulating a replica.
+
+    Raises:
+        CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
 
 def models(
@@ -319,6 +343,12 @@ def models(
         names: Show these only: catalogue names or hf: files.
         where: 'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.
         download: Fetch the configuration and headers of hf:org/name over the network.
+
+    Returns:
+        The language models that a question names, or all that are known, as far as they meet its conditions.
+
+    Raises:
+        CapplanError: a name is not known, or a condition cannot be read.
     """
 
 def fleet(
@@ -337,6 +367,12 @@ def fleet(
         share_gpus: Also put several models on the same GPUs where that is cheaper (estimate).
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        The plans of all models of a file, and the fleets that serve them together.
+
+    Raises:
+        CapplanError: the file is refused, or a model or GPU is not known.
     """
 
 def validate(
@@ -354,6 +390,12 @@ def validate(
         quality: Qualities that are judged; rows without one count as B.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
+
+    Returns:
+        Predictions of measured serving runs beside the measurements.
+
+    Raises:
+        CapplanError: a file cannot be read.
     """
 
 def fit(
@@ -367,6 +409,12 @@ def fit(
         measured: Measured runs: CSV, plain or .gz.
         cross: Also learn interval widths, leaving out each GPU and each model family (minutes).
         specs: Own GPU specs, laid over the built-in ones.
+
+    Returns:
+        Constants that are learnt from measured runs, and how wrong they are on runs that were held out.
+
+    Raises:
+        CapplanError: a file cannot be read, or there are too few runs to learn from.
     """
 
 def fit_memory(
@@ -383,6 +431,12 @@ def fit_memory(
         since: First version of vLLM that the logs are of.
         base: Calibration to start from instead of the shipped one.
         data: What the logs are, for the file's origin; the file's name by default.
+
+    Returns:
+        Memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
+
+    Raises:
+        CapplanError: the logs cannot be read or are too few.
     """
 
 def train_memory(
@@ -461,6 +515,12 @@ def train_memory(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
+
+    Returns:
+        How the memory of a GPU that trains is divided.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_estimate(
@@ -557,6 +617,12 @@ def train_estimate(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
+
+    Returns:
+        How fast a job trains, and what a run over its tokens takes.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
     """
 
 def train_plan(
@@ -625,7 +691,7 @@ def train_plan(
         restart_s: Time to start again after a failure.
         spot_per_hour: Interruptions of one spot server per hour.
         gpus: Only this GPU; repeatable. All rented data-centre GPUs by default.
-        counts: GPUs of a job; repeatable. Powers of two up to --max-gpus by default.
+        counts: GPUs of a job; repeatable. Powers of two up to max_gpus by default.
         max_gpus: Most GPUs of a job.
         global_batch: Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.
         deadline_s: Longest run, such as 14d.
@@ -633,6 +699,12 @@ def train_plan(
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
+
+    Returns:
+        The runs that keep limits on time and money: the cheapest, the fastest, the one on fewest GPUs.
+
+    Raises:
+        CapplanError: a name is not known.
     """
 
 def train_validate(
@@ -650,4 +722,10 @@ def train_validate(
         quality: Qualities that are judged; rows without one count as B.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.
+
+    Returns:
+        Predictions of measured training runs beside the measurements.
+
+    Raises:
+        CapplanError: a file cannot be read.
     """

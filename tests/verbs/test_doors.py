@@ -109,3 +109,27 @@ def test_what_a_field_cannot_hold_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(kind, match=message):
         read_question(PlanQuestion, given, door=Door.HTTP)
+
+
+def test_python_is_answered_in_its_own_names() -> None:
+    with pytest.raises(UsageError, match="^old needs max_age_days, such as max_age_days 365"):
+        capplan.prices(old=True)
+    with pytest.raises(UsageError, match="^checkpointing and accumulate describe a training step; add train"):
+        capplan.plan("resnet18", accumulate=3)
+
+
+@pytest.mark.parametrize("name", PYTHON_NAMES)
+def test_help_in_python_names_what_is_raised_and_no_option_of_the_command_line(name: str) -> None:
+    text = inspect.getdoc(getattr(capplan, name)) or ""
+    assert "Raises:" in text
+    flags = {
+        field.flag for field in find_verb(PYTHON_NAMES[name]).fields_at(Door.PYTHON) if field.flag.startswith("--")
+    }
+    assert not [word for word in text.replace(",", " ").replace(".", " ").split() if word in flags]
+
+
+def test_arguments_of_a_function_may_be_given_by_place_once() -> None:
+    with pytest.raises(TypeError, match="multiple values for argument 'output'"):
+        capplan.sweep({"models": ["resnet18"]}, "folder", output="other")
+    with pytest.raises(TypeError, match="missing required argument: 'output'"):
+        capplan.sweep({"models": ["resnet18"]})
