@@ -112,9 +112,9 @@ def test_what_a_field_cannot_hold_is_refused_by_its_name(
 
 
 def test_python_is_answered_in_its_own_names() -> None:
-    with pytest.raises(UsageError, match="^old needs max_age_days, such as max_age_days 365"):
+    with pytest.raises(UsageError, match=r"^old needs max_age_days, such as max_age_days 365"):
         capplan.prices(old=True)
-    with pytest.raises(UsageError, match="^checkpointing and accumulate describe a training step; add train"):
+    with pytest.raises(UsageError, match=r"^checkpointing and accumulate describe a training step; add train"):
         capplan.plan("resnet18", accumulate=3)
 
 
