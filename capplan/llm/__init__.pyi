@@ -254,6 +254,8 @@ def simulate(
     rates_per_s: float | Sequence[float] | str | None = ...,
     concurrency: Sequence[int] | str | None = ...,
     lengths: str | Path | None = ...,
+    turns: int = ...,
+    turn_period_s: float | str = ...,
     daily: Sequence[float] | str | None = ...,
     requests: int = ...,
     input_len: int = ...,
@@ -300,7 +302,9 @@ def simulate(
         receive_interval: Steps between two looks for new requests; as in measured runs by default.
         rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
         concurrency: Clients that wait for answers, instead of a rate.
-        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len.
+        lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.
+        turns: Requests of a conversation, each behind all before it.
+        turn_period_s: Time from one turn of a conversation to the next.
         daily: Shape of a day: requests in each part of it, in any unit.
         requests: Requests to simulate at each load.
         input_len: Mean tokens of a prompt.

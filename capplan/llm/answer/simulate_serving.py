@@ -1,15 +1,9 @@
 """Simulate one replica of a language model under a load, request by request."""
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from io import StringIO
-from pathlib import Path
-
-import numpy as np
 
 from capplan.errors import UsageError
-from capplan.files import read_file
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -17,15 +11,12 @@ from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import simulate_replica
 from capplan.llm.core.serving.load_curve import load_curve
 from capplan.llm.core.serving.service import Service
-from capplan.llm.core.simulation.arrivals import Arrivals, hourly_rates
-from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.llm.core.simulation.arrivals import Arrivals, Sessions, hourly_rates, session_arrivals
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.simulation.simulation import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
-
-MOST_REQUESTS = 1_000_000
-_COLUMNS = ("input_len", "output_len")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +24,8 @@ class SimulationQuestion:
     """A deployment and the loads of one replica.
 
     `trace` are requests with lengths and, where the file states them, arrival times; they replace drawn ones. `day` is
-    the shape of a day: how many requests come in each of its parts, relative to the others.
+    the shape of a day: how many requests come in each of its parts, relative to the others. `sessions` are those
+    conversations that requests are turns of, None for requests that have nothing in common.
     """
 
     words: DeploymentWords
@@ -41,6 +33,7 @@ class SimulationQuestion:
     limits: LatencyLimits
     requests: int
     trace: Arrivals | None = None
+    sessions: Sessions | None = None
     day: tuple[float, ...] = ()
     flags: SchedulerFlags = DEFAULT_FLAGS
 
@@ -70,18 +63,7 @@ def simulate_serving(
     first = question.loads[0]
     images_s = encoder_s(deployment, service.constants, first)
     curve = load_curve(service, first.demand(capacity, encoder_s=images_s))
-    answers = tuple(
-        simulate_replica(
-            service,
-            deployment,
-            load,
-            limits=question.limits,
-            requests=question.requests,
-            trace=question.trace,
-            label=label,
-        )
-        for label, load in _parts(question)
-    )
+    answers = tuple(_simulated(question, service, deployment, load, label=label) for label, load in _parts(question))
     return Simulation(
         model=deployment.model.architecture.name,
         gpu=deployment.gpu.id,
@@ -112,6 +94,25 @@ def _check_memory(question: SimulationQuestion, deployment: ServingDeployment) -
     return capacity
 
 
+def _simulated(
+    question: SimulationQuestion, service: Service, deployment: ServingDeployment, load: TokenLoad, *, label: str
+) -> LoadAnswer:
+    """Simulate one load; conversations are drawn for it, whose prompts are longer than those of their first turns."""
+    trace = question.trace
+    if question.sessions is not None and load.rate_per_s is not None:
+        trace = session_arrivals(
+            question.sessions,
+            rate_per_s=load.rate_per_s,
+            count=question.requests,
+            lengths=load.lengths,
+            longest=deployment.model.architecture.max_positions or 1e9,
+        )
+        load = replace(load, input_len=float(trace.prompts.mean()))
+    return simulate_replica(
+        service, deployment, load, limits=question.limits, requests=question.requests, trace=trace, label=label
+    )
+
+
 def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
     """Yield the loads to simulate, a day in its parts."""
     for load in question.loads:
@@ -129,6 +130,11 @@ def _notes(question: SimulationQuestion) -> tuple[str, ...]:
     notes = []
     if question.trace is not None and question.trace.has_times:
         notes.append("Requests come at the times of the file; --rate is not used.")
+    if question.sessions is not None:
+        notes.append(
+            f"Requests are turns of conversations of {question.sessions.turns}: prompts grow by what was said before, "
+            "and what the cache still holds of that is not computed again."
+        )
     if question.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")
     clients = [load for load in question.loads if load.concurrency is not None]
@@ -146,59 +152,3 @@ def _notes(question: SimulationQuestion) -> tuple[str, ...]:
 
 def _is_equal(load: TokenLoad) -> bool:
     return not (load.spread or load.input_cv or load.output_cv)
-
-
-def read_requests(path: Path) -> Arrivals:
-    """Read requests from a CSV with the columns input_len and output_len, and arrival_s where times are known.
-
-    Raises:
-        UsageError: The file cannot be read, lacks a column, or holds a value that cannot be.
-    """
-    rows = _read_rows(path)
-    prompts = [_number(path, number, row, "input_len", least=1) for number, row in rows]
-    answers = [_number(path, number, row, "output_len", least=1) for number, row in rows]
-    times = [_number(path, number, row, "arrival_s", least=0) if row.get("arrival_s") else 0.0 for number, row in rows]
-    _check_order(path, times, [number for number, _ in rows])
-    cached = [
-        _number(path, number, row, "cached_len", least=0) if row.get("cached_len") else 0.0 for number, row in rows
-    ]
-    for (number, _), prompt, known in zip(rows, prompts, cached, strict=True):
-        if known > prompt:
-            raise UsageError(f"{path}: line {number}: cached_len {known:g} is more than input_len {prompt:g}.")
-    return Arrivals(
-        at_s=np.array(times),
-        prompts=np.array(prompts),
-        answers=np.array(answers, dtype=np.int64),
-        cached=np.array(cached) if any(cached) else None,
-    )
-
-
-def _read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    try:
-        text = read_file(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as a CSV of requests ({error}).") from error
-    reader = csv.DictReader(StringIO(text))
-    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-    if missing:
-        raise UsageError(f"{path}: lacks the column {missing[0]}; a CSV of requests has {', '.join(_COLUMNS)}.")
-    rows = [(number, row) for number, row in enumerate(reader, start=2)]
-    if not 1 <= len(rows) <= MOST_REQUESTS:
-        raise UsageError(f"{path}: holds {len(rows):,} requests; 1 to {MOST_REQUESTS:,} can be simulated.")
-    return rows
-
-
-def _number(path: Path, number: int, row: dict[str, str], name: str, *, least: float) -> float:
-    try:
-        value = float(row[name])
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not least <= value < 1e12:
-        raise UsageError(f"{path}: line {number}: {name} must be a number of at least {least:g}, not {row[name]!r}.")
-    return value
-
-
-def _check_order(path: Path, times: Sequence[float], lines: Sequence[int]) -> None:
-    for before, after, line in zip(times, times[1:], lines[1:], strict=False):
-        if after < before:
-            raise UsageError(f"{path}: line {line}: arrives at {after:g} s, before the line above; sort by arrival_s.")

@@ -20,7 +20,7 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.options import HERE, Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import Words
+from capplan.verbs.words import TIME_LIMIT, Words
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
@@ -100,10 +100,24 @@ class _ArrivalFields:
     lengths: Annotated[
         Path | None,
         Option(
-            help="Requests with input_len, output_len and, if known, arrival_s and cached_len.", metavar="FILE.csv",
-            doors=HERE,
+            help="Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, "
+            "BurstGPT or Mooncake.",
+            flags=("--lengths", "--trace"), metavar="FILE", doors=HERE,
         ),
     ] = None  # fmt: skip
+    turns: Annotated[
+        int,
+        Meta(ge=1, le=1000),
+        Option(help="Requests of a conversation, each behind all before it.", shows_default=True),
+    ] = 1
+    turn_period_s: Annotated[
+        float,
+        Meta(ge=0, le=1e6),
+        Option(
+            help="Time from one turn of a conversation to the next.", flags=("--turn-period",), metavar="TIME",
+            words=TIME_LIMIT, shows_default=True,
+        ),
+    ] = 60.0  # fmt: skip
     daily: Annotated[
         tuple[float, ...] | None,
         Option(help="Shape of a day: requests in each part of it, in any unit.", metavar="N,N,...", words=DAY),
@@ -137,8 +151,10 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     Raises:
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
-    from capplan.llm.answer.simulate_serving import SimulationQuestion, read_requests, simulate_serving
+    from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+    from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.llm.read.traces import read_requests
 
     trace = None if question.lengths is None else read_requests(question.lengths)
     deployments, model = question.deployments(context), context.language_model(question.model)
@@ -149,6 +165,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         limits=question.limits(),
         requests=question.requests,
         trace=trace,
+        sessions=Sessions(turns=question.turns, period_s=question.turn_period_s) if question.turns > 1 else None,
         day=question.daily or (),
         flags=question.flags(),
     )
@@ -159,6 +176,8 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
 def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
     """Return the loads to simulate: rates, numbers of clients, or the one of a file with arrival times."""
     rates, clients = question.rates_per_s or (), question.concurrency or ()
+    if question.turns > 1 and (clients or trace is not None):
+        raise UsageError("--turns draws conversations that begin at a --rate; it takes no clients and no file.")
     if rates and clients:
         raise UsageError("state the load by one of --rate (requests per second) and --concurrency (clients).")
     if trace is not None and trace.has_times and not clients:

@@ -51,9 +51,12 @@ def simulate_replica(
     )
     admission = _admission(service, deployment, demand)
     seconds = step_seconds(service, demand)
+    pool_tokens = admission.pool_tokens
+    trace = None if trace is None else trace.with_cache(pool_tokens)
     if load.concurrency is not None:
         clients = max(1, round(load.concurrency))
-        drawn = _lengths_of(trace) or all_at_once(max(min(requests, 50 * clients), 3 * clients), load.lengths)
+        wanted = max(min(requests, 50 * clients), 3 * clients)
+        drawn = all_at_once(wanted, load.lengths) if trace is None else _lengths_of(trace, wanted)
         times = simulate_clients(drawn, admission, seconds, clients=clients)
         in_step = not (load.spread or load.input_cv or load.output_cv or trace)
         seen = _delivered(times, drawn, service, seconds, in_step=in_step)
@@ -104,13 +107,15 @@ def _lone_s(arrivals: Arrivals, service: Service, seconds: StepSeconds) -> Float
     return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
 
 
-def _lengths_of(trace: Arrivals | None) -> Arrivals | None:
-    return None if trace is None else replace(trace, at_s=np.zeros_like(trace.at_s))
+def _lengths_of(trace: Arrivals, wanted: int) -> Arrivals:
+    """Return the lengths of a trace without its times; fewer than are wanted are drawn again and again."""
+    return replace(trace, at_s=np.zeros_like(trace.at_s)) if len(trace.at_s) >= wanted else trace.sampled(wanted)
 
 
 def _arrivals(load: TokenLoad, requests: int, trace: Arrivals | None) -> Arrivals:
     if trace is not None and trace.has_times:
         return trace
-    count = requests if trace is None else len(trace.at_s)
-    drawn = random_arrivals(rate_per_s=load.rate_per_s or 1.0, count=count, lengths=load.lengths, gap_scv=load.gap_scv)
-    return drawn if trace is None else replace(trace, at_s=drawn.at_s)
+    drawn = random_arrivals(
+        rate_per_s=load.rate_per_s or 1.0, count=requests, lengths=load.lengths, gap_scv=load.gap_scv
+    )
+    return drawn if trace is None else replace(trace.sampled(requests), at_s=drawn.at_s)

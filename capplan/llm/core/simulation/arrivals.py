@@ -1,24 +1,61 @@
 """Draw requests that come to a replica: at a rate or along a day, evenly or in bursts, with lengths that vary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from capplan.core.numbers import FloatArray, IntArray
+from capplan.llm.core.simulation.prefix_cache import cached_tokens
+
+_SESSION_BLOCK = 64.0
+"""Tokens of a block in which the prefix of a conversation is found again; engines take 16 to 64."""
+_MOST_BLOCKS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
     """Requests in order of arrival: when each comes [s], tokens of its prompt and of its answer.
 
-    `cached` tokens of each prompt are found in the prefix cache; None for none.
+    `cached` tokens of each prompt are found in the prefix cache; None for none. `blocks` are hashes of the blocks of
+    each prompt, of `block_tokens` tokens, where prompts share prefixes; what of them is found follows from the size of
+    the cache. Empty where it is not known.
     """
 
     at_s: FloatArray
     prompts: FloatArray
     answers: IntArray
     cached: FloatArray | None = None
+    blocks: tuple[tuple[int, ...], ...] = ()
+    block_tokens: float = 512.0
+
+    def with_cache(self, capacity_tokens: float) -> "Arrivals":
+        """Return the requests with the tokens that a prefix cache holds of each; unchanged without blocks.
+
+        Args:
+            capacity_tokens: Tokens that the cache holds.
+        """
+        if not self.blocks:
+            return self
+        found = cached_tokens(
+            self.blocks, self.prompts, block_tokens=self.block_tokens, capacity_tokens=capacity_tokens
+        )
+        return replace(self, cached=found)
+
+    def sampled(self, count: int, *, seed: int = 7) -> "Arrivals":
+        """Return so many requests, drawn from these with replacement; their times and shared prefixes are dropped.
+
+        Args:
+            count: Requests to draw.
+            seed: Seed of the random numbers.
+        """
+        chosen = np.random.default_rng(seed).integers(0, len(self.prompts), count)
+        return Arrivals(
+            at_s=np.zeros(count),
+            prompts=self.prompts[chosen],
+            answers=self.answers[chosen],
+            cached=None if self.cached is None else self.cached[chosen],
+        )
 
     @property
     def rate_per_s(self) -> float:
@@ -62,6 +99,50 @@ def random_arrivals(
     source = np.random.default_rng(seed)
     gaps = source.gamma(1.0 / gap_scv, gap_scv, count) / rate_per_s
     return _with_lengths(np.cumsum(gaps), lengths, source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """Conversations: `turns` requests each, of which each has all before it as its prefix, `period_s` apart. [s]"""
+
+    turns: int
+    period_s: float
+
+
+def session_arrivals(
+    sessions: Sessions, *, rate_per_s: float, count: int, lengths: Lengths, longest: float, seed: int = 7
+) -> Arrivals:
+    """Draw requests of conversations, whose prompts grow by the prompt and the answer of each turn.
+
+    Args:
+        sessions: Turns and their distance.
+        rate_per_s: Mean requests per second of all conversations.
+        count: Number of requests, of whole conversations.
+        lengths: Tokens that a turn adds as prompt, and of its answer.
+        longest: Tokens of a sequence at which a conversation ends.
+        seed: Seed of the random numbers.
+    """
+    begun = max(1, count // sessions.turns)
+    source = np.random.default_rng(seed)
+    starts = np.cumsum(source.exponential(sessions.turns / rate_per_s, begun))
+    drawn = _with_lengths(np.zeros(begun * sessions.turns), lengths, source)
+    added = drawn.prompts.reshape(begun, -1)
+    answers = drawn.answers.reshape(begun, -1)
+    before = np.cumsum(added + answers, axis=1) - added - answers
+    prompts, at_s = before + added, starts[:, None] + sessions.period_s * np.arange(sessions.turns)
+    kept = (prompts + answers <= longest).ravel()
+    order = np.flatnonzero(kept)[np.argsort(at_s.ravel()[kept], kind="stable")]
+    whole = np.floor(prompts.ravel()[order] / _SESSION_BLOCK).astype(int)
+    owner = order // sessions.turns
+    return Arrivals(
+        at_s=at_s.ravel()[order],
+        prompts=prompts.ravel()[order],
+        answers=answers.ravel()[order],
+        blocks=tuple(
+            tuple(range(own * _MOST_BLOCKS, own * _MOST_BLOCKS + size)) for own, size in zip(owner, whole, strict=True)
+        ),
+        block_tokens=_SESSION_BLOCK,
+    )
 
 
 def _with_lengths(at_s: FloatArray, lengths: Lengths, source: np.random.Generator) -> Arrivals:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from capplan.llm.core.simulation.arrivals import Arrivals, Lengths, all_at_once, hourly_rates, random_arrivals
+from capplan.llm.core.simulation.arrivals import (
+    Arrivals,
+    Lengths,
+    Sessions,
+    all_at_once,
+    hourly_rates,
+    random_arrivals,
+    session_arrivals,
+)
 from capplan.llm.core.simulation.continuous_batching import Admission, simulate_clients, simulate_open
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles, summarise
 
@@ -214,3 +222,15 @@ def test_steps_take_longer_while_requests_wait():
     admission = Admission(capacity=1, token_budget=8192, mixes=True, queued_factor=2.0)
     times = simulate_open(arrivals([0.0, 0.0], [10, 10], [2, 2]), admission, constant(1.0))
     assert times.e2e_s.tolist() == pytest.approx([4.0, 6.0])
+
+
+def test_each_turn_of_a_conversation_has_all_before_it_as_its_prefix() -> None:
+    sessions = Sessions(turns=3, period_s=60.0)
+    drawn = session_arrivals(
+        sessions, rate_per_s=0.001, count=3, lengths=Lengths(input_len=640, output_len=64), longest=1e6
+    )
+    # 640, then 640 + 64 + 640, and so on; a large cache holds the whole blocks of 64 tokens of each earlier prompt
+    assert drawn.prompts.tolist() == [640, 1344, 2048]
+    assert np.diff(drawn.at_s).tolist() == pytest.approx([60.0, 60.0])
+    assert drawn.with_cache(1e6).cached.tolist() == [0, 640, 1344]
+    assert drawn.with_cache(0).cached.tolist() == [0, 0, 0]

@@ -1,0 +1,86 @@
+"""Requests read from CSV files and from the public forms of traces."""
+
+import numpy as np
+import pytest
+
+from capplan.errors import UsageError
+from capplan.llm.read.traces import read_requests
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "prompts", "answers"),
+    [
+        # the columns of AzurePublicDataset, AzureLLMInferenceTrace_conv.csv
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+            "2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n",
+            [0.0, 4.314579],
+            [374, 396],
+            [44, 109],
+        ),
+        # those of BurstGPT; a request that failed has no answer
+        (
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+            "5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,0,1087,API log\n118,GPT-4,417,276,693,API log\n",
+            [0.0, 113.0],
+            [472, 417],
+            [18, 276],
+        ),
+        (
+            '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}\n'
+            '{"timestamp": 3000, "input_length": 7322, "output_length": 490, "hash_ids": [0, 14]}\n',
+            [0.0, 3.0],
+            [6758, 7322],
+            [500, 490],
+        ),
+    ],
+    ids=["Azure", "BurstGPT", "Mooncake"],
+)
+def test_public_traces_are_known_by_their_columns(text, times, prompts, answers, tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    found = read_requests(path)
+    assert found.at_s.tolist() == pytest.approx(times)
+    assert found.prompts.tolist() == prompts
+    assert found.answers.tolist() == answers
+
+
+def test_a_large_cache_holds_what_a_small_one_has_dropped(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(
+        "".join(
+            f'{{"timestamp": {at}, "input_length": 1200, "output_length": 10, "hash_ids": {hashes}}}\n'
+            for at, hashes in ((0, [1, 2]), (1, [3, 4]), (2, [1, 2]))
+        )
+    )
+    requests = read_requests(path)
+    # two blocks of 512 tokens are found again where four fit, none where the second prompt has displaced the first
+    assert requests.with_cache(4 * 512).cached.tolist() == [0, 0, 1024]
+    assert requests.with_cache(2 * 512).cached.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "lacks the column input_len"),
+        ("input_len,output_len\n0,5\n", "input_len must be a number of at least 1"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": "x"}\n', "hash_ids must be a list"),
+        ('{"timestamp": 0\n', "is not JSON Lines"),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,374,44\n", "TIMESTAMP must be a time"),
+        ("input_len,output_len\n", "holds 0 requests"),
+    ],
+)
+def test_a_file_that_cannot_be_simulated_is_refused_in_a_sentence(text, said, tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_requests(path)
+
+
+def test_fewer_lines_than_requests_are_drawn_again(tmp_path):
+    path = tmp_path / "lengths.csv"
+    path.write_text("input_len,output_len\n100,10\n200,20\n300,30\n")
+    drawn = read_requests(path).sampled(1000)
+    assert len(drawn.prompts) == 1000
+    assert set(drawn.prompts) == {100, 200, 300}
+    assert np.all(drawn.answers * 10 == drawn.prompts)
