@@ -130,8 +130,8 @@ def test_bad_values_get_one_sentence_that_names_the_field(name: str, options: di
 def test_what_must_be_given_is_named() -> None:
     with pytest.raises(TypeError, match="missing required argument: 'gpu'"):
         capplan.llm.memory(LLAMA)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gpus'"):
-        capplan.llm.memory(LLAMA, gpu="l4", gpus="l4")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gpuz'"):
+        capplan.llm.memory(LLAMA, gpu="l4", gpuz="l4")  # type: ignore[call-arg]
 
 
 def test_the_stubs_are_those_of_the_verbs() -> None:
