@@ -30,11 +30,15 @@ PLANS = {
 _REPORT = "--provider aws --provider gcp --load"
 _BERT = f"plan hf:bert --seq-len 128 --precision fp16 --batch 1..64 {_GPUS}"
 PLANS["bert.plan.json"] = _BERT
+PLANS["flux-schnell.plan.json"] = (
+    "plan diffusers:black-forest-labs/FLUX.1-schnell --batch 1,2,4,8 --gpu l40s,a100-sxm4-80gb,h100-sxm5-80gb"
+)
 REPORTS = {
     "image-service": f"report resnet50.plan.json --batch 1..64 {_REPORT} image-service.load.yaml",
     "nightly-job": f"report resnet50.plan.json --batch 1..64 {_REPORT} nightly-job.load.yaml",
     "embedding-service": f"report bert.plan.json --batch 1..64 {_REPORT} embedding-service.load.yaml",
     "three-services": f"report --batch 1..64 {_REPORT} three-services.load.yaml",
+    "text-to-image": f"report flux-schnell.plan.json --batch 1..8 {_REPORT} text-to-image.load.yaml",
     "training": f"report resnet50-training.plan.json --batch 32..256 {_REPORT} training.load.yaml",
 }
 """The reports by name, and the command that makes each, run in this folder."""

@@ -12,6 +12,9 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.gpus.priced import PriceFilters, affordable
 from capplan.app.models import ModelSource, QuantisedSource, open_model
+from capplan.app.pipelines.answer import PipelineRequest, plan_pipeline
+from capplan.app.pipelines.find import names_pipeline
+from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.procurement.constraints import ConstraintRequest, resolve
 from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
@@ -207,6 +210,8 @@ def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedbac
         plans = [_plan(source, request, gpus, feedback)]
     else:
         plans = [read_plan(each, where=words) for each in documents]
+    if any(each.pipeline is not None and each.pipeline.gpu_count > 1 for each in plans):
+        raise UsageError(f"{words}: a report counts servers of single GPUs; plan it without --ulysses and --ring.")
     names_gpus = bool(
         request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters() or request.offers.limits_gpus
     )
@@ -223,6 +228,8 @@ def _only(plan: PlanDocument, chosen: Set[str]) -> PlanDocument:
 
 def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
     """Plan a model at every power of two up to the largest batch, so that batches between can be interpolated."""
+    if isinstance(source, ModelRequest) and names_pipeline(source.words):
+        return _pipeline_plan(source.words, request, gpus, feedback)
     model = open_model(source, feedback=feedback)
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
     batches = sorted(powers | set(request.largest_batches))
@@ -243,6 +250,19 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
             for trace, held in traced
         ]
     return plan_document(plans[0] if len(plans) == 1 else merge_plans(plans, sort=SortKey.THROUGHPUT))
+
+
+def _pipeline_plan(words: str, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
+    """Plan a pipeline at the same batches, with its weights where they fit."""
+    powers = {2**power for power in range(max(request.largest_batches).bit_length())}
+    terms = PlanTerms(
+        batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(request.largest_batches)))),
+        workload=request.workload,
+        limits=Limits(utilization_fraction=request.utilization_fraction),
+    )
+    context = PlanContext.of(GpuRequest(specs=gpus.chosen), PriceFilters(), feedback=feedback)
+    asked = PipelineRequest(words=words, workload=request.workload)
+    return plan_document(plan_pipeline(asked, terms, context, feedback=feedback))
 
 
 def read_plans(words: str) -> list[Any] | None:

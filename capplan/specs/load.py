@@ -1,5 +1,6 @@
 """Read LOAD.yaml: the load of the GPUs, over stated, sourced defaults."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -80,6 +81,37 @@ def demand_without_load() -> Demand:
     )
 
 
+STREAMS = ("images", "videos", "clips", "documents", "requests")
+"""What a service may be asked for in one sentence: `images: 3 per second, p95 under 8 s`."""
+_STREAM = re.compile(
+    r"(?P<rate>[0-9.]+(?:e[0-9]+)?)\s*(?:per |/\s*)(?P<unit>s|second|min|minute|h|hour|d|day)"
+    r"(?:,\s*p(?P<percentile>[0-9.]+))?,?\s*(?:under|within|<)\s*(?P<latency>[0-9.]+\s*[a-zµ]+)"
+)
+_STREAM_SECONDS = {
+    "s": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400,
+}  # fmt: skip
+
+
+def with_stream(tree: Tree) -> Tree:
+    """Return a load with a stream in one sentence as the service that it stands for; others as they are.
+
+    >>> with_stream({"images": "3 per second, p95 under 8 s"})
+    {'service': {'peak': '3/s', 'latency': '8 s', 'percentile': 95.0}}
+    """
+    found = next((name for name in STREAMS if name in tree), None)
+    match = _STREAM.fullmatch(str(tree[found]).strip()) if found is not None else None
+    if found is None or match is None:
+        return tree
+    rate_per_s = float(match["rate"]) / _STREAM_SECONDS[match["unit"]]
+    service: Tree = {"peak": f"{rate_per_s:.12g}/s", "latency": match["latency"]}
+    if match["percentile"]:
+        service["percentile"] = float(match["percentile"])
+    stated = tree.get("service", {})
+    if not isinstance(stated, dict):
+        return tree
+    return {**{key: value for key, value in tree.items() if key != found}, "service": {**service, **stated}}
+
+
 def read_load_fields(path: Path) -> Tree:
     """Read what a LOAD.yaml holds, as it is written: a service checks it as this machine would.
 
@@ -95,7 +127,9 @@ def read_demand(path: Path) -> Demand:
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """
-    return _demand(read_yaml(path), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory", "prices"))
+    return _demand(
+        with_stream(read_yaml(path)), str(path), known=(*_KEYS, "assumptions", *CONSTRAINT_KEYS, "inventory", "prices")
+    )
 
 
 def read_load_file(path: Path) -> LoadFile:
@@ -104,7 +138,7 @@ def read_load_file(path: Path) -> LoadFile:
     Raises:
         SpecError: the file is refused, with all that is wrong with it.
     """
-    tree = read_yaml(path)
+    tree = with_stream(read_yaml(path))
     reader = _LoadReader(str(path), {})
     inventory = _inventory(reader, tree.get("inventory", []))
     prices = _price_sections(reader, tree.get("prices", []))
@@ -117,6 +151,7 @@ def read_load_file(path: Path) -> LoadFile:
     if not isinstance(items, list) or not items or not all(isinstance(each, dict) for each in items):
         reader.refuse("services", "must be a list, each item with name, model, and service or job")
         items = []
+    items = [with_stream(each) for each in items]
     names = [each.get("name") for each in items]
     for index, each in enumerate(items):
         where = f"services[{index}]."

@@ -91,6 +91,14 @@ class Context(ABC):
             specs: own specs that a question lays over the database, with their prices.
         """
 
+    def pipeline_words(self, words: str) -> str:
+        """Return the words that name a pipeline, where they may be looked up here.
+
+        Raises:
+            UsageError: they name what this door does not read.
+        """
+        return words
+
     @abstractmethod
     def language_model(self, words: str) -> str:
         """Return the words that name a language model, where they may be looked up here.

@@ -26,6 +26,7 @@ from capplan.verbs.words import BATCHES
 if TYPE_CHECKING:
     from capplan.app.estimate import EstimateAnswer
     from capplan.core.plan.types import Plan
+    from capplan.report.charts.look import Drawing
     from capplan.report.sections import Section
 
 
@@ -67,7 +68,13 @@ class EstimateQuestion(
         ),
     ] = 20  # fmt: skip
     plot: Annotated[
-        Path | None, Option(help="Plot the curves.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
+        Path | None,
+        Option(
+            help="Plot the curves; of a pipeline, its parts over time.",
+            metavar=PLOT,
+            topic=Topic.ANSWER,
+            doors=Door.COMMAND,
+        ),
     ] = None
     roofline: Annotated[
         Path | None, Option(help="Plot the roofline.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)
@@ -167,7 +174,9 @@ def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestio
     from capplan.core.plan.types import Plan
 
     made = answers[0]
-    if isinstance(made, Plan) or (question.plot is None and question.roofline is None):
+    if isinstance(made, Plan):
+        return {} if question.plot is None or not made.fits else pictures({question.plot: _timeline(made)})
+    if question.plot is None and question.roofline is None:
         return {}
     from capplan.report.charts.estimate import curve_chart, roofline_chart
 
@@ -180,6 +189,19 @@ def _in_python(made: "EstimateAnswer | Plan") -> Any:
     from capplan.core.plan.types import Plan
 
     return PlanAnswer.of(made) if isinstance(made, Plan) else EstimateShown.of(made)
+
+
+def _timeline(made: "Plan") -> "Drawing":
+    """Return the chart of a pipeline's parts over time, on the recommended GPU."""
+    from capplan.core.memory.fit import available_memory
+    from capplan.report.charts.timeline import timeline_chart
+
+    fit = made.best() or made.fits[0]
+    return timeline_chart(
+        fit.parts,
+        title=f"{made.model.name}, batch {fit.batch} on {fit.gpu.id}",
+        usable_bytes=available_memory(fit.gpu, utilization_fraction=made.limits.utilization_fraction).expected,
+    )
 
 
 ESTIMATE = Verb(

@@ -54,7 +54,7 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
         return context.model(fields)
 
     return PipelineRequest(
-        words=question.model,
+        words=context.pipeline_words(question.model),
         settings=settings_of(question.settings),
         workload=workload,
         states_precision=getattr(question, "precision", None) is not None,

@@ -1,4 +1,4 @@
-"""Find the pipeline that words name: a file, a published diffusers pipeline, or a folder of one."""
+"""Find the pipeline that words name: a file, one that comes with capplan, a diffusers pipeline, or a folder of one."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from capplan.core.pipelines.types import Pipeline
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.diffusers.index import PREFIX, is_known
-from capplan.specs.pipelines.file import SUFFIXES, read_pipeline
+from capplan.specs.pipelines.file import KNOWN_PREFIX, SUFFIXES, known_file, known_names, read_pipeline
 
 
 def names_pipeline(words: str) -> bool:
     """Return True if words name a whole pipeline; a component or a class of diffusers is a model like any other."""
-    if words.endswith(SUFFIXES):
+    if words.endswith(SUFFIXES) or words.startswith(KNOWN_PREFIX):
         return True
     if not words.startswith(PREFIX):
         return False
@@ -32,6 +32,8 @@ def find_pipeline(words: str) -> Pipeline:
     """
     if words.startswith(PREFIX):
         return diffusers_pipeline(words.removeprefix(PREFIX))
+    if words.startswith(KNOWN_PREFIX):
+        return read_pipeline(known_file(words.removeprefix(KNOWN_PREFIX)))
     if not is_file(words):
-        raise UsageError(f"there is no pipeline file {words}.")
+        raise UsageError(f"there is no pipeline file {words}; {KNOWN_PREFIX}NAME are {', '.join(known_names())}.")
     return read_pipeline(Path(words))

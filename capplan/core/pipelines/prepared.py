@@ -119,7 +119,7 @@ class PreparedPipeline(Planned):
             input=ModelInput(size=""),
             parameters=tuple(
                 replace(parameter, names=tuple(f"{each.part.name}.{name}" for name in parameter.names))
-                for each in self.parts
+                for each in self._holders
                 for parameter in each.whole.trace.parameters
             ),
             macs_per_sample=per_item(lambda facts, run: facts.macs_per_sample * run.batch),
@@ -222,10 +222,16 @@ class PreparedPipeline(Planned):
             low, high = (middle, high) if needed <= available_bytes else (low, middle - 1)
         return low
 
+    @property
+    def _holders(self) -> list[PreparedPart]:
+        """Return the parts that have weights of their own."""
+        return [each for each in self.parts if not each.part.weights_of]
+
     def _beside(self, each: PreparedPart) -> int:
         """Return what lies on the GPU beside a part while it runs; negative where its own weights do not. [bytes]"""
         if self.offload is Offload.NONE:
-            return sum(other.weight_bytes for other in self.parts if other is not each)
+            own = each.part.weights_of or each.part.name
+            return sum(other.weight_bytes for other in self._holders if other.part.name != own)
         if self.offload is Offload.SEQUENTIAL:
             return each.largest_layer_bytes - each.weight_bytes
         return 0
@@ -351,7 +357,8 @@ class PreparedPipeline(Planned):
 
     def _moving_s(self, each: PreparedPart, run: Runs, gpu: GpuSpec) -> Interval:
         """Return how long a batch of items waits for a part's weights. [s]"""
-        if self.offload is Offload.NONE or run.times == 0:
+        is_there = self.offload is Offload.MODEL and bool(each.part.weights_of)
+        if self.offload is Offload.NONE or run.times == 0 or is_there:
             return Interval.exact(0.0)
         moves = 2.0 if self.offload is Offload.MODEL else float(run.times)
         least_s = moves * each.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)

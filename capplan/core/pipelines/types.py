@@ -53,6 +53,7 @@ class Part:
         precision: its number formats; None for the pipeline's.
         framework: how it runs; None for the pipeline's.
         weights: the number format that its linear layers are quantised to.
+        weights_of: the part whose weights it runs with; empty for its own.
         tokens: the lengths of the sequence that several GPUs share; empty for a part that each GPU runs whole.
         quantises: True if an option that quantises weights means this part.
     """
@@ -68,6 +69,7 @@ class Part:
     precision: Precision | None = None
     framework: Framework | None = None
     weights: str | None = None
+    weights_of: str = ""
     tokens: tuple[str, ...] = ()
     quantises: bool = False
 

@@ -63,10 +63,22 @@ def published_names() -> tuple[str, ...]:
     return tuple(_catalogue()["models"])
 
 
+def published_name(name: str) -> str | None:
+    """Return the published name that words stand for, whole or without the publisher; None for any other."""
+    models = _catalogue()["models"]
+    return name if name in models else _by_short_name(name, models)
+
+
+def published_component(words: str) -> bool:
+    """Return True if words name a component of a published pipeline, such as NAME/transformer or NAME/vae.decode."""
+    owner, _, component = words.rpartition("/")
+    name = published_name(owner)
+    return name is not None and component.partition(".")[0] in _catalogue()["models"][name]["components"]
+
+
 def is_known(name: str) -> bool:
     """Return True if a name is that of a published pipeline, or of a folder that holds one."""
-    models = _catalogue()["models"]
-    return name in models or _by_short_name(name, models) is not None or is_file(Path(name) / "model_index.json")
+    return published_name(name) is not None or is_file(Path(name) / "model_index.json")
 
 
 def find_index(name: str) -> DiffusersIndex:
@@ -80,7 +92,7 @@ def find_index(name: str) -> DiffusersIndex:
         UsageError: the folder's files are damaged or incomplete.
     """
     models = _catalogue()["models"]
-    known = name if name in models else _by_short_name(name, models)
+    known = published_name(name)
     if known is not None:
         return _published(known, models[known])
     folder = Path(name)

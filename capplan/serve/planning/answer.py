@@ -23,6 +23,7 @@ from capplan.serve.planning.naming import (
     FILE_PREFIX,
     TRACE_PREFIX,
     checked_config,
+    checked_pipeline,
     config_name,
     model_request,
 )
@@ -91,6 +92,14 @@ class Case(Context):
         """Return the prices of the service."""
         del specs
         return self.data.prices
+
+    def pipeline_words(self, words: str) -> str:
+        """Return the name of a published diffusers pipeline; a file or folder of this machine is not read.
+
+        Raises:
+            UsageError: they name another pipeline.
+        """
+        return checked_pipeline(words)
 
     def language_model(self, words: str) -> str:
         """Return a name of the catalogue, or of none; never one of a file or of the hub.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from capplan.errors import UsageError
+from capplan.probe.diffusers.index import PREFIX, published_component, published_name
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.bounds import check_bounds
@@ -86,6 +87,8 @@ def checked_name(words: str) -> str:
     if not words:
         raise UsageError("no model is named: give `model`, such as torchvision:resnet50, or `config`.")
     prefix, colon, rest = words.partition(":")
+    if prefix == "diffusers" and published_component(rest):
+        return words
     name = rest if colon else words
     if (colon and prefix not in _LIBRARIES) or name.lower().endswith(_FILE_ENDINGS) or not _PLAIN_NAME.fullmatch(name):
         raise UsageError(
@@ -95,6 +98,21 @@ def checked_name(words: str) -> str:
             "FILE.trace.json` wrote."
         )
     return words if prefix == "hf" and colon else canonical_words(words)
+
+
+def checked_pipeline(words: str) -> str:
+    """Return the name of a pipeline that the service knows: one of diffusers' that is published.
+
+    Raises:
+        UsageError: the words name a file, a folder or no such pipeline.
+    """
+    name = published_name(words.strip().removeprefix(PREFIX)) if words.strip().startswith(PREFIX) else None
+    if name is None:
+        raise UsageError(
+            f"{words!r} is not taken here: name one of the published pipelines, such as "
+            "diffusers:black-forest-labs/FLUX.1-dev; the service reads no files of its machine."
+        )
+    return f"{PREFIX}{name}"
 
 
 def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,20 +6,39 @@ from typing import Any, TypeVar
 
 from capplan.core.pipelines.types import BATCH_NAME, Offload, Part, PartKind, Pipeline
 from capplan.core.workload import Framework, Precision
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
 SUFFIXES = (".pipeline.yaml", ".pipeline.yml")
+KNOWN_PREFIX = "pipeline:"
+"""What stands before the name of a pipeline that comes with capplan."""
+_KNOWN = Path(__file__).parent / "known"
 _MOST_PARTS = 32
 _KEYS = ("name", "item", "parameters", "derived", "item_seconds", "precision", "offload", "parts")
 _PART_KEYS = (
     "model", "arguments", "inputs", "prepare", "times", "samples", "kind", "precision", "framework", "weights",
-    "tokens",
+    "weights_of", "tokens",
     "quantises",
 )  # fmt: skip
 
 Word = TypeVar("Word", Precision, Framework, Offload, PartKind)
+
+
+def known_names() -> tuple[str, ...]:
+    """Return the names of the pipelines that come with capplan."""
+    return tuple(sorted(path.name.removesuffix(SUFFIXES[0]) for path in _KNOWN.glob(f"*{SUFFIXES[0]}")))
+
+
+def known_file(name: str) -> Path:
+    """Return the file of a pipeline that comes with capplan.
+
+    Raises:
+        UnknownNameError: there is none of this name.
+    """
+    if name not in known_names():
+        raise UnknownNameError("pipeline", name, known_names(), hint="A file of your own ends in .pipeline.yaml.")
+    return _KNOWN / f"{name}{SUFFIXES[0]}"
 
 
 def read_pipeline(path: Path) -> Pipeline:
@@ -47,6 +66,10 @@ def read_pipeline(path: Path) -> Pipeline:
         precision=_word(checker, tree, "precision", Precision),
         offload=_word(checker, tree, "offload", Offload),
     )
+    names = [part.name for part in pipeline.parts]
+    for part in pipeline.parts:
+        if part.weights_of and part.weights_of not in names[: names.index(part.name)]:
+            checker.refuse(f"parts.{part.name}.weights_of", f"{part.weights_of!r} is no part before it")
     checker.finish({})
     for part in pipeline.parts:
         pipeline.filled(part)
@@ -61,7 +84,7 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         checker.refuse(f"parts.{name}", "must be keys with values, with a model among them")
         return None
     checker.unknown_keys(given, _PART_KEYS, where)
-    words = checker.words(given, ("model", "weights"), prefix=where)
+    words = checker.words(given, ("model", "weights", "weights_of"), prefix=where)
     if "model" not in words:
         checker.refuse(
             f"{where}model", "is missing; write it as `capplan plan` takes it, such as timm:vit_base_patch16_224"
@@ -84,6 +107,7 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         precision=_word(checker, given, "precision", Precision, prefix=where),
         framework=_word(checker, given, "framework", Framework, prefix=where),
         weights=words.get("weights"),
+        weights_of=words.get("weights_of", ""),
         tokens=tuple(_text(each) for each in (tokens if isinstance(tokens, list) else [tokens])),
         quantises=given.get("quantises") is True,
     )

@@ -55,6 +55,7 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
         inputs=inputs,
         versions=versions_of("torch", "diffusers", "transformers"),
         source_sha256=source_sha256(model_class),
+        notes=(_CROPPED_NOTE,) if found.class_name in _CROPPED else (),
     )
 
 
@@ -65,6 +66,33 @@ def _class_named(diffusers: Any, name: str) -> Any:
     if not (inspect.isclass(found) and issubclass(found, torch.nn.Module)):
         raise UnknownNameError("class of diffusers", name, known)
     return found
+
+
+_CROPPED: Mapping[str, tuple[str, ...]] = {
+    "HunyuanVideoTransformer3DModel": ("transformer_blocks", "single_transformer_blocks"),
+}
+"""Denoisers whose blocks take a mask of the prompt's padding in diffusers. Their publisher's code and xDiT crop the
+prompt instead, so that flash attention serves, which takes no mask."""
+_CROPPED_NOTE = "prompts are cropped to their tokens, as its publisher and xDiT do: attention takes no mask."
+
+
+class _WithoutMask:
+    """An attention processor that is given no mask."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Any,
+        encoder_hidden_states: Any = None,
+        attention_mask: Any = None,
+        image_rotary_emb: Any = None,
+    ) -> Any:
+        """Run the processor without the mask."""
+        del attention_mask
+        return self.processor(attn, hidden_states, encoder_hidden_states, None, image_rotary_emb)
 
 
 class _Method(torch.nn.Module):
@@ -86,6 +114,10 @@ def _built(
     known = inspect.signature(model_class.__init__).parameters
     taken = {name: value for name, value in config.items() if name in known}
     made = call_with_arguments(words, model_class, {**taken, **arguments})
+    if model_class.__name__ in _CROPPED:
+        for name, block in made.named_modules():
+            if name.endswith(".attn") and name.split(".")[0] in _CROPPED[model_class.__name__]:
+                block.processor = _WithoutMask(block.processor)
     if method and not callable(getattr(made, method, None)):
         raise UsageError(f"{words}: {model_class.__name__} has no method {method!r}.")
     return _Method(made, method) if method else made
