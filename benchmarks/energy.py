@@ -1,4 +1,4 @@
-"""Fit the law of power: `python benchmarks/energy.py llm-energy.csv.gz diffusion-energy.csv.gz models.json --write`.
+"""Fit the law of power: `python benchmarks/energy.py llm-energy.csv.gz diffusion-energy.csv.gz --write`.
 
 The rows are runs of vLLM and of diffusion pipelines with the power of the GPUs (ML.ENERGY benchmark). The work of a
 mean step is counted from the model and the run's batch; its time is the measured one. Prompts of served runs are not
@@ -20,12 +20,11 @@ from math import exp
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from benchmarks.energy_diffusion import denoising, read_models
+from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.solver import Problem, minimise
-from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, RateShares, rate_shares
-from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.energy.power import PowerConstants, PowerLaw, RateShares, rate_shares
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.llm.answer.deployments import Deployments
@@ -35,6 +34,8 @@ from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.read.runs.serving_rows import read_serving
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
+from capplan.specs.measured.pipelines import read_measured_pipelines
+from capplan.specs.pipelines.calibration import load_pipeline_calibration
 from capplan.specs.power_law import ENERGY_FILE, dump_power_law
 
 ROOT = Path(__file__).parents[1]
@@ -102,33 +103,24 @@ def read_served(path: Path, deployments: Deployments) -> tuple[list[PowerRow], C
     return rows, Counter(row.reason.split(";")[0] for row in skipped)
 
 
-def read_diffusion(path: Path, models: Path) -> list[PowerRow]:
-    """Read the runs of diffusion pipelines whose models are known."""
-    known, gpus, rows = read_models(models), load_gpus(), []
-    for run in pd.read_csv(path).itertuples():
-        gpu = gpus.find(str(run.gpu))
-        found = denoising(
-            known[str(run.model)],
-            height=float(run.height),
-            width=float(run.width),
-            frames=float(run.frames),
-            steps=float(run.steps),
-        )
-        items = float(run.batch) / float(run.gpus)
-        work = CardWork(
-            traffic_bytes=items * found.activation_bytes + found.weight_bytes,
-            flops={PeakKind.BF16: items * found.flops},
-            time_s=float(run.batch_latency_s),
-        )
-        shares = rate_shares(gpu, work)
+def read_diffusion(path: Path) -> list[PowerRow]:
+    """Read the runs of diffusion pipelines; their work is counted from traces of all their parts."""
+    runs = read_measured_pipelines(path).rows
+    parts = MeasuredParts({run.gpu for run in runs}, pipelines=load_pipeline_calibration())
+    rows = []
+    for run in runs:
+        gpu = parts.gpus[run.gpu]
+        work = parts.of(run).peak_seconds(gpu, [run.batch])[0]
+        assert work is not None
+        assert run.power_w is not None
         rows.append(
             PowerRow(
-                model=str(run.model),
-                family=str(run.model),
+                model=run.pipeline,
+                family=run.pipeline,
                 task=DIFFUSION,
                 gpu=gpu,
-                shares=dict.fromkeys(PROMPTS, shares),
-                measured_fraction=float(run.power_w_all_gpus) / float(run.gpus) / _limit_w(gpu),
+                shares=dict.fromkeys(PROMPTS, work.over(run.latency_s)),
+                measured_fraction=run.power_w / run.degrees.gpu_count / _limit_w(gpu),
             )
         )
     return rows
@@ -418,16 +410,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("served", type=Path, help="llm-energy.csv.gz")
     parser.add_argument("diffusion", type=Path, help="diffusion-energy.csv.gz")
-    parser.add_argument("models", type=Path, help="models.json, the shapes of the denoisers")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     deployments = Deployments(gpus=load_gpus())
     served, skipped = read_served(options.served, deployments)
     files = (options.served.name, options.diffusion.name)
     law = judge(
-        [*served, *read_diffusion(options.diffusion, options.models)],
+        [*served, *read_diffusion(options.diffusion)],
         deployments,
-        command=f"python benchmarks/energy.py {' '.join(files)} {options.models.name} --write",
+        command=f"python benchmarks/energy.py {' '.join(files)} --write",
         sources=files,
     )
     print(tables(law))

@@ -258,6 +258,7 @@ def estimate(
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     calibration: str | Path | None = ...,
+    energy: bool = ...,
     gain_fraction: float = ...,
     compare_frameworks: bool = ...,
     training: Training | bool | None = ...,
@@ -305,6 +306,7 @@ def estimate(
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs up to this price per hour.
         calibration: A calibration of your own; the shipped one by default.
+        energy: Show the power of the GPUs and the joules of a sample.
         gain_fraction: The knee: doubling gains less than this.
         compare_frameworks: Set eager, compiled, layouts and precisions side by side.
 

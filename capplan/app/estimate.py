@@ -1,7 +1,7 @@
 """Estimate how fast a model runs on GPUs over batch sizes, what binds it, and what would help."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
 from capplan.app.models import UNSCALED_BATCHES, Model, ModelSource, open_model
+from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.breakdown import break_down
@@ -22,6 +23,7 @@ from capplan.core.latency.choices.frameworks import (
 )
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import host_words
+from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
@@ -41,7 +43,7 @@ class EstimateRequest:
 
     `calibration` is a file of the caller's own, None for the shipped one. `gain_fraction` defines the knee of the
     curve: the batch beyond which doubling gains less throughput. `compares_frameworks` adds the largest batch run
-    eagerly and compiled, in other layouts and precisions.
+    eagerly and compiled, in other layouts and precisions. `power_law` is None where power and energy are not asked for.
     """
 
     model: ModelSource
@@ -52,6 +54,7 @@ class EstimateRequest:
     gain_fraction: float = 0.10
     compares_frameworks: bool = False
     prices: PriceFilters = field(default_factory=PriceFilters)
+    power_law: PowerLaw | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,13 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         rents=cheapest_on_demand(gpus.prices),
     )
     with feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
-        reports = tuple(_report(step, gpu, curve, adviser, request.gain_fraction) for gpu, curve in curves)
+        reports = tuple(
+            replace(
+                _report(step, gpu, curve, adviser, request.gain_fraction),
+                energy=_energy(steps, gpu, curve, request.power_law) if request.power_law else {},
+            )
+            for gpu, curve in curves
+        )
     compared = (
         _compare(model, request.workload, [gpu for gpu, _ in curves], batches[-1], calibration)
         if request.compares_frameworks
@@ -160,6 +169,17 @@ def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:
             return part
         points += part
     return tuple(points)
+
+
+def _energy(steps: Sequence[_Step], gpu: GpuSpec, curve: _Curve, law: PowerLaw) -> dict[int, StepEnergy]:
+    """Return the power and energy of each point of a curve, by batch."""
+    work = [work for each in steps for work in step_peak_seconds(each.step, gpu, each.batches)]
+    found = (
+        (point.batch, step_energy(gpu, done, point.latency_s, law, samples=point.samples, gpus=point.gpu_count))
+        for point, done in zip(curve, work, strict=True)
+        if done is not None
+    )
+    return {batch: energy for batch, energy in found if energy is not None}
 
 
 def _report(

@@ -1,7 +1,9 @@
 """What is reported of one model on one GPU: curve, breakdown, bound, advice."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.breakdown import Breakdown
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.step_bound import ClassicBound
@@ -12,7 +14,11 @@ from capplan.core.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport:
-    """What is reported of one model on one GPU."""
+    """What is reported of one model on one GPU.
+
+    `energy` is that of each point of the curve, by batch; empty where nobody asked for it, and where the card's power
+    limit is not known.
+    """
 
     model: str
     input: ModelInput
@@ -24,6 +30,7 @@ class EstimateReport:
     advice: tuple[Advice, ...]
     gain_fraction: float
     host: str | None = None
+    energy: Mapping[int, StepEnergy] = field(default_factory=dict)
 
     @property
     def batching_gain(self) -> float:

@@ -17,6 +17,7 @@ from capplan.verbs.fields import (
     ModelFields,
     PipelineFields,
     PriceFields,
+    ShowEnergyFields,
     TimedFields,
 )
 from capplan.verbs.options import ANYWHERE, Door, Option, Topic
@@ -43,8 +44,8 @@ class _BatchFields:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateQuestion(
-    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields
-):
+    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields, ShowEnergyFields,
+):  # fmt: skip
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
 
     gain_fraction: Annotated[
@@ -95,6 +96,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     """
     from capplan.app.estimate import EstimateRequest, estimate
     from capplan.app.pipelines.find import names_pipeline
+    from capplan.specs.power_law import load_power_law
 
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:
@@ -115,6 +117,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         calibration=question.calibration,
         gain_fraction=question.gain_fraction,
         compares_frameworks=question.compare_frameworks,
+        power_law=load_power_law() if question.energy else None,
     )
     return estimate(request, feedback=context.feedback)
 
@@ -124,6 +127,7 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     from capplan.app.pipelines.answer import plan_pipeline
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.core.plan.order import SortKey
+    from capplan.specs.power_law import load_power_law
     from capplan.verbs.pipelines import pipeline_request
 
     workload = question.workload(question.default_precision())
@@ -131,7 +135,8 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     shared = PlanContext.of(
         context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
     )
-    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME)
+    law = load_power_law() if question.energy else None
+    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME, power_law=law)
     return plan_pipeline(pipeline_request(question, context, workload), terms, shared)
 
 

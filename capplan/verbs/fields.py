@@ -585,13 +585,19 @@ class LimitFields(UtilizationFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnergyFields:
-    """Whether power and energy are shown, and the most that may be drawn."""
+class ShowEnergyFields:
+    """Whether power and energy are shown."""
 
     energy: Annotated[
         bool,
         Option(help="Show the power of the GPUs and the joules of a sample.", topic=Topic.ANSWER, doors=EVERYWHERE),
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyFields(ShowEnergyFields):
+    """Whether power and energy are shown, and the most that may be drawn."""
+
     max_power_draw_w: Annotated[
         float | None,
         Meta(gt=0.0, le=1e9),

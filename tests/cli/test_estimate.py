@@ -305,3 +305,27 @@ def test_too_few_rows_make_no_calibration(run: Run, tmp_path: Path) -> None:
     result = run("calibrate", "fit", path, "-o", tmp_path / "own.yaml")
     assert result.exit_code == 2
     assert "too few" in result.stderr
+
+
+def test_energy_is_shown_where_it_is_asked_for_and_agrees_with_the_plan(run: Run, net_trace: Path) -> None:
+    question = (net_trace, "--gpu", "h100-sxm5-80gb", "--batch", "32", "--json")
+    (estimated,) = json.loads(run("estimate", *question, "--energy").stdout)["estimates"]
+    (planned,) = json.loads(run("plan", *question, "--energy").stdout)["fits"]
+    point = estimated["curve"][0]
+    assert point["power_w"] == planned["power_w"]
+    assert point["joules_per_sample"] == planned["joules_per_sample"]
+    # joules of a sample are watts times the seconds of a sample; the H100 SXM's limit is 700 W
+    seconds = point["latency_s"]["expected"] / 32
+    assert point["joules_per_sample"]["expected"] == pytest.approx(point["power_w"]["expected"] * seconds)
+    assert 0 < point["power_w"]["low"] <= point["power_w"]["high"] <= 700
+    (plain,) = json.loads(run("estimate", *question).stdout)["estimates"]
+    assert "power_w" not in plain["curve"][0]
+
+
+def test_energy_of_an_estimate_is_in_its_table_and_csv(run: Run, net_trace: Path) -> None:
+    question = ("estimate", net_trace, "--gpu", "h100-sxm5-80gb", "--batch", "1,32", "--energy")
+    assert "J/sample" in run(*question).stdout
+    rows = list(csv.DictReader(io.StringIO(run(*question, "--format", "csv").stdout)))
+    for row in rows:
+        assert float(row["power_w_low"]) <= float(row["power_w"]) <= float(row["power_w_high"])
+        assert float(row["joules_per_sample_low"]) <= float(row["joules_per_sample"])

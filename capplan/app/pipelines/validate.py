@@ -9,16 +9,25 @@ from capplan.app.gpus.choice import GpuRequest, find_gpus
 from capplan.app.gpus.priced import PriceFilters
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
 from capplan.app.plan import PlanContext
+from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
+from capplan.core.numbers import Interval
 from capplan.core.pipelines.calibration import PipelineCalibration
-from capplan.core.pipelines.measured import JudgedPipeline, MeasuredPipeline, PipelineValidation
+from capplan.core.pipelines.measured import (
+    Judged,
+    JudgedPipeline,
+    MeasuredPipeline,
+    PipelineMetric,
+    PipelineValidation,
+)
 from capplan.core.pipelines.prepared import PreparedPipeline
 from capplan.core.pipelines.types import Offload
 from capplan.core.workload import Precision, Workload
 from capplan.errors import CapplanError
 from capplan.specs.measured.pipelines import read_measured_pipelines
 from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.specs.power_law import load_power_law
 from capplan.units import counted
 
 _PRECISIONS = {
@@ -98,21 +107,43 @@ def validate_pipelines(
     parts = MeasuredParts(
         {row.gpu for row in rows}, pipelines=load_pipeline_calibration(), calibration=calibration, feedback=feedback
     )
-    judged = []
+    judged, law = [], load_power_law()
     with feedback.progress(f"estimating {counted(len(rows), 'pipeline')}"):
         for row in rows:
             try:
-                judged.append(_judged(row, parts))
+                judged.append(_judged(row, parts, law))
             except CapplanError as error:
                 skipped[str(error)] += 1
     return PipelineValidation(rows=tuple(judged), skipped=dict(skipped))
 
 
-def _judged(row: MeasuredPipeline, parts: MeasuredParts) -> JudgedPipeline:
+def _judged(row: MeasuredPipeline, parts: MeasuredParts, law: PowerLaw) -> JudgedPipeline:
     gpu = parts.gpus.get(row.gpu)
     if gpu is None:
         raise CapplanError(f"no GPU {row.gpu!r} in the database")
     answer = parts.of(row).latencies([gpu], [row.batch])[0]
     if isinstance(answer, Unsupported):
         raise CapplanError(answer.reason)
-    return JudgedPipeline(measured=row, latency_s=answer[0].latency_s)
+    latency_s = answer[0].latency_s
+    return JudgedPipeline(measured=row, latency_s=latency_s, energy=_judged_energy(row, gpu, latency_s, parts, law))
+
+
+def _judged_energy(
+    row: MeasuredPipeline, gpu: GpuSpec, latency_s: Interval, parts: MeasuredParts, law: PowerLaw
+) -> dict[PipelineMetric, Judged]:
+    """Judge power at the measured time, and power and energy at the estimated one, where they were read."""
+    work = parts.of(row).peak_seconds(gpu, [row.batch])[0] if row.power_w or row.joule_per_item else None
+    if work is None:
+        return {}
+
+    def energy_of(time_s: Interval) -> StepEnergy | None:
+        return step_energy(gpu, work, time_s, law, samples=row.batch, gpus=row.degrees.gpu_count)
+
+    at_time, estimated = energy_of(Interval.exact(row.latency_s)), energy_of(latency_s)
+    found: dict[PipelineMetric, Judged] = {}
+    if row.power_w and at_time and estimated:
+        found[PipelineMetric.POWER] = Judged(measured=row.power_w, estimated=at_time.power_w)
+        found[PipelineMetric.POWER_END_TO_END] = Judged(measured=row.power_w, estimated=estimated.power_w)
+    if row.joule_per_item and estimated:
+        found[PipelineMetric.JOULES] = Judged(measured=row.joule_per_item, estimated=estimated.joules_per_sample)
+    return found

@@ -1,7 +1,8 @@
 """Measured pipelines beside their estimates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from math import log
 
 import numpy as np
@@ -40,31 +41,61 @@ class MeasuredPipeline:
     joule_per_item: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedPipeline:
-    """A measured pipeline and its estimate. [s]"""
+class PipelineMetric(StrEnum):
+    """What a row is judged by: `POWER` is given the measured time, the others are estimated from the pipeline alone."""
 
-    measured: MeasuredPipeline
-    latency_s: Interval
+    LATENCY = "latency_s"
+    POWER = "power_w"
+    POWER_END_TO_END = "power_w_end_to_end"
+    JOULES = "joules_per_item"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A measured value and its estimate."""
+
+    measured: float
+    estimated: Interval
 
     @property
     def log_error(self) -> float:
         """The logarithm of estimated over measured."""
-        return log(self.latency_s.expected / self.measured.latency_s)
+        return log(self.estimated.expected / self.measured)
 
     @property
     def is_covered(self) -> bool:
-        """True if the measured time lies in the interval."""
-        return self.latency_s.low <= self.measured.latency_s <= self.latency_s.high
+        """True if the measured value lies in the interval."""
+        return self.estimated.low <= self.measured <= self.estimated.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPipeline:
+    """A measured pipeline and its estimate. [s] `energy` is that of power and energy, where they were read. [W, J]"""
+
+    measured: MeasuredPipeline
+    latency_s: Interval
+    energy: Mapping[PipelineMetric, Judged] = field(default_factory=dict)
+
+    @property
+    def log_error(self) -> float:
+        """The logarithm of estimated over measured time."""
+        return log(self.latency_s.expected / self.measured.latency_s)
+
+    def value(self, metric: PipelineMetric) -> Judged | None:
+        """Return what is judged by a metric; None where it was not measured."""
+        if metric is PipelineMetric.LATENCY:
+            return Judged(measured=self.measured.latency_s, estimated=self.latency_s)
+        return self.energy.get(metric)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineCell:
-    """Rows that belong together, with their errors and the share of them that intervals hold."""
+    """Rows that belong together, with their errors by one metric and the share of them that intervals hold."""
 
     name: tuple[str, ...]
     errors: ErrorStatistics
     coverage: float
+    metric: PipelineMetric = PipelineMetric.LATENCY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +111,10 @@ class PipelineValidation:
     skipped: Mapping[str, int]
 
     def cells(self) -> tuple[PipelineCell, ...]:
-        """Return the errors of all rows, on one GPU and on several, then by pipeline, GPU and whether several share."""
+        """Return the errors of all rows, on one GPU and on several, then by pipeline, GPU and whether several share.
+
+        Each group has a cell for every metric that was measured in it.
+        """
         groups: dict[tuple[str, ...], list[JudgedPipeline]] = {}
         for row in self.rows:
             shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
@@ -88,11 +122,19 @@ class PipelineValidation:
         for row in sorted(self.rows, key=lambda each: (each.measured.pipeline, each.measured.gpu)):
             shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
             groups.setdefault((row.measured.pipeline, row.measured.gpu, shared), []).append(row)
-        return tuple(cell_of(name, rows) for name, rows in groups.items())
+        return tuple(
+            cell_of(name, rows, metric)
+            for name, rows in groups.items()
+            for metric in PipelineMetric
+            if any(row.value(metric) for row in rows)
+        )
 
 
-def cell_of(name: tuple[str, ...], rows: Sequence[JudgedPipeline]) -> PipelineCell:
-    """Return the errors of rows that belong together."""
-    errors = error_statistics(np.array([row.log_error for row in rows]))
-    covered = sum(row.is_covered for row in rows) / len(rows)
-    return PipelineCell(name=name, errors=errors, coverage=covered)
+def cell_of(
+    name: tuple[str, ...], rows: Sequence[JudgedPipeline], metric: PipelineMetric = PipelineMetric.LATENCY
+) -> PipelineCell:
+    """Return the errors of rows that belong together, of those in which the metric was measured."""
+    values = [value for row in rows if (value := row.value(metric)) is not None]
+    errors = error_statistics(np.array([value.log_error for value in values]))
+    covered = sum(value.is_covered for value in values) / len(values)
+    return PipelineCell(name=name, errors=errors, coverage=covered, metric=metric)

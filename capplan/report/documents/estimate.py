@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.choices.frameworks import ComparedRun
@@ -29,6 +30,9 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     throughput_per_s: Interval
     bound_by: Binding
     shares: Annotated[dict[Binding, float], Meta(description="share of the time by what binds it")]
+    power_w: Annotated[Interval | UnsetType, Meta(description="mean of all GPUs, without the host")] = UNSET
+    joules_per_sample: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
 
 
 class KernelDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +149,7 @@ def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] |
         framework=workload.framework,
         torch=".".join(map(str, workload.torch_version)),
         host=report.host,
-        curve=tuple(map(_point, report.curve)),
+        curve=tuple(_point(point, report.energy.get(point.batch)) for point in report.curve),
         knee_batch=knee_batch(report.curve, gain_fraction=report.gain_fraction),
         saturating_batch=saturating_batch(report.curve),
         device_batch=report.curve[0].batch if workload.framework.is_replayed else device_batch(report.curve),
@@ -162,7 +166,7 @@ def _estimate(report: EstimateReport, *, top: int, runs: Sequence[ComparedRun] |
     )
 
 
-def _point(point: LatencyEstimate) -> CurvePoint:
+def _point(point: LatencyEstimate, energy: StepEnergy | None) -> CurvePoint:
     return CurvePoint(
         batch=point.batch,
         bound_s=point.bound_s,
@@ -170,6 +174,9 @@ def _point(point: LatencyEstimate) -> CurvePoint:
         throughput_per_s=point.throughput_per_s,
         bound_by=point.bound_by,
         shares=dict(point.share_by_binding),
+        power_w=energy.power_w if energy else UNSET,
+        joules_per_sample=energy.joules_per_sample if energy else UNSET,
+        power_evidence=energy.evidence if energy else UNSET,
     )
 
 

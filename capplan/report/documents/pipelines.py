@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
-from capplan.core.pipelines.measured import PipelineValidation
+from capplan.core.pipelines.measured import PipelineMetric, PipelineValidation
 from capplan.core.pipelines.memory import PipelineMemory
 from capplan.report.documents.plan import PlannedPipeline, planned_pipeline
 
@@ -18,11 +18,22 @@ class PipelineErrors(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: str
     gpu: str
     shared: Annotated[str, Meta(description="one GPU or several GPUs")]
+    metric: Annotated[
+        PipelineMetric,
+        Meta(description="power_w is estimated at the measured time, the others from the pipeline alone"),
+    ]
     rows: int
     median_error_fraction: float
     p90_error_fraction: float
     bias: Annotated[float, Meta(description="median of estimated over measured")]
     coverage_fraction: Annotated[float, Meta(description="rows whose measurement lies in the interval")]
+
+
+class JudgedEnergyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Power or energy of a row and its estimate. [W or J]"""
+
+    measured: float
+    predicted: Interval
 
 
 class JudgedPipelineRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +47,9 @@ class JudgedPipelineRow(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     measured_s: float
     predicted_s: Interval
+    energy: Annotated[
+        dict[PipelineMetric, JudgedEnergyDocument], Meta(description="where the row states power or energy")
+    ] = {}
 
 
 class PipelineValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +72,7 @@ def pipeline_validation_document(found: PipelineValidation) -> PipelineValidatio
             pipeline=cell.name[0],
             gpu=cell.name[1],
             shared=cell.name[2],
+            metric=cell.metric,
             rows=cell.errors.count,
             median_error_fraction=cell.errors.median,
             p90_error_fraction=cell.errors.p90,
@@ -76,6 +91,10 @@ def pipeline_validation_document(found: PipelineValidation) -> PipelineValidatio
             batch=row.measured.batch,
             measured_s=row.measured.latency_s,
             predicted_s=row.latency_s,
+            energy={
+                metric: JudgedEnergyDocument(measured=value.measured, predicted=value.estimated)
+                for metric, value in row.energy.items()
+            },
         )
         for row in found.rows
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.advice import Advice
@@ -14,7 +15,7 @@ from capplan.report.estimates import EstimateReport
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS
 from capplan.report.text.explain import explain_classic_bound, explain_latency
-from capplan.units import format_flops, format_fraction, format_rate, format_seconds
+from capplan.units import format_flops, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 _BATCHING_HELPS = 1.2
 
@@ -50,7 +51,7 @@ def estimate_sections(
             Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
             for gpu, runs in (compared or {}).items()
         ),
-        Section([Table(_DATA, points)]),
+        Section([Table([*_DATA, *_energy_data(reports)], points)]),
     ]
 
 
@@ -63,7 +64,7 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [
         Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", evidence]),
-        Table([*_CURVE, *shares], report.curve),
+        Table([*_CURVE, *_energy_columns(report), *shares], report.curve),
     ]
     if sentences := [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]:
         blocks.append(Lines(sentences))
@@ -166,6 +167,43 @@ _DATA: tuple[Column[tuple[EstimateReport, LatencyEstimate]], ...] = (
     data("bound_by", lambda row: row[1].bound_by.value),
     data("evidence", lambda row: row[1].evidence.value),
 )
+
+
+def _energy_columns(report: EstimateReport) -> list[Column[LatencyEstimate]]:
+    """Return the columns of power and energy; none where nobody asked for them."""
+    found = report.energy
+    if not found:
+        return []
+
+    def power(point: LatencyEstimate) -> float | None:
+        return found[point.batch].power_w.expected if point.batch in found else None
+
+    def joules(point: LatencyEstimate) -> float | None:
+        return found[point.batch].joules_per_sample.expected if point.batch in found else None
+
+    return [figure("power", power, format_watts), figure("J/sample", joules, format_joules)]
+
+
+_Point = tuple[EstimateReport, LatencyEstimate]
+
+
+def _energy_data(reports: Sequence[EstimateReport]) -> list[Column[_Point]]:
+    """Return power of all GPUs [W] and energy of a sample [J] with both ends; nothing where nobody asked."""
+    if not any(report.energy for report in reports):
+        return []
+
+    def column(name: str, value: Callable[[StepEnergy], float | str]) -> Column[_Point]:
+        return data(name, lambda row: value(row[0].energy[row[1].batch]) if row[1].batch in row[0].energy else None)
+
+    return [
+        column("power_w_low", lambda energy: energy.power_w.low),
+        column("power_w", lambda energy: energy.power_w.expected),
+        column("power_w_high", lambda energy: energy.power_w.high),
+        column("joules_per_sample_low", lambda energy: energy.joules_per_sample.low),
+        column("joules_per_sample", lambda energy: energy.joules_per_sample.expected),
+        column("joules_per_sample_high", lambda energy: energy.joules_per_sample.high),
+        column("power_evidence", lambda energy: energy.evidence),
+    ]
 
 
 def _knee_sentence(report: EstimateReport) -> str:
