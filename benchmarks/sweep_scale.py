@@ -15,7 +15,7 @@ from pathlib import Path
 
 from capplan.app.sweep import tables
 from capplan.app.sweep.records import PARTIAL, Unit
-from capplan.app.sweep.store import ROWS_PER_FILE, SweepStore, Wanted
+from capplan.app.sweep.store import ROWS_PER_FILE, WRITERS, SweepStore, Wanted
 from capplan.core.sweep.grid import Columns
 from capplan.core.sweep.schema import PLANNED_COLUMNS, Kind
 from capplan.processes.supervisor import resident_bytes
@@ -51,21 +51,24 @@ def main() -> None:
     names = [f"timm:model_{index:06}" for index in range(words.jobs)]
     wanted = Wanted(units=frozenset((name, WORKLOAD) for name in names), gpus=digests, rents={})
     answers = [
-        tables.to_bytes(tables.planned_table(made_up(gpus, index), model=names[index], workload=WORKLOAD))
+        tables.to_bytes(
+            tables.in_order(tables.planned_table(made_up(gpus, index), model=names[index], workload=WORKLOAD))
+        )
         for index in range(words.jobs)
     ]
     rows_each = words.gpus * len(BATCHES)
     with tempfile.TemporaryDirectory() as folder, SweepStore(folder=Path(folder)) as store:
         before, started, uncommitted, most = resident_bytes_here(), time.process_time(), 0, 0
+        here = time.thread_time()
         for name, answer in zip(names, answers, strict=True):
-            store.add(tables.from_bytes(answer), [Unit(model=name, workload=WORKLOAD, key="0" * 24, gpus=digests)])
+            store.add(answer, [Unit(model=name, workload=WORKLOAD, key="0" * 24, gpus=digests)])
             uncommitted += rows_each
             if uncommitted >= ROWS_PER_FILE:
                 store.commit_new(wanted, {"state": PARTIAL})
                 uncommitted = 0
             most = max(most, resident_bytes_here())
         store.commit_all(wanted, {"state": PARTIAL}, rewrites=False)
-        taken_s = time.process_time() - started
+        taken_s, here_s = time.process_time() - started, time.thread_time() - here
         files = store.contents.files.values()
         rows, size = sum(each.rows for each in files), sum(each.size_bytes for each in files)
         state = sum(path.stat().st_size for path in (Path(folder) / "_sweep").glob("*"))
@@ -74,6 +77,7 @@ def main() -> None:
     print(
         f"kept and committed in {taken_s:.1f} CPU-s: {rows / taken_s:,.0f} rows/s, {words.jobs / taken_s:,.1f} models/s"
     )
+    print(f"of it {here_s:.1f} CPU-s in the thread that receives: {rows / here_s:,.0f} rows/s beside {WRITERS} writers")
     print(f"{sent / rows:.0f} bytes a row on the way, {size / rows:.0f} on disk")
     print(f"{state / words.jobs:,.0f} bytes a model in _sweep")
     print(f"the driver grew by {(most - before) / 2**20:,.0f} MiB at most")

@@ -49,7 +49,7 @@ def run_query(
     *,
     against: Path | None = None,
     longest_s: float = LONGEST_QUERY_S,
-    unfinished: Sequence[Path] = (),
+    unfinished: Sequence["pyarrow.Table"] = (),
 ) -> "pyarrow.Table":
     """Return what a query gives over a sweep's rows, which are the tables `sweep` and `results`.
 
@@ -58,7 +58,7 @@ def run_query(
         sql: a query in DuckDB's SQL.
         against: older results, which are the table `old`.
         longest_s: time after which the query is stopped. [s]
-        unfinished: files of finished models that no file of the results holds yet; their rows have no prices.
+        unfinished: planned rows of finished models that no file of the results holds yet; they have no prices.
 
     Raises:
         UsageError: DuckDB refuses the query, it exceeds the limits of time, memory and rows, or a folder holds no
@@ -147,7 +147,10 @@ def _words(error: "duckdb.Error") -> str:
 
 
 def _open(
-    connection: "duckdb.DuckDBPyConnection", folder: Path, against: Path | None, unfinished: Sequence[Path] = ()
+    connection: "duckdb.DuckDBPyConnection",
+    folder: Path,
+    against: Path | None,
+    unfinished: Sequence["pyarrow.Table"] = (),
 ) -> None:
     """Make the tables, and close everything else of the machine to the query."""
     named = {TABLE: folder, _ALIAS: folder, **({OLD_TABLE: against} if against else {})}

@@ -1,5 +1,6 @@
 """Read a sweep's results in Python: as Arrow or pandas, whole or in part, or by SQL."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from capplan.app.sweep import tables
 from capplan.app.sweep.packed import STATE_FOLDER
 from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
-from capplan.app.sweep.store import read_manifest, read_pending
+from capplan.app.sweep.store import read_job_rows, read_manifest, read_pending
 
 if TYPE_CHECKING:
     import pandas
@@ -68,7 +69,10 @@ class SweepResults:
         """
         from capplan.app.sweep.query import run_query
 
-        pending = [job.path for job in read_pending(self.folder)] if self.live is not None else []
+        pending = []
+        for job in read_pending(self.folder) if self.live is not None else ():
+            with contextlib.suppress(OSError):  # committed meanwhile
+                pending.append(read_job_rows(job.path))
         return run_query(self.folder, sql, unfinished=pending)
 
     def query(self, sql: str) -> "pyarrow.Table":

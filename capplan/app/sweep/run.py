@@ -244,6 +244,7 @@ class _Run:
             self._compute(jobs, tally, wanted, progress)
         except BaseException:
             self.store.commit_new(wanted, self._manifest(PARTIAL))
+            self.store.settle(self._manifest(PARTIAL))
             raise
         finally:
             progress.remove()
@@ -383,7 +384,6 @@ class _Run:
     def _keep(self, job: Job, answer: JobAnswer) -> int:
         """Put a job's rows into the folder, and return how many they are."""
         assert answer.rows is not None
-        table = tables.from_bytes(answer.rows)
         keys = self._unit_keys(job.model)
         units = [
             Unit(
@@ -395,8 +395,8 @@ class _Run:
             )
             for workload, gpus in job.asked.items()
         ]
-        self.store.add(table, units)
-        return int(table.num_rows)
+        self.store.add(answer.rows, units)
+        return answer.count
 
     def _prices_changed(self) -> bool:
         known = self.store.contents.manifest.get("prices", {})

@@ -49,9 +49,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """The rows of a model as a compressed Arrow file, and the workloads that failed; or that it must be traced."""
+    """The rows of a model as a compressed Arrow file, and the workloads that failed; or that it must be traced.
+
+    `count` is the number of rows; those of each workload are in order.
+    """
 
     rows: bytes | None
+    count: int = 0
     failed: Mapping[str, Failed] = field(default_factory=dict)
     needs_trace: bool = False
 
@@ -159,8 +163,9 @@ def plan_model(job: Job, context: PlanContext) -> JobAnswer:
         except CapplanError as error:
             failed[workload] = _as_failed(error)
             columns = failed_columns(conditions, gpus, failure=failed[workload].kind, reason=failed[workload].reason)
-        made.append(tables.planned_table(columns, model=job.model.label, workload=workload))
-    return JobAnswer(rows=tables.to_bytes(tables.join_tables(made)), failed=failed)
+        made.append(tables.in_order(tables.planned_table(columns, model=job.model.label, workload=workload)))
+    whole = tables.join_tables(made)
+    return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=failed)
 
 
 def failed_answer(job: Job, context: PlanContext, failure: Failed) -> JobAnswer:
@@ -174,19 +179,22 @@ def failed_answer(job: Job, context: PlanContext, failure: Failed) -> JobAnswer:
     from capplan.app.sweep import tables
 
     made = [
-        tables.planned_table(
-            failed_columns(
-                context.workloads[workload],
-                [context.gpus[gpu] for gpu in gpu_ids],
-                failure=failure.kind,
-                reason=failure.reason,
-            ),
-            model=job.model.label,
-            workload=workload,
+        tables.in_order(
+            tables.planned_table(
+                failed_columns(
+                    context.workloads[workload],
+                    [context.gpus[gpu] for gpu in gpu_ids],
+                    failure=failure.kind,
+                    reason=failure.reason,
+                ),
+                model=job.model.label,
+                workload=workload,
+            )
         )
         for workload, gpu_ids in job.asked.items()
     ]
-    return JobAnswer(rows=tables.to_bytes(tables.join_tables(made)), failed=dict.fromkeys(job.asked, failure))
+    whole = tables.join_tables(made)
+    return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=dict.fromkeys(job.asked, failure))
 
 
 def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: Sequence[Any]) -> Columns:

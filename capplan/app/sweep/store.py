@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,9 @@ from capplan.files import replace_whole
 if TYPE_CHECKING:
     import pyarrow
 
-_PENDING, _UNITS, _LOCK = "pending", "units-*.arrow", "lock"
+_PENDING, _UNITS, _LOCK, _JOB_SUFFIX = "pending", "units-*.arrow", "lock", ".job"
+WRITERS = 4
+"""Threads that join rows to files beside the one that receives them: Arrow works without Python's lock."""
 ROWS_PER_FILE = 400_000
 """A file is written once it holds as many rows: about 10 MB, which DuckDB and Ray read in one task."""
 
@@ -109,6 +112,8 @@ class SweepStore:
     contents: Contents = field(default_factory=Contents)
     pending: list[Pending] = field(default_factory=list)
     _lock: FileLock | None = None
+    _threads: ThreadPoolExecutor | None = None
+    _joining: "list[tuple[Future[_Writer], list[Pending]]]" = field(default_factory=list)
 
     def __enter__(self) -> Self:
         state = self.folder / STATE_FOLDER
@@ -129,7 +134,7 @@ class SweepStore:
         self._clean()
         self.pending = list(read_pending(self.folder))
         readable = {job.path for job in self.pending}
-        for path in (state / _PENDING).glob("*.arrow"):
+        for path in (state / _PENDING).glob("[!.]*"):
             if path not in readable:
                 path.unlink(missing_ok=True)
         return self
@@ -137,6 +142,8 @@ class SweepStore:
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
         if self._lock is not None:
             self._lock.release()
 
@@ -154,10 +161,16 @@ class SweepStore:
                 found.setdefault(unit.name, []).append(unit)
         return found
 
-    def add(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
-        """Keep the rows of a finished job until a commit takes them."""
-        content = tables.to_bytes(table, {"units": [unit_to_json(unit) for unit in units]})
-        path = self._state / _PENDING / f"{hashlib.sha256(content).hexdigest()[:32]}.arrow"
+    def add(self, rows: bytes, units: Sequence[Unit]) -> None:
+        """Keep the rows of a finished job as they came, below a line that states its units, until a commit takes them.
+
+        Args:
+            rows: a table as an Arrow file, each workload's rows in order, which is neither unpacked nor packed here.
+            units: what the rows are of.
+        """
+        head = json.dumps({"units": [unit_to_json(unit) for unit in units]}, sort_keys=True, ensure_ascii=True)
+        content = head.encode() + b"\n" + rows
+        path = self._state / _PENDING / f"{hashlib.sha256(content).hexdigest()[:32]}{_JOB_SUFFIX}"
         replace_whole(path, content)
         self.pending.append(Pending(path=path, units=tuple(units)))
 
@@ -168,10 +181,35 @@ class SweepStore:
             each.path.unlink(missing_ok=True)
 
     def commit_new(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
-        """Join pending jobs of units that the dataset does not hold; older units stay until the last commit."""
+        """Join pending jobs of units that the dataset does not hold, beside the caller; older units stay until the end.
+
+        The files count once a later call, or `settle`, finds them written.
+        """
         held = self.contents.units
-        taken = [each for each in self.pending if not any(unit.name in held for unit in each.units)]
-        self._commit(taken, [], wanted, manifest)
+        taken = [job for job in self.pending if not any(unit.name in held for unit in job.units)]
+        self.pending = [job for job in self.pending if job not in taken]
+        if taken:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(WRITERS, thread_name_prefix="sweep-writer")
+            self._joining.append((self._threads.submit(_joined, self.folder, taken, wanted), taken))
+        self._record(manifest, most_left=WRITERS)
+
+    def settle(self, manifest: Mapping[str, Any]) -> None:
+        """Wait until all files that are being written count.
+
+        Args:
+            manifest: the rest of the manifest's values.
+        """
+        self._record(manifest, most_left=0)
+
+    def _record(self, manifest: Mapping[str, Any], *, most_left: int) -> None:
+        """Let the files count that are written; wait for the oldest ones where more than a number are not."""
+        while self._joining and (len(self._joining) > most_left or self._joining[0][0].done()):
+            future, taken = self._joining.pop(0)
+            future.result().record(self.contents)
+            self.write_manifest(manifest, taken=[job.path.name for job in taken])
+            for job in taken:
+                job.path.unlink(missing_ok=True)
 
     def commit_all(self, wanted: Wanted, manifest: Mapping[str, Any], *, rewrites: bool) -> None:
         """Join all pending jobs, and drop the rows that are not wanted.
@@ -181,6 +219,7 @@ class SweepStore:
             manifest: the rest of the manifest's values.
             rewrites: write all files anew, because prices or measurements changed.
         """
+        self.settle(manifest)
         changed = {unit.name for each in self.pending for unit in each.units}
         stale = [path for path in self.contents.files if rewrites or self._is_stale(path, changed, wanted)]
         self._commit(self.pending, stale, wanted, manifest)
@@ -201,10 +240,8 @@ class SweepStore:
         for path in stale:
             old = tables.read_planned(self.folder / path, workload=parts[path].workload)
             writer.add_units(old, [_left_of(unit, newer.get(unit.name, ()), wanted) for unit in held[path]])
-        for each in taken:
-            writer.add_units(
-                tables.from_bytes(each.path.read_bytes()), [replace(u, gpus=wanted.of(u)) for u in each.units]
-            )
+        for job in taken:
+            writer.add_job(read_job_rows(job.path), job.units)
         writer.close()
         self._forget(stale)
         writer.record(self.contents)
@@ -273,10 +310,25 @@ def read_pending(folder: Path) -> Iterator[Pending]:
     Args:
         folder: the results.
     """
-    for path in sorted((folder / STATE_FOLDER / _PENDING).glob("*.arrow")):
-        meta = tables.meta_of_file(path)
-        if meta is not None:
-            yield Pending(path=path, units=tuple(map(unit_from_json, meta["units"])))
+    for path in sorted((folder / STATE_FOLDER / _PENDING).glob(f"*{_JOB_SUFFIX}")):
+        try:
+            with path.open("rb") as file:
+                head = json.loads(file.readline())
+            yield Pending(path=path, units=tuple(map(unit_from_json, head["units"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+
+
+def read_job_rows(path: Path) -> "pyarrow.Table":
+    """Return the rows of a pending job.
+
+    Args:
+        path: its file.
+
+    Raises:
+        OSError: it was committed meanwhile, or is damaged.
+    """
+    return tables.from_bytes(path.read_bytes().partition(b"\n")[2])
 
 
 def _left_of(unit: Unit, newer: Sequence[Unit], wanted: Wanted) -> Unit:
@@ -285,6 +337,23 @@ def _left_of(unit: Unit, newer: Sequence[Unit], wanted: Wanted) -> Unit:
         return replace(unit, gpus={})
     replaced = {gpu for each in newer for gpu in each.gpus}
     return replace(unit, gpus={gpu: held for gpu, held in wanted.of(unit).items() if gpu not in replaced})
+
+
+def _joined(folder: Path, taken: Sequence[Pending], wanted: Wanted) -> "_Writer":
+    """Write the rows of pending jobs into files that no manifest names yet."""
+    writer = _Writer(folder=folder, wanted=wanted)
+    for job in taken:
+        writer.add_job(read_job_rows(job.path), job.units)
+    writer.close()
+    return writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Rows that wait for their file; those of one model, in order, where `model` names it."""
+
+    table: "pyarrow.Table"
+    model: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,21 +365,40 @@ class _Writer:
     written: dict[str, TableFile] = field(default_factory=dict)
     units: dict[UnitName, Unit] = field(default_factory=dict)
     file_of: dict[UnitName, str] = field(default_factory=dict)
-    _held: dict[str, list["pyarrow.Table"]] = field(default_factory=dict)
+    _held: dict[str, list["_Piece"]] = field(default_factory=dict)
     _held_units: dict[str, list[Unit]] = field(default_factory=dict)
 
-    def add_units(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
-        """Take the rows of units on their GPUs from a table that may hold more."""
+    def add_job(self, table: "pyarrow.Table", units: Sequence[Unit]) -> None:
+        """Take the rows of one job, whole where all of them are wanted of one unit, which needs no search."""
+        wanted = [replace(unit, gpus=self.wanted.of(unit)) for unit in units]
+        if len(units) == 1 and wanted[0].gpus == dict(units[0].gpus) and units[0].gpus:
+            self._hold(units[0].workload, _Piece(table=table, model=units[0].model), [wanted[0]])
+        else:
+            self.add_units(table, wanted, is_ordered=True)
+
+    def add_units(self, table: "pyarrow.Table", units: Sequence[Unit], *, is_ordered: bool = False) -> None:
+        """Take the rows of units on their GPUs from a table that may hold more.
+
+        Args:
+            table: the rows.
+            units: what is taken of them.
+            is_ordered: the rows of each unit are in order.
+        """
         by_set: dict[tuple[str, frozenset[str]], list[Unit]] = {}
         for unit in units:
             if unit.gpus:
                 by_set.setdefault((unit.workload, frozenset(unit.gpus)), []).append(unit)
         for (workload, gpus), group in by_set.items():
             models = [unit.model for unit in group]
-            self._held.setdefault(workload, []).append(tables.keep_rows(table, workload, models=models, gpus=gpus))
-            self._held_units.setdefault(workload, []).extend(group)
-            if sum(each.num_rows for each in self._held[workload]) >= ROWS_PER_FILE:
-                self._write(workload)
+            rows = tables.keep_rows(table, workload, models=models, gpus=gpus)
+            model = models[0] if is_ordered and len(models) == 1 else None
+            self._hold(workload, _Piece(table=rows, model=model), group)
+
+    def _hold(self, workload: str, piece: "_Piece", units: Sequence[Unit]) -> None:
+        self._held.setdefault(workload, []).append(piece)
+        self._held_units.setdefault(workload, []).extend(units)
+        if sum(piece.table.num_rows for piece in self._held[workload]) >= ROWS_PER_FILE:
+            self._write(workload)
 
     def close(self) -> None:
         """Write what is still held."""
@@ -319,8 +407,13 @@ class _Writer:
 
     def _write(self, workload: str) -> None:
         held, units = self._held.pop(workload), self._held_units.pop(workload)
-        table = tables.with_prices(tables.join_tables(held), self.wanted.rents)
-        table = tables.in_order(tables.finished(tables.with_measurements(table, workload, self.wanted.measured)))
+        names = [piece.model for piece in held]
+        is_ordered = None not in names and len(set(names)) == len(names)
+        if is_ordered:  # models in order, each with its rows in order: sorting row by row would change nothing
+            held.sort(key=lambda piece: str(piece.model).encode())
+        table = tables.with_prices(tables.join_tables([piece.table for piece in held]), self.wanted.rents)
+        table = tables.finished(tables.with_measurements(table, workload, self.wanted.measured))
+        table = table if is_ordered else tables.in_order(table)
         content = tables.parquet_bytes(table)
         path = f"{tables.WORKLOAD}={workload}/part-{hashlib.sha256(content).hexdigest()[:16]}.parquet"
         target = self.folder / path

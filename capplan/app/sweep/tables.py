@@ -1,7 +1,6 @@
 """The only door to pyarrow: rows of a sweep as Arrow tables, in files and between processes."""
 
 import io
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ WORKLOAD = "workload"
 """The column that rows are partitioned by; it stands in the names of folders, not in the files."""
 
 _ROWS_PER_GROUP = 2**17
-_META = b"capplan"
 
 
 def arrow() -> Any:
@@ -73,11 +71,9 @@ def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Ta
     return pa.Table.from_arrays(arrays, names=[WORKLOAD, *(each.name for each in PLANNED_COLUMNS)])
 
 
-def to_bytes(table: "pyarrow.Table", meta: Mapping[str, Any] | None = None) -> bytes:
-    """Write a table, with values that are read apart from it, as a compressed Arrow file."""
+def to_bytes(table: "pyarrow.Table") -> bytes:
+    """Write a table as a compressed Arrow file."""
     pa = arrow()
-    if meta is not None:
-        table = table.replace_schema_metadata({_META: json.dumps(meta, sort_keys=True).encode()})
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
@@ -281,20 +277,13 @@ def keep_rows(table: "pyarrow.Table", workload: str, *, models: Iterable[str], g
     return table.filter(pc.and_(of_workload, pc.and_(of_models, of_gpus)))
 
 
-def unfinished_rows(paths: Sequence[Path]) -> "pyarrow.Table | None":
+def unfinished_rows(planned: Sequence["pyarrow.Table"]) -> "pyarrow.Table | None":
     """Return the rows of finished models that no file holds yet, without prices; None where there are none.
 
     Args:
-        paths: files that `to_bytes` wrote; one that was committed meanwhile is left out.
+        planned: their tables, as `planned_table` makes them.
     """
-    pa = arrow()
-    made = []
-    for path in paths:
-        try:
-            rows = from_bytes(path.read_bytes())
-        except (OSError, pa.ArrowException):
-            continue
-        made.append(finished(rows).add_column(0, WORKLOAD, rows[WORKLOAD]))
+    made = [finished(rows).add_column(0, WORKLOAD, rows[WORKLOAD]) for rows in planned]
     return join_tables(made) if made else None
 
 
@@ -302,17 +291,6 @@ def texts_to_bytes(rows: Sequence[Mapping[str, str | None]], columns: Sequence[s
     """Write rows of texts as a compressed Arrow file."""
     pa = arrow()
     return to_bytes(pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in columns}))
-
-
-def meta_of_file(path: Path) -> Mapping[str, Any] | None:
-    """Return the values that are kept with the table of a file that `to_bytes` wrote; None where it is damaged."""
-    pa = arrow()
-    try:
-        with pa.ipc.open_file(pa.memory_map(str(path))) as reader:
-            kept = (reader.schema.metadata or {}).get(_META)
-    except (OSError, pa.ArrowInvalid):
-        return None
-    return json.loads(kept) if kept else None
 
 
 def joined_or_empty(parts: Sequence["pyarrow.Table"], columns: Sequence[str]) -> "pyarrow.Table":
