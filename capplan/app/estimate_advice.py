@@ -7,13 +7,13 @@ from capplan.app.models import Model
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.choices.advice import Advice, advise, is_of_same_kind, stronger_gpus
+from capplan.core.latency.choices.advice import SMALLER_INPUT, Advice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.trace.types import InputTensor, Trace
-from capplan.core.workload import Layout, Precision, Workload
+from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import CapplanError
 from capplan.specs import Gpus
 
@@ -46,6 +46,8 @@ def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> 
     if now.precision.half_dtype is None:
         wanted["half precision (--precision amp-fp16)"] = replace(now, precision=Precision.AMP_FP16)
         wanted["16-bit weights (--precision fp16)"] = replace(now, precision=Precision.FP16)
+    if now.framework is Framework.EAGER:
+        wanted["compiling (--framework compile)"] = replace(now, framework=Framework.COMPILE)
     if now.layout is Layout.NCHW and any(len(tensor.shape) == 4 for tensor in trace.inputs):
         wanted["channels_last (--layout nhwc)"] = replace(now, layout=Layout.NHWC)
     for change, workload in wanted.items():
@@ -54,7 +56,7 @@ def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> 
     if (smaller := _half_as_large(model, trace.inputs)) is not None:
         option, other = smaller
         if (found := _try_trace(other, now, batch)) is not None:
-            yield Change(change=f"a smaller input ({option}), if the task allows it", trace=found, workload=now)
+            yield Change(change=f"{SMALLER_INPUT} ({option}), if the task allows it", trace=found, workload=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

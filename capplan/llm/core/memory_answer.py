@@ -353,4 +353,6 @@ def _changed_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[
         yield "--utilization 0.95", replace(request, fraction=0.95)
     if answer.sequence_tokens > 1024:
         half = answer.sequence_tokens // 2
+        if answer.sequences == 0 and answer.max_context:
+            half = min(half, answer.max_context)
         yield f"--max-len {half}", replace(request, sequence_tokens=half)

@@ -414,6 +414,11 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
         for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):
             if winner and winner != choice.key:
                 label = f"{bar.label[:1].lower()}{bar.label[1:]}"
-                instead = f"{end:.3g} {bar.unit} instead of {bar.value:.3g}"
+                instead = f"{_amount(end)} {bar.unit} instead of {_amount(bar.value)}"
                 changes.append(f"{label} is {instead}: choose {option_name(by_key.get(winner))}.")
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]
+
+
+def _amount(value: float) -> str:
+    """Write a setting with three significant digits and thousands separated: 5,000, 0.75."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -107,6 +107,14 @@ _CURVE: tuple[Column[LatencyEstimate], ...] = (
     figure("samples/s", lambda point: point.throughput_per_s.expected, format_rate),
     figure("bound", lambda point: point.bound_s, format_seconds),
 )
+_IN_CACHE = 0.005
+"""Below this share of its time a bound says nothing: the data stay in the L2 cache, whose rate nobody prints."""
+
+
+def _of_bound(efficiency_fraction: float) -> str:
+    return "in L2" if efficiency_fraction < _IN_CACHE else format_fraction(efficiency_fraction)
+
+
 _KERNELS: tuple[Column[KernelShare], ...] = (
     figure("share", lambda kernel: kernel.share_fraction, format_fraction),
     figure("time", lambda kernel: kernel.time_s, format_seconds),
@@ -114,7 +122,7 @@ _KERNELS: tuple[Column[KernelShare], ...] = (
     words("kernel", lambda kernel: kernel.name),
     words("class", lambda kernel: kernel.label, rank=1),
     words("bound by", lambda kernel: kernel.binding.value),
-    figure("of bound", lambda kernel: kernel.efficiency_fraction, format_fraction),
+    figure("of bound", lambda kernel: kernel.efficiency_fraction, _of_bound),
     words("operands", lambda kernel: kernel.shapes + (f" ({format_flops(kernel.flops)})" if kernel.flops else "")),
 )
 _MODULES: tuple[Column[ModuleShare], ...] = (

@@ -7,6 +7,7 @@ from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec, Segment
 from capplan.core.latency.types import Binding, LatencyEstimate
 
+SMALLER_INPUT = "a smaller input"
 _NEXT_SPEEDUP = 1.15
 """A GPU that gains less is not a step up: the interval of a model on two GPUs is wider."""
 
@@ -23,6 +24,11 @@ class Advice:
     speedup: float
     usd_per_million_samples: float | None = None
     usd_now: float | None = None
+
+    @property
+    def changes_the_task(self) -> bool:
+        """Return True for advice that the task may not allow, which stands last: smaller images or fewer tokens."""
+        return self.change.startswith(SMALLER_INPUT)
 
 
 def advise(
@@ -56,7 +62,7 @@ def advise(
     if host_copy_s:
         found.append(_asynchronous(estimate.latency_s.expected, host_copy_s))
     kept = [item for item in (*found, *stronger) if item.speedup >= least_speedup]
-    return tuple(sorted(kept, key=lambda item: -item.speedup))
+    return tuple(sorted(kept, key=lambda item: (item.changes_the_task, -item.speedup)))
 
 
 def _asynchronous(latency_s: float, copy_s: float) -> Advice:
@@ -89,7 +95,10 @@ def stronger_gpus(
         for other, estimate in others
         if other.id != gpu.id and other.memory_bytes >= gpu.memory_bytes
     ]
-    faster = sorted((item for item in faster if item.speedup >= _NEXT_SPEEDUP), key=lambda item: item.speedup)
+    faster = sorted(
+        (item for item in faster if item.speedup >= _NEXT_SPEEDUP and not _is_dearer(item)),
+        key=lambda item: item.speedup,
+    )
     cheaper = [
         (item.usd_per_million_samples, item)
         for item in faster
@@ -97,6 +106,15 @@ def stronger_gpus(
     ]
     cheapest = [min(cheaper, key=lambda pair: pair[0])[1]] if cheaper else []
     return tuple(dict.fromkeys([*faster[:1], *cheapest]))
+
+
+_DEARER = 1.1
+"""A GPU whose samples cost more than this many times those here is no advice."""
+
+
+def _is_dearer(advice: Advice) -> bool:
+    now, then = advice.usd_now, advice.usd_per_million_samples
+    return now is not None and then is not None and then > _DEARER * now
 
 
 _CONSUMER_SEGMENTS = (Segment.CONSUMER, Segment.LAPTOP)

@@ -68,10 +68,12 @@ def _what_fits(answer: MemoryAnswer) -> str:
     low, high = answer.pool_interval.low, answer.pool_interval.high
     tokens = "no token-wise cache" if answer.kv_tokens is None else f"{answer.kv_tokens:,} tokens"
     per_token = f"{answer.stage.cache.bytes_per_token:,.0f} B per token and GPU"
-    return (
-        f"The cache holds {tokens} ({per_token}; 90 %: {format_bytes(low)} to {format_bytes(high)}), "
-        f"{answer.sequences:,} sequences of {answer.sequence_tokens:,} tokens, or one of {answer.max_context:,}."
-    )
+    held = f"The cache holds {tokens} ({per_token}; 90 %: {format_bytes(low)} to {format_bytes(high)})"
+    length = f"{answer.sequence_tokens:,} tokens"
+    if answer.sequences == 0 and answer.max_context:
+        longest = f"--max-len {answer.max_context} is the longest that fits"
+        return f"{held}, no sequence of {length}: {longest}, and shorter ones leave room for several."
+    return f"{held}, {answer.sequences:,} sequences of {length}, or one of {answer.max_context:,}."
 
 
 class _Choice(NamedTuple):
@@ -90,9 +92,7 @@ def _alternatives(answer: MemoryAnswer) -> list[_Choice]:
     return [
         now,
         *(
-            _Choice(
-                each.change, each.weight_bytes, each.pool_bytes if each.fits else None, each.kv_tokens, each.sequences
-            )
+            _Choice(each.change, each.weight_bytes, each.pool_bytes or None, each.kv_tokens, each.sequences)
             for each in answer.alternatives
         ),
     ]
