@@ -36,6 +36,8 @@ def memory(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    adapters: int = ...,
+    lora_rank: int = ...,
     max_len: int | None = ...,
     utilization_fraction: float | None = ...,
     max_num_batched_tokens: int | None = ...,
@@ -58,6 +60,8 @@ def memory(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
         max_len: Longest sequence served; the model's own limit by default.
         utilization_fraction: The engine's memory fraction; its default if left out.
         max_num_batched_tokens: Tokens of one step; the engine's default if left out.
@@ -86,6 +90,8 @@ def estimate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    adapters: int = ...,
+    lora_rank: int = ...,
     utilization_fraction: float | None = ...,
     sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
@@ -93,10 +99,10 @@ def estimate(
     token_budget: int | None = ...,
     max_seqs: int | None = ...,
     receive_interval: int | None = ...,
+    measured: Sequence[str | Path] | str | None = ...,
     concurrency: Sequence[int] | str = ...,
     input_len: int = ...,
     output_len: int = ...,
-    measured: Sequence[str | Path] | str | None = ...,
     first_burst: bool = ...,
     energy: bool = ...,
     download: bool = ...,
@@ -116,6 +122,8 @@ def estimate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
         sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
         link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
@@ -123,10 +131,10 @@ def estimate(
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
         receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
-        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
         energy: Show the power of the GPUs and the joules of an output token.
         download: Fetch the configuration and headers of hf:org/name over the network.
@@ -143,6 +151,9 @@ def estimate(
 def plan(
     model: str,
     *,
+    adapters: int = ...,
+    lora_rank: int = ...,
+    measured: Sequence[str | Path] | str | None = ...,
     rate_per_s: float | None = ...,
     concurrency: float | None = ...,
     input_len: int = ...,
@@ -187,6 +198,9 @@ def plan(
 
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         rate_per_s: Requests per second to all replicas together.
         concurrency: Clients that wait for answers, instead of a rate.
         input_len: Mean tokens of a prompt.
@@ -244,6 +258,8 @@ def simulate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    adapters: int = ...,
+    lora_rank: int = ...,
     utilization_fraction: float | None = ...,
     sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
@@ -251,6 +267,7 @@ def simulate(
     token_budget: int | None = ...,
     max_seqs: int | None = ...,
     receive_interval: int | None = ...,
+    measured: Sequence[str | Path] | str | None = ...,
     rates_per_s: float | Sequence[float] | str | None = ...,
     concurrency: Sequence[int] | str | None = ...,
     lengths: str | Path | None = ...,
@@ -293,6 +310,8 @@ def simulate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        adapters: LoRA adapters that are resident at a time.
+        lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
         sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
         link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
@@ -300,6 +319,7 @@ def simulate(
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
         receive_interval: Steps between two looks for new requests; as in measured runs by default.
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         rates_per_s: Requests per second to one replica: 2, 1,2,4 or 1..16.
         concurrency: Clients that wait for answers, instead of a rate.
         lengths: Requests with input_len, output_len and, if known, arrival_s and cached_len; or a trace of Azure, BurstGPT or Mooncake.

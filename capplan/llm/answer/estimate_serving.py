@@ -7,18 +7,18 @@ from capplan.core.energy.power import PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.half import half_note
-from capplan.llm.core.search.run_case import case_of_run
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
+from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
+from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.llm.core.timing.calibration import LlmCalibration, Width
+from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 from capplan.llm.core.timing.work import Load
@@ -166,7 +166,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     found = {
         metric: interval(
             metric_of(times, metric),
-            width=_width(metric, deployment, basis.calibration),
+            width=tpot_width(metric, deployment, basis.calibration),
             evidence=basis.evidence,
             adjustment=basis.adjustments.get(metric, Adjustment()),
         )
@@ -193,49 +193,14 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     )
 
 
-def _width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
-    name = width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
-    return calibration.width(name, deployment.engine)
-
-
-def _of_this_deployment(question: ServingQuestion, deployment: ServingDeployment) -> list[MeasuredRun]:
-    """Return the measured runs of the deployment; benchmark files do not name one and are taken to be of it.
-
-    Raises:
-        UsageError: Runs were given, and none is of this deployment.
-    """
-    names = {deployment.model.architecture.name, question.words.model, deployment.model.hf_id or ""}
-    gpus = {deployment.gpu.id, question.words.gpu}
-    found = [
-        run
-        for run in question.measured
-        if not run.model or (run.model in names and run.gpu in gpus and run.sharding == question.words.sharding)
-    ]
-    if question.measured and not found:
-        given = question.measured[0]
-        raise UsageError(
-            f"{given.file} holds no run of {deployment.model.architecture.name} on {question.words.sharding.gpus} × "
-            f"{deployment.gpu.id} in this parallelism; its first is of {given.model} on {given.gpu}."
-        )
-    return found
-
-
 def _adjustments(
     question: ServingQuestion, deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
 ) -> dict[Metric, Adjustment]:
     """Learn from the measured runs by what factor this deployment differs; TTFT is left alone, since queues differ."""
-    ratios: list[float] = []
-    for run in _of_this_deployment(question, deployment):
-        predicted = answer(case_of_run(run, deployment), constants)
-        if Metric.TPOT in run.values:
-            ratios.append(run.values[Metric.TPOT] / metric_of(predicted, Metric.TPOT))
-        elif Metric.OUTPUT_TOKENS_PER_S in run.values:
-            ratios.append(metric_of(predicted, Metric.OUTPUT_TOKENS_PER_S) / run.values[Metric.OUTPUT_TOKENS_PER_S])
-    if not ratios:
+    check_runs(question.measured, deployment)
+    learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
+    if learnt is None:
         return {}
-    learnt = learn_adjustment(
-        ratios, width=_width(Metric.TPOT, deployment, calibration), evidence=deployment.evidence(calibration)
-    )
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}
 

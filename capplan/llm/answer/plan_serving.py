@@ -1,12 +1,18 @@
 """Search deployments of a language model for a load under limits: which GPUs, how many, at what cost."""
 
+from collections.abc import Sequence
+
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
+from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
+from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.search.handover import launch_of
 from capplan.llm.core.search.plan import check_load, plan_deployments
 from capplan.llm.core.search.search import PlanQuestion, Search
+from capplan.llm.core.serving.evidence import Adjustment
+from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.specs.prices import Prices
@@ -26,8 +32,19 @@ def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibratio
     return plan_deployments(_search(question, deployments, calibration))
 
 
-def _search(question: PlanQuestion, deployments: Deployments, calibration: LlmCalibration) -> Search:
+def _search(
+    question: PlanQuestion, deployments: Deployments, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
+) -> Search:
     check_load(question.load)
+    constants = constants_of(calibration)
+    found: dict[DeploymentWords, Adjustment | None] = {}
+
+    def adjustment(deployment: ServingDeployment) -> Adjustment | None:
+        if measured and deployment.words not in found:
+            own = named_runs_of(measured, deployment)
+            found[deployment.words] = time_adjustment(own, deployment, calibration, constants)
+        return found.get(deployment.words)
+
     return Search(
         question=question,
         model=deployments.model(question.model),
@@ -35,7 +52,8 @@ def _search(question: PlanQuestion, deployments: Deployments, calibration: LlmCa
         find_gpu=deployments.gpus.find,
         memory=deployments.memory,
         calibration=calibration,
-        constants=constants_of(calibration),
+        constants=constants,
+        adjustment=adjustment,
     )
 
 
@@ -46,6 +64,7 @@ def plan_fleet(
     calibration: LlmCalibration,
     prices: Prices,
     money: MoneyQuestion,
+    measured: Sequence[MeasuredRun] = (),
 ) -> PlannedFleet:
     """Search deployments, and work out the money and the hand-over of the recommended one.
 
@@ -55,11 +74,12 @@ def plan_fleet(
         calibration: The constants of the time model.
         prices: All known prices.
         money: How money is counted.
+        measured: Measured runs, each of which names its deployment.
 
     Raises:
         CapplanError: The model is not known, or the load is empty or too long for the model.
     """
-    search = _search(question, deployments, calibration)
+    search = _search(question, deployments, calibration, measured)
     plan = plan_deployments(search)
     best = plan.recommended
     if best is None:

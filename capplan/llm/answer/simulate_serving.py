@@ -5,11 +5,14 @@ from dataclasses import dataclass, replace
 
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
+from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Service
 from capplan.llm.core.simulation.arrivals import Arrivals, Sessions, hourly_rates, session_arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
@@ -36,6 +39,7 @@ class SimulationQuestion:
     sessions: Sessions | None = None
     day: tuple[float, ...] = ()
     flags: SchedulerFlags = DEFAULT_FLAGS
+    measured: tuple[MeasuredRun, ...] = ()
 
 
 def simulate_serving(
@@ -52,12 +56,16 @@ def simulate_serving(
         CapplanError: Something is not known, or does not fit.
     """
     deployment = deployments.find(question.words)
+    constants = constants_of(calibration)
+    check_runs(question.measured, deployment)
+    learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
     service = Service(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,
-        constants=constants_of(calibration),
+        constants=constants,
         flags=question.flags,
+        time_factor=learnt.factor if learnt else 1.0,
     )
     capacity = _check_memory(question, deployment)
     first = question.loads[0]
@@ -73,7 +81,7 @@ def simulate_serving(
         saturation_rate_per_s=max(point.rate_per_s for point in curve) * service.of_engine("offline_scale"),
         answers=answers,
         limits=question.limits,
-        notes=_notes(question),
+        notes=(*_notes(question), *(_measured_note(learnt) if learnt else ())),
     )
 
 
@@ -148,6 +156,10 @@ def _notes(question: SimulationQuestion) -> tuple[str, ...]:
             "them as `capplan llm estimate` does."
         )
     return tuple(notes)
+
+
+def _measured_note(learnt: Adjustment) -> tuple[str, ...]:
+    return (f"Measured runs ({learnt.runs}) change the time of steps by a factor of {learnt.factor:.3f}.",)
 
 
 def _is_equal(load: TokenLoad) -> bool:

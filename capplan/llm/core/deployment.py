@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import find_engine
 from capplan.errors import UsageError
+from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.memory import StageMemory
@@ -32,7 +33,7 @@ class DeploymentWords:
 
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
     `utilization_fraction` is the engine's memory fraction and `batched_tokens` the most tokens of a step, None for the
-    engine's defaults.
+    engine's defaults. `adapters` are served beside the model, None for none.
     """
 
     model: str
@@ -48,6 +49,7 @@ class DeploymentWords:
     sampling: Sampling = Sampling.GREEDY
     utilization_fraction: float | None = None
     batched_tokens: int | None = None
+    adapters: Adapters | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ def build_deployment(
             max_sequences=words.max_sequences,
             fraction=words.utilization_fraction,
             batched_tokens=words.batched_tokens,
+            adapters=words.adapters,
         ),
         constants,
         alternatives=False,
@@ -203,6 +206,7 @@ def _formats(
         ),
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
         weight_scale=_weight_scale(model, quantisation),
+        adapters=words.adapters,
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 

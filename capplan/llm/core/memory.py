@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import floor, inf
 
 from capplan.core.serving_engines import Engine
+from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineConstants, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
@@ -25,7 +26,8 @@ class Deployment:
 
     `cache_bytes` is the size of one cached element. `total_bytes` is what the driver reports of one GPU. `fraction` is
     the engine's memory fraction. `batched_tokens` and `max_sequences` are the engine's limits for one step.
-    `exact_weight_fraction` scales the weights to the bytes that a file header states.
+    `exact_weight_fraction` scales the weights to the bytes that a file header states. `adapters` are resident beside
+    the model, None for none.
     """
 
     architecture: Architecture
@@ -38,6 +40,7 @@ class Deployment:
     batched_tokens: int
     max_sequences: int
     exact_weight_fraction: float = 1.0
+    adapters: Adapters | None = None
 
     @property
     def block_tokens(self) -> int:
@@ -172,6 +175,8 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         stage=stage,
     )
     weight_bytes = weights.total * deployment.exact_weight_fraction
+    if deployment.adapters is not None:
+        weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)
     activation = activation_bytes(deployment, samples=stage == sharding.pipeline - 1)
     other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline)
     if engine.rule is PoolRule.STATIC:

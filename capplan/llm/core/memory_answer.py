@@ -7,6 +7,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
+from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.half import half_note
 from capplan.llm.core.kv import kv_element_bytes
@@ -16,6 +17,7 @@ from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding, check_sharding
 from capplan.llm.core.weights import EngineLayout, stage_weights
+from capplan.units import counted
 
 _NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
 _DEFAULT_LENGTH = 8192
@@ -44,6 +46,7 @@ class MemoryRequest:
     batched_tokens: int | None = None
     max_sequences: int | None = None
     pool_bytes: float | None = None
+    adapters: Adapters | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,8 @@ def _check_engine(request: MemoryRequest) -> None:
             f"llama.cpp divides a model by layers, so --tp {request.sharding.tensor} does not apply; "
             f"use --pp {request.sharding.tensor}."
         )
+    if request.engine is Engine.LLAMACPP and request.adapters is not None:
+        raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
     if request.sequence_tokens is not None and request.sequence_tokens < 1:
         raise UsageError(f"--max-len must be at least 1 token, not {request.sequence_tokens}.")
     if request.fraction is not None and not 0 < request.fraction <= 1:
@@ -197,6 +202,7 @@ def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineCo
         batched_tokens=request.batched_tokens or tokens,
         max_sequences=request.max_sequences or sequences,
         exact_weight_fraction=_exact_fraction(request, quantisation),
+        adapters=request.adapters,
     )
     memory = divide_memory(deployment)
     if request.pool_bytes is None:
@@ -270,6 +276,12 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
     yield from _sharding_notes(request)
+    if request.adapters is not None:
+        size = adapter_bytes(architecture, sharding=sharding, adapters=request.adapters, stage=stage.stage)
+        yield (
+            f"weights include {size / 2**30:.2f} GiB of {counted(request.adapters.count, 'LoRA adapter')} of rank "
+            f"{request.adapters.rank}, all resident"
+        )
     if model.missing_files:
         yield f"files of the weights that its folder lacks: {model.missing_files}; sizes follow from the configuration"
     if architecture.vision is not None:

@@ -10,9 +10,10 @@ from capplan.verbs.llm.fields import (
     CLIENTS,
     FilesHereFields,
     MeanLengthFields,
+    MeasuredFields,
     ReplicaFields,
 )
-from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.pictures import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
@@ -35,14 +36,6 @@ class _ConcurrencyFields:
 
 @dataclass(frozen=True, kw_only=True)
 class _ShownFields:
-    measured: Annotated[
-        tuple[Path, ...],
-        Option(
-            help="A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; "
-            "repeatable.",
-            metavar="FILE", doors=HERE,
-        ),
-    ] = ()  # fmt: skip
     first_burst: Annotated[
         bool,
         Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
@@ -62,7 +55,7 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, _ConcurrencyFields, MeanLengthFields, _ShownFields, FilesHereFields,
+    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""
 
@@ -78,7 +71,6 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         CapplanError: a name is not known, or the model does not fit.
     """
     from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-    from capplan.llm.read.runs.measured_run import read_measured_run
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.specs.power_law import load_power_law
 
@@ -88,7 +80,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
             concurrencies=question.concurrency,
             input_len=question.input_len,
             output_len=question.output_len,
-            measured=tuple(run for path in question.measured for run in read_measured_run(path)),
+            measured=question.measured_runs(),
             flags=question.flags(),
             counts_burst=question.first_burst,
         ),

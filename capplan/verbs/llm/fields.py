@@ -20,10 +20,12 @@ from capplan.verbs.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, 
 if TYPE_CHECKING:
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
+    from capplan.llm.core.adapters import Adapters
     from capplan.llm.core.deployment import DeploymentWords
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model import LanguageModel
+    from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.llm.core.serving.service import Speculation
     from capplan.llm.core.sharding import Sharding
     from capplan.llm.core.simulation.load_answer import LatencyLimits
@@ -135,6 +137,50 @@ class DeploymentFields:
         return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredFields:
+    """Measured runs that a deployment is calibrated with."""
+
+    measured: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; "
+            "repeatable.",
+            metavar="FILE", doors=HERE,
+        ),
+    ] = ()  # fmt: skip
+
+    def measured_runs(self) -> "tuple[MeasuredRun, ...]":
+        """Return the runs of the files.
+
+        Raises:
+            UsageError: a file holds none.
+        """
+        from capplan.llm.read.runs.measured_run import read_measured_run
+
+        return tuple(run for path in self.measured for run in read_measured_run(path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterFields:
+    """LoRA adapters that are served beside a model."""
+
+    adapters: Annotated[
+        int,
+        Meta(ge=0, le=10**5),
+        Option(help="LoRA adapters that are resident at a time.", topic=Topic.MODEL, shows_default=True),
+    ] = 0
+    lora_rank: Annotated[
+        int, Meta(ge=1, le=10**4), Option(help="Rank of the adapters.", topic=Topic.MODEL, shows_default=True)
+    ] = 16
+
+    def served_adapters(self) -> "Adapters | None":
+        """Return the adapters; None for none."""
+        from capplan.llm.core.adapters import Adapters
+
+        return Adapters(count=self.adapters, rank=self.lora_rank) if self.adapters else None
+
+
 class Prefill(StrEnum):
     """Whether prompts are computed in the steps of decoding, or alone."""
 
@@ -204,7 +250,9 @@ class SchedulingFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, SettingFields, SchedulingFields):
+class ReplicaFields(
+    LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, SettingFields, SchedulingFields
+):
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
     def words(self, model: str) -> "DeploymentWords":
@@ -228,6 +276,7 @@ class ReplicaFields(LanguageModelFields, ReplicaGpuFields, DeploymentFields, Set
             sampling=self.sampling,
             utilization_fraction=self.utilization_fraction,
             batched_tokens=self.token_budget,
+            adapters=self.served_adapters(),
         )
 
 

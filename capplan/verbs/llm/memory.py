@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.verbs.contract import Context, Outcome, Verb
 from capplan.verbs.fields import OwnSpecs
-from capplan.verbs.llm.fields import DOWNLOAD, DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import DOWNLOAD, AdapterFields, DeploymentFields, LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.options import HERE, Option, Topic
 from capplan.verbs.words import SIZE
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields):
+class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields):
     """How a GPU's memory is divided among weights, activations and the KV cache, and what fits."""
 
     max_len: Annotated[
@@ -89,6 +89,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         batched_tokens=question.max_num_batched_tokens,
         max_sequences=question.max_num_seqs,
         pool_bytes=question.kv_pool_bytes,
+        adapters=question.served_adapters(),
     )
     return answer_memory(request, load_llm_memory(question.calibration))
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from capplan.errors import UsageError
 from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.llm.fields import (
+    AdapterFields,
     FilesHereFields,
     LanguageModelFields,
     LatencyLimitFields,
     LengthFields,
+    MeasuredFields,
     MoneyFields,
     SearchFields,
     TaskFields,
@@ -22,6 +25,7 @@ from capplan.verbs.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.report.sections import Line, Section
 
 
@@ -62,8 +66,8 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
-    LanguageModelFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields, SearchFields, MoneyFields,
-    _ShownFields, FilesHereFields,
+    LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
+    SearchFields, MoneyFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -102,6 +106,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         redundancy=question.redundancy,
         rents=rents,
         link_bytes_per_s=question.link_bytes_per_s,
+        adapters=question.served_adapters(),
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         return plan_fleet(
@@ -110,7 +115,24 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             calibration=load_time_calibration(question.calibration),
             prices=prices,
             money=question.money(),
+            measured=_named_runs(question),
         )
+
+
+def _named_runs(question: LlmPlanQuestion) -> "tuple[MeasuredRun, ...]":
+    """Return the measured runs.
+
+    Raises:
+        UsageError: one does not name its deployment, as files of benchmark tools do not.
+    """
+    runs = question.measured_runs()
+    for run in runs:
+        if not run.model:
+            raise UsageError(
+                f"{run.file} does not name its model and GPU, so that no deployment of a plan is known to be its own; "
+                "write it as a row of a serving CSV (model, gpu, engine, tp, concurrency, tpot_ms, ...)."
+            )
+    return runs
 
 
 def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "Iterable[Section]":

@@ -14,6 +14,7 @@ from capplan.verbs.llm.fields import (
     FilesHereFields,
     LatencyLimitFields,
     LengthFields,
+    MeasuredFields,
     ReplicaFields,
     TaskFields,
     Word,
@@ -136,7 +137,8 @@ class _PlotFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    ReplicaFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields, FilesHereFields,
+    ReplicaFields, MeasuredFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
+    FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 
@@ -168,6 +170,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         sessions=Sessions(turns=question.turns, period_s=question.turn_period_s) if question.turns > 1 else None,
         day=question.daily or (),
         flags=question.flags(),
+        measured=question.measured_runs(),
     )
     with context.feedback.progress("simulating"):
         return simulate_serving(asked, deployments=deployments, calibration=load_time_calibration(question.calibration))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from capplan.core.serving_engines import Engine
+from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.serving.service import Speculation
 from capplan.llm.core.sharding import Sharding
 
@@ -27,6 +28,7 @@ class Setting:
         memory_fraction: The engine's memory fraction; None for its default.
         prefix_fraction: Share of a prompt that is expected in the prefix cache.
         speculation: What is drafted; None for nothing.
+        adapters: Adapters that are served beside the model; None for none.
         is_half: Run a bf16 checkpoint in fp16, because the GPU has no bf16 arithmetic.
     """
 
@@ -43,6 +45,7 @@ class Setting:
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
     is_half: bool = False
+    adapters: Adapters | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +157,10 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
     if (cache := _cache(setting)) is not None:
         yield _option("--kv-cache-dtype", cache, "halves the cache, so that twice as many tokens fit")
+    if setting.adapters is not None:
+        yield LaunchOption(option="--enable-lora", value=None, why="serves adapters beside the model")
+        yield _option("--max-loras", setting.adapters.count, "adapters in one step, all of which stay resident")
+        yield _option("--max-lora-rank", setting.adapters.rank, "the largest rank of an adapter")
     yield _prefix(setting, "--enable-prefix-caching", "--no-enable-prefix-caching")
     if setting.speculation is not None:
         drafts = setting.speculation.drafts

@@ -80,6 +80,7 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
         weights=fit.weights,
         kv=fit.kv,
         fast_gpus=search.fast_gpus(fit.gpu),
+        adapters=search.question.adapters,
     )
 
 

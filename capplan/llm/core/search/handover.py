@@ -40,6 +40,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
             memory_fraction=search.memory.find(engine, None).fraction,
             prefix_fraction=load.prefix_fraction,
             speculation=load.speculation,
+            adapters=search.question.adapters,
             is_half=half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv) is not None,
         )
     )

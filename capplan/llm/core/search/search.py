@@ -11,6 +11,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
+from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
@@ -59,6 +60,7 @@ class PlanQuestion:
         redundancy: Replicas beyond need (N+k).
         rents: The on-demand offers of GPUs, by id.
         link_bytes_per_s: Network of one GPU to another server, over which prefilled caches are moved. [bytes/s]
+        adapters: Adapters that are served beside the model; None for none.
     """
 
     model: str
@@ -73,6 +75,7 @@ class PlanQuestion:
     redundancy: int = 0
     rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
     link_bytes_per_s: float | None = None
+    adapters: Adapters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class Search:
         memory: Memory rules of the engines.
         calibration: Constants of the time model, as they were learnt.
         constants: The same in the form that predictions read.
+        adjustment: Returns what measured runs say of a deployment; None where there is none of it.
     """
 
     question: PlanQuestion
@@ -96,6 +100,7 @@ class Search:
     memory: LlmMemoryConstants
     calibration: LlmCalibration
     constants: Constants
+    adjustment: Callable[[ServingDeployment], Adjustment | None] = lambda _: None
 
     def candidates(self) -> Iterator[DeploymentWords]:
         """Yield the deployments to judge."""
@@ -111,6 +116,7 @@ class Search:
                             yield DeploymentWords(
                                 model=asked.model, gpu=gpu, engine=engine, sharding=sharding, weights=weights,
                                 kv=asked.kv, max_sequences=limit or None, fast_gpus=fast_gpus,
+                                adapters=asked.adapters,
                             )  # fmt: skip
 
     def fast_gpus(self, gpu: str) -> int:
@@ -149,9 +155,17 @@ class Search:
 
     def service(self, deployment: ServingDeployment) -> Service:
         """Return a deployment ready to be asked for times."""
+        learnt = self.adjustment(deployment)
         return Service(
-            kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=self.constants
+            kernels=deployment.kernels,
+            machine=deployment.machine,
+            engine=deployment.engine,
+            constants=self.constants,
+            time_factor=learnt.factor if learnt else 1.0,
         )
+
+    def _evidence(self, deployment: ServingDeployment) -> Evidence:
+        return Evidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
         """Return what one replica is asked, the image encoder's time included.
@@ -216,7 +230,7 @@ class Search:
         load = self.question.load
         whole = at.e2e_s(load.output_len)
         rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole
-        evidence = deployment.evidence(self.calibration)
+        evidence = self._evidence(deployment)
         ttft, tpot, e2e = self._intervals(deployment, evidence, at.ttft_s, at.tpot_s, whole)
         return _Times(
             rate_per_s=rate or 0.0,
@@ -288,7 +302,7 @@ class Search:
     ) -> DeploymentFit:
         load, limits = self.question.load, self.question.limits
         replicas = needed + self.question.redundancy
-        evidence = deployment.evidence(self.calibration)
+        evidence = self._evidence(deployment)
         gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
         means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
         if limits.statistic is Statistic.MEAN:

@@ -18,7 +18,8 @@ from capplan.llm.core.timing.work import Kernels, Load
 class Service:
     """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
 
-    `flags` are what the engine is told instead of its defaults.
+    `flags` are what the engine is told instead of its defaults. Its steps take `time_factor` times as long as the
+    constants say, as measured runs of the deployment show.
     """
 
     kernels: Kernels
@@ -26,6 +27,7 @@ class Service:
     engine: str
     constants: Constants
     flags: SchedulerFlags = DEFAULT_FLAGS
+    time_factor: float = 1.0
 
     @property
     def scheduling(self) -> Scheduling:
@@ -36,7 +38,8 @@ class Service:
         """Compute the parts of the time of steps on one pipeline stage."""
         layout = self.constants.layout
         table = step_table(self.kernels, load, machine=self.machine, layout=layout, engine=self.engine)
-        return step_time(table, self.constants)
+        times = step_time(table, self.constants)
+        return times if self.time_factor == 1.0 else times.scaled(self.time_factor)
 
     def of_engine(self, name: str) -> float:
         """Return a constant of the engine."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from capplan.llm.core.adapters import ADAPTER_BYTES, Adapters, adapter_sides, is_adapted
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
@@ -26,6 +27,7 @@ class Formats:
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
     `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
     whose format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token.
+    `adapters` are served beside the model, None for none.
     """
 
     quantisation: Quantisation
@@ -35,6 +37,7 @@ class Formats:
     prefill: KernelClass = KernelClass.PREFILL
     weight_scale: float = 1.0
     sorts_logits: bool = False
+    adapters: Adapters | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -56,6 +59,7 @@ def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Fo
         count = copies / sharding.pipeline
         products += lister.products(layer, count)
         experts += lister.experts(layer, count)
+        experts += lister.adapted(layer, count)
         attentions += lister.attentions(layer, count)
         states += lister.states(layer, count)
     products.append(lister.head())
@@ -105,6 +109,33 @@ class _Lister:
                 input_bytes=kernel.input_bytes,
                 arithmetic=kernel.arithmetic,
                 kernel_class=kernel.gemm,
+            )
+
+    def adapted(self, layer: Layer, count: float) -> Iterator[ExpertProduct]:
+        """Yield the products of adapters: grouped ones, as of experts of which each token goes to one.
+
+        Engines run one for each product of the model, for queries, keys and values together.
+        """
+        adapters = self.formats.adapters
+        if adapters is None:
+            return
+        sides: dict[str, list[tuple[float, float]]] = {}
+        for tensor in layer_tensors(layer, hidden_dim=self.architecture.hidden_dim):
+            if is_adapted(tensor):
+                sides.setdefault(tensor.product, []).append(adapter_sides(tensor, self.sharding))
+        for fused in sides.values():
+            yield ExpertProduct(
+                elements=adapters.rank * sum(map(sum, fused)),
+                hidden=fused[0][0],
+                intermediate=adapters.rank,
+                experts=adapters.count,
+                per_token=1.0,
+                local_experts=adapters.count,
+                count=count,
+                weight_bytes=ADAPTER_BYTES,
+                input_bytes=ADAPTER_BYTES,
+                arithmetic=Arithmetic.HALF,
+                kernel_class=KernelClass.MOE_16,
             )
 
     def _outputs(self, tensor: Tensor) -> float:
