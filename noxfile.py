@@ -39,7 +39,7 @@ def nightly(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", WORKERS, *FUZZED, "tests/faults", env=NIGHTLY)
 
 
-NIGHTLY = {"CAPPLAN_TEST_EXAMPLES": "100", "CAPPLAN_FUZZ_CASES": "250", "CAPPLAN_FAULTS": "20"}
+NIGHTLY = {"CAPPLAN_TEST_EXAMPLES": "100", "CAPPLAN_FUZZ_CASES": "1000", "CAPPLAN_FAULTS": "20"}
 """How many examples a law, cases a bent file and kills a command get at night."""
 
 

@@ -68,17 +68,25 @@ def load_settings(folder: Path | None = None) -> tuple[Setting, ...]:
     if named is not None:
         return _read(Path(named), table=()) if named else ()
     own = config_folder() / FILE_NAME
-    found = list(_read(own, table=())) if own.is_file() else []
+    found = list(_read(own, table=())) if _is_file(own) else []
     for project in _project_files((folder or Path.cwd()).resolve()):
         found += _read(project, table=("tool", "capplan") if project.name == "pyproject.toml" else ())
     return tuple(found)
+
+
+def _is_file(path: Path) -> bool:
+    """Return True if there is a file; a folder that may not be looked into, such as another user's, holds none."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
 
 
 def _project_files(start: Path) -> list[Path]:
     """Return the nearest pyproject.toml and capplan.toml of a folder and those above it."""
     found = []
     for name in ("pyproject.toml", FILE_NAME):
-        nearest = next((each / name for each in (start, *start.parents) if (each / name).is_file()), None)
+        nearest = next((each / name for each in (start, *start.parents) if _is_file(each / name)), None)
         found += [nearest] if nearest is not None else []
     return found
 

@@ -87,6 +87,8 @@ def spec_files(overlay: Path) -> list[Path]:
 
 
 def _holds_specs(folder: Path) -> bool:
-    return any(
-        next(place.glob("*.yaml"), None) for place in (folder, folder / ARCHITECTURES, folder / PRICES, folder / CPUS)
-    )
+    places = (folder, folder / ARCHITECTURES, folder / PRICES, folder / CPUS)
+    try:
+        return any(next(place.glob("*.yaml"), None) for place in places)
+    except PermissionError:  # another user's folder, which may not be looked into
+        return False

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "50"))
-"""Cases of each test; `nox -s nightly` tries 250, `CAPPLAN_FUZZ_CASES=5000 pytest tests/fuzz` searches longer."""
+CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "300"))
+"""Cases of each test; `nox -s nightly` tries 1,000, `nox -s fuzz` 20,000."""
 
 many = settings(
     max_examples=CASES,

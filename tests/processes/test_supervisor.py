@@ -117,6 +117,42 @@ def test_a_death_states_whether_the_task_was_received(worker: Worker, size: int)
     assert death_of(worker, ("signal", signal.SIGKILL)).began
 
 
+@pytest.mark.parametrize("stage", ["starting", "idle", "handed a task", "working"])
+def test_a_process_killed_at_any_stage_is_replaced_and_the_task_answered(worker: Worker, stage: str) -> None:
+    def kill_soon(pid: int | None, after_s: float) -> None:
+        assert pid is not None
+        threading.Timer(after_s, os.kill, (pid, signal.SIGKILL)).start()
+
+    if stage == "starting":
+
+        def kill_when_started() -> None:
+            while worker.pid is None:
+                time.sleep(0.001)
+            os.kill(worker.pid, signal.SIGKILL)
+
+        threading.Thread(target=kill_when_started).start()
+        with pytest.raises(WorkerDiedError) as died:
+            worker.start()
+        assert died.value.death is Death.KILLED
+    elif stage == "idle":
+        worker.start()
+        first = worker.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        while not is_gone(first):
+            time.sleep(0.01)
+    elif stage == "handed a task":
+        worker.start()
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGSTOP)
+        kill_soon(worker.pid, 0.1)
+    else:
+        worker.start()
+        kill_soon(worker.pid, 0.2)
+        assert death_of(worker, ("sleep", 60)).death is Death.KILLED
+    assert worker.call_again(("add", 0)) == (7, worker.pid)
+
+
 def test_the_last_line_of_stderr_is_part_of_the_reason() -> None:
     worker = Worker(make_worker_of, 7)
     assert str(death_of(worker, ("exit", 3))) == "its process ended with status 3: the last words"

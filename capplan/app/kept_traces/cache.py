@@ -19,7 +19,7 @@ from capplan.core.json_fields import as_list, as_mapping, check_text, check_text
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
-from capplan.errors import TraceFileError
+from capplan.errors import TraceFileError, UsageError
 from capplan.files import exists, replace_whole
 from capplan.folders import PACKAGE, cache_folder, is_installed
 from capplan.strict_json import read_json
@@ -108,8 +108,16 @@ class TraceCache:
             replace_whole(self._path(question), content)
 
     def entries(self) -> Iterator[Entry]:
-        """List what is kept, oldest first; an entry that cannot be read is listed as damaged."""
-        found = [entry for path in self.folder.glob(f"*{_SUFFIX}") if (entry := _entry(path)) is not None]
+        """List what is kept, oldest first; an entry that cannot be read is listed as damaged.
+
+        Raises:
+            UsageError: the folder may not be looked into.
+        """
+        try:
+            paths = list(self.folder.glob(f"*{_SUFFIX}"))
+        except PermissionError as error:
+            raise UsageError(f"the cache {self.folder} belongs to another user: set CAPPLAN_CACHE.") from error
+        found = [entry for path in paths if (entry := _entry(path)) is not None]
         yield from sorted(found, key=lambda entry: (entry.made_s, entry.path))
 
     def clear(self, *, words: str | None = None) -> int:

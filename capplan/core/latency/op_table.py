@@ -283,10 +283,8 @@ def _folding_per_pixel(kernel: Kernel) -> float:
 
     `col2im_device` in aten/src/ATen/native/cuda/im2col.cuh.
     """
-    sizes, strides = (kernel.attributes.get(name, (1, 1)) for name in ("kernel_size", "stride"))
-    assert isinstance(sizes, tuple)
-    assert isinstance(strides, tuple)
-    windows = prod(-(-int(size) // int(stride)) for size, stride in zip(sizes, strides, strict=True))
+    sizes, strides = (_counts(kernel, name) or (1, 1) for name in ("kernel_size", "stride"))
+    windows = prod(-(-size // max(1, stride)) for size, stride in zip(sizes, strides, strict=False))
     return _DIVISION * (_DIVISIONS_PER_PIXEL + _DIVISIONS_PER_WINDOW * windows)
 
 
@@ -295,10 +293,19 @@ _LAYER_NORM_LANES = 512
 (launch_vectorized_layer_norm_kernel in aten/src/ATen/native/cuda/layer_norm_kernel.cu)."""
 
 
+def _counts(kernel: Kernel, name: str) -> tuple[int, ...] | None:
+    """Return an attribute that holds whole numbers; None where it is missing, or a trace file holds something else."""
+    values = kernel.attributes.get(name)
+    if not isinstance(values, tuple):
+        return None
+    numbers = tuple(value for value in values if isinstance(value, int))
+    return numbers if len(numbers) == len(values) else None
+
+
 def _layer_norm_lanes(kernel: Kernel, elements: int) -> int:
     """Return the lanes that a layer norm occupies: a whole block for each row, however short the row is."""
-    shape = kernel.attributes.get("normalized_shape")
-    width = prod(shape) if isinstance(shape, tuple) else kernel.inputs[0].shape_at(1)[-1]
+    shape = _counts(kernel, "normalized_shape")
+    width = prod(shape) if shape else kernel.inputs[0].shape_at(1)[-1]
     passes = -(-width // _LAYER_NORM_LANES)
     return elements // max(1, width) * passes * _LAYER_NORM_LANES
 
