@@ -160,7 +160,10 @@ class CudaRules(TorchFunctionMode):
 
 
 def _padded(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Copy rows back between padding; only what `packed_rows` stands for is no nested tensor here."""
+    """Copy rows back between padding.
+
+    On the meta device `packed_rows` returns a plain tensor in the place of a nested one; that is copied as it is.
+    """
     return x.to_padded_tensor(*args, **kwargs) if x.is_nested or not x.is_meta else x.clone()
 
 

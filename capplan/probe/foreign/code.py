@@ -19,6 +19,7 @@ from capplan.errors import CapplanError, TraceError
 from capplan.probe.foreign.compilation import compilation_off
 from capplan.probe.foreign.machine.cuda import cuda_present
 from capplan.probe.foreign.machine.network import Attempts, no_network
+from capplan.probe.foreign.machine.settings import settings_kept_out
 from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.torchvision_ops import torchvision_importable
 from capplan.probe.foreign.where import user_line
@@ -42,6 +43,7 @@ def model_code(doing: str, *, error: type[CapplanError] = TraceError, answers_cu
         _Translated(doing, error, attempts),
         globals_preserved(),
         no_network(attempts),
+        settings_kept_out(),
         compilation_off(),
         torchvision_importable(),
         cuda_present(_unnoted) if answers_cuda else contextlib.nullcontext(),

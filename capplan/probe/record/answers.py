@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from capplan.errors import TraceError
 from capplan.probe.foreign.where import calling_line
 
 ASKING = frozenset(
@@ -75,7 +76,7 @@ LIKE_ANSWERS = 1024
 FEWEST_LIKE_ANSWERS = 64
 """The same once a pass has run `MANY_OPERATORS`: loops of large models are not run a thousand times."""
 
-MANY_OPERATORS = 100_000
+MANY_OPERATORS = 20_000
 
 _AFTER = 16
 """Further assumptions after each change before another is tried."""
@@ -85,8 +86,12 @@ _INTEGERS = (0, 2**16, -1)
 _FLOATS = (1e6, 0.0, -1e6)
 
 
+MOST_ANSWERS = 5_000
+"""Assumptions at one line after which a pass is given up: none of those that were tried ended the loop."""
+
+
 class Patience:
-    """Changes an assumption that was made at one line again and again, so that loops which wait for another one end."""
+    """Change an assumption that was made at one line again and again, so that loops which wait for another one end."""
 
     def __init__(self) -> None:
         self._counts: dict[str | None, int] = {}
@@ -98,9 +103,17 @@ class Patience:
         Args:
             assumed: the value that is assumed otherwise.
             operators: how many operators the pass has run.
+
+        Raises:
+            TraceError: the line was given `MOST_ANSWERS` assumptions.
         """
         line = calling_line()
         count = self._counts[line] = self._counts.get(line, 0) + 1
+        if count > MOST_ANSWERS:
+            raise TraceError(
+                f"the model's forward asked for its data {MOST_ANSWERS:,} times at {line or 'one line'}, and no answer "
+                "that was assumed ended the loop: bound it."
+            )
         most = FEWEST_LIKE_ANSWERS if operators > MANY_OPERATORS else LIKE_ANSWERS
         if count <= most or (count - most) % _AFTER != 1:
             return assumed
@@ -112,7 +125,7 @@ class Patience:
         return others[(count - most) // _AFTER % len(others)]
 
     def notes(self) -> tuple[str, ...]:
-        """Say where an assumption was changed, and after how many."""
+        """Return a note for each line where an assumption was changed, with how many came before."""
         return tuple(
             f"a loop that ends by its data was taken to end after {count:,} times at {line}: other data may take more "
             "or less"

@@ -203,6 +203,9 @@ NO_ANSWERS: Mapping[int, Answers] = MappingProxyType({})
 _ANSWERING = Limits(calls=100_000, seconds=30.0, live_bytes=8 * 10**9)
 """Limits of a run on the CPU that only answers what the model asks of its data."""
 
+_REAL = Limits(calls=200_000)
+"""Limits of a model that is traced as it runs on the CPU: a loop that does not end there has no other answer."""
+
 _MOST_MACS = 2 * 10**11
 """Multiply-accumulates from which on such a run is not begun: some ten seconds of one core."""
 
@@ -411,6 +414,8 @@ class _Tracer:
         stage.differentiates = self._differentiates
         stage.formulas = self._formulas
         stage.selected_share = self._selected_share
+        if backend is Backend.REAL:
+            stage.limits = _REAL
         self._stage = stage
         with stage.set():
             passes = [stage.run_again(self._batches[0])]

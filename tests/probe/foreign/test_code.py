@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -100,3 +101,16 @@ def test_modules_that_load_on_demand_are_not_touched(tmp_path: Path) -> None:
         assert sys.modules["lazy_part"] is lazy
     finally:
         del sys.modules["lazy_part"]
+
+
+def test_a_librarys_settings_stay_out_of_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ultralytics writes them at its first import, where this variable says, else below the home."""
+    monkeypatch.delenv("YOLO_CONFIG_DIR", raising=False)
+    with model_code("importing it"):
+        given = Path(os.environ["YOLO_CONFIG_DIR"])
+        assert given.is_relative_to(tempfile.gettempdir())
+        (given / "settings.json").write_text("{}")
+    assert "YOLO_CONFIG_DIR" not in os.environ
+    monkeypatch.setenv("YOLO_CONFIG_DIR", "chosen")
+    with model_code("importing it"):
+        assert os.environ["YOLO_CONFIG_DIR"] == "chosen"

@@ -158,6 +158,18 @@ def test_a_loop_without_an_end_is_stopped_and_named(monkeypatch: pytest.MonkeyPa
         trace_module(Model(forever), ones, name="model")
 
 
+def test_a_loop_that_no_answer_ends_is_stopped_and_named() -> None:
+    """It ends at one number among all, which nothing that is assumed can be."""
+
+    def until_seven(layer: nn.Module, x: Tensor) -> Tensor:
+        while int(x.sum()) != 7:
+            x = layer(x)
+        return x
+
+    with pytest.raises(TraceError, match=r"asked for its data 5,000 times at test_data_decides.py:\d+, and no answer"):
+        trace_module(Model(until_seven, runs_on_cpu=False), ones, name="model")
+
+
 def _few(plain: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, **given: Any) -> None:
         plain(self, **{**given, "calls": 5_000})

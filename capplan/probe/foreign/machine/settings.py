@@ -1,0 +1,29 @@
+"""Keep libraries from writing their settings into the user's home while a model's code imports them."""
+
+import atexit
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from unittest import mock
+
+_FOLDERS = ("YOLO_CONFIG_DIR",)
+"""Variables that name the folder where a library writes settings at its first import: ultralytics."""
+
+
+@contextlib.contextmanager
+def settings_kept_out() -> Iterator[None]:
+    """Give libraries a temporary folder for their settings, but where the user names one."""
+    unset = [name for name in _FOLDERS if name not in os.environ]
+    with mock.patch.dict(os.environ, {name: _temporary_folder() for name in unset}):
+        yield
+
+
+@functools.cache
+def _temporary_folder() -> str:
+    """Make the folder once for the process: a library keeps the path that it was given when it was imported."""
+    folder = tempfile.mkdtemp(prefix="capplan-settings-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
