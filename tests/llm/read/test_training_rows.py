@@ -107,6 +107,8 @@ def test_speed_follows_from_the_time_of_a_step() -> None:
         ({"task": "peft-ia3"}, "is not full training, LoRA or QLoRA"),
         ({"size_class": "vision"}, "is not a decoder of text"),
         ({"micro_batch": "two"}, "micro_batch is 'two', which is not a number"),
+        ({"model": "own", "layers": "1e9"}, "layers is 1e\\+09, which is more than 1e\\+08"),
+        ({"model": "own", "layers": "5000"}, "layers is 5000, which is more than 2000"),
         ({"sharding": "magic"}, "sharding 'magic' is not one of"),
     ],
 )

@@ -32,6 +32,8 @@ from capplan.tables import read_rows
 
 REQUIRED = ("model", "gpu", "framework")
 _GIB = 2**30
+_LARGEST_COUNT, _MOST_LAYERS = 10**8, 2000
+"""What is read at most, so that one wrong row cannot stop a validation."""
 
 _COMPUTE = {
     "bf16": Compute.BF16, "full bf16": Compute.BF16, "bf16 amp": Compute.BF16, "bf16-true": Compute.BF16,
@@ -205,6 +207,8 @@ def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
         if default is None:
             raise _UnreadableRowError(f"{name} is not stated")
         return default
+    if value > _LARGEST_COUNT:
+        raise _UnreadableRowError(f"{name} is {value:g}, which is more than {_LARGEST_COUNT:g}")
     return round(value)
 
 
@@ -223,6 +227,8 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
     heads = _count(row, "heads", max(1, hidden // (128 * tensor)) * tensor)  # heads of 128 are the most common
     head_dim = _count(row, "head_dim", hidden // heads)
     layers = _count(row, "layers", None)
+    if layers > _MOST_LAYERS:
+        raise _UnreadableRowError(f"layers is {layers}, which is more than {_MOST_LAYERS}")
     gated = row.get("gated", "") in ("1", "True", "true")
     attention = Attention(
         query_heads=heads, kv_heads=_count(row, "kv_heads", heads), key_dim=head_dim, value_dim=head_dim
