@@ -22,6 +22,7 @@ from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError, UsageError
 from capplan.files import exists, replace_whole
 from capplan.folders import PACKAGE, cache_folder, is_installed
+from capplan.probe.diffusers.index import PREFIX, published_component
 from capplan.strict_json import read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "diffusers", "onnx")
@@ -257,12 +258,17 @@ def _key(question: Question) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
 
 
+_LIBRARY_PREFIXES = ("torchvision", "timm", "hf", "diffusers")
+
+
 def _absolute(words: str) -> str:
     """Format words that name a file, or a module found from here, by the folder that they are said in."""
+    if words.startswith(PREFIX) and published_component(words.removeprefix(PREFIX)):
+        return words
     if (
         ".py" in words
         or "/" in words
-        or (":" in words and words.partition(":")[0] not in ("torchvision", "timm", "hf", "diffusers"))
+        or (":" in words and "=" not in (prefix := words.partition(":")[0]) and prefix not in _LIBRARY_PREFIXES)
     ):
         return f"{Path.cwd()}:{words}"
     return f"{Path.cwd()}:{words}" if exists(words.removeprefix("hf:")) else words

@@ -8,6 +8,7 @@ from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, 
 from capplan.app.pipelines.find import find_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.latency.device import Unsupported
 from capplan.core.memory.fit import available_memory
 from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.expression import Number
@@ -242,9 +243,11 @@ def _planned(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: Pl
             fits.setdefault((fit.gpu.id, fit.batch), each.with_parts(fit, available_bytes=room))
         for rejection in made.rejections:
             rejections[rejection.gpu.id, rejection.batch] = rejection
-        fitting = {gpu_id for gpu_id, _ in fits}
-        if batches.choice is not BatchChoice.LISTED:
-            left = [gpu for gpu in left if gpu.id not in fitting]
+        asked = batches.sizes if batches.choice is BatchChoice.LISTED else ()
+        done = {gpu_id for gpu_id, _ in fits if all((gpu_id, size) in fits for size in asked)}
+        left = [gpu for gpu in left if gpu.id not in done]
+        if not left:
+            break
     first = merge_plans(plans[:1], sort=terms.sort)
     kept = tuple(each for key, each in rejections.items() if key not in fits and key[0] not in _whole(fits, batches))
     return replace(
@@ -276,15 +279,23 @@ def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: Tra
         fewer = int(steps) // 2
         halved = replace(request, settings={**request.settings, "steps": fewer})
         others.append(("half the steps", f"--set steps={fewer}", halved))
-    limits = replace(terms.limits, max_latency_s=None, min_throughput_per_s=None)
-    at_batch = replace(terms, batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)), limits=limits)
+    room = available_memory(best.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
     found = []
     for name, option, other in others:
         try:
-            prepared = prepare_pipeline(other, traced)
-            fits = _planned(prepared, at_batch, replace(traced.context, gpus=(best.gpu,))).fits
+            after = _fit_under(best, prepare_pipeline(other, traced), available_bytes=room)
         except CapplanError:  # a remark beside the answer, which other conditions may not take
             continue
-        if fits:
-            found.append(Change(name=name, option=option, before=best, after=fits[0]))
+        if after is not None:
+            found.append(Change(name=name, option=option, before=best, after=after))
     return tuple(found)
+
+
+def _fit_under(best: Fit, prepared: Sequence[PreparedPipeline], *, available_bytes: float) -> Fit | None:
+    """Return a fit as it would be under other conditions, with weights in the first place that has room."""
+    for each in prepared:
+        memory = each.memory_at(best.batch, best.gpu, available_bytes=available_bytes)
+        row = each.latencies([best.gpu], [best.batch])[0]
+        if memory.total_bytes.expected <= available_bytes and not isinstance(row, Unsupported):
+            return replace(best, memory=memory, latency=row[0], offload=each.offload.value)
+    return None

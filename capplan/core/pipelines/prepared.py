@@ -182,8 +182,16 @@ class PreparedPipeline(Planned):
         ]
         return min(found, default=None)
 
+    @cached_property
+    def _known_runs(self) -> dict[tuple[str, int], Runs]:
+        return {}
+
     def _runs(self, each: PreparedPart, batch: int) -> Runs:
-        return self.pipeline.runs(each.part, batch)
+        """Return how often a part runs for a batch; an answer asks for the same ones hundreds of times."""
+        key = (each.part.name, batch)
+        if key not in self._known_runs:
+            self._known_runs[key] = self.pipeline.runs(each.part, batch)
+        return self._known_runs[key]
 
     def _running(self, batch: int) -> list[tuple[PreparedPart, Runs]]:
         """Return the parts that run for a batch of items; all of them where none does, so that memory has a moment."""
