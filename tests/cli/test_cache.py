@@ -22,6 +22,13 @@ def kept(run: Run) -> list[dict[str, object]]:
     return rows
 
 
+def test_a_cache_that_is_a_file_is_refused(run, monkeypatch, tmp_path) -> None:
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setenv("CAPPLAN_CACHE", str(tmp_path / "file"))
+    done = run("cache")
+    assert (done.exit_code, "is not a folder" in done.stderr) == (2, True)
+
+
 def test_what_was_traced_is_shown_and_cleared(run: Run, model: str) -> None:
     assert kept(run) == []
     assert run("analyze", model, "--input", "4").exit_code == 0

@@ -112,9 +112,11 @@ class TraceCache:
         """List what is kept, oldest first; an entry that cannot be read is listed as damaged.
 
         Raises:
-            UsageError: the folder may not be looked into.
+            UsageError: the folder may not be looked into, or is a file.
         """
         try:
+            if self.folder.exists() and not self.folder.is_dir():
+                raise UsageError(f"the cache {self.folder} is not a folder: set CAPPLAN_CACHE to one.")
             paths = list(self.folder.glob(f"*{_SUFFIX}"))
         except PermissionError as error:
             raise UsageError(f"the cache {self.folder} belongs to another user: set CAPPLAN_CACHE.") from error
