@@ -377,6 +377,7 @@ def facts_table(plan: PlanDocument) -> Grid:
     rows = [
         ("class", model.class_name),
         ("target", plan.provenance.target),
+        *([("one sample", f"{model.input}, {model.input_source}".rstrip(", "))] if model.input else []),
         ("parameters", f"{format_count(model.params)} ({model.params:,})"),
         ("weights", format_bytes(model.weight_bytes)),
         (
