@@ -107,7 +107,7 @@ class CapplanGroup(LazyGroup):
             ctx.default_map = configured_defaults(_command_of(ctx))
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message += _what_instead(error.message)
+            error.message += _what_instead(error.message, getattr(error.param, "opts", ()))
             raise
         except _OF_TYPER:
             raise
@@ -143,8 +143,10 @@ def _shortened(message: str, words: Sequence[str]) -> str:
     return message
 
 
-def _what_instead(message: str) -> str:
-    """Return what is answered instead of an engine that a refused option names; nothing for other words."""
+def _what_instead(message: str, options: Sequence[str]) -> str:
+    """Return what would do in the place of a refused option: another engine, or the option for GPUs' names."""
+    if "--gpus" in options:
+        return ". It is how many GPUs; --gpu NAME says which."
     named = (reason for engine, reason in ENGINES_NOT_ESTIMATED.items() if f"'{engine}'" in message.casefold())
     return "".join(f" {reason}" for reason in named)
 

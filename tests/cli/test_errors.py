@@ -72,3 +72,9 @@ def test_a_library_that_warns_is_named_in_one_line_without_paths(capsys: pytest.
             warnings.warn_explicit("old name,\n  use another", UserWarning, filename, 230)
     shown = capsys.readouterr().err
     assert shown == "warning of timm: old name, use another\nwarning of net.py: old name, use another\n"
+
+
+def test_a_name_in_the_place_of_a_number_of_gpus_is_told_the_option_for_names(run: Run) -> None:
+    result = run("plan", "resnet50", "--gpus", "l4")
+    assert result.exit_code == 2
+    assert "--gpu NAME says which" in result.stderr

@@ -21,10 +21,9 @@ from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.sharing import Degrees
 from capplan.core.pipelines.timing import Correction, time_runs
-from capplan.core.pipelines.types import Offload, Part, PartKind, Pipeline, Runs
+from capplan.core.pipelines.types import Offload, Part, Pipeline, Runs
 from capplan.core.plan.planner import Planned, Prepared
 from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, PipelineFacts
 from capplan.core.trace.model_input import ModelInput
@@ -455,8 +454,3 @@ def _times(row: LatencyEstimate, times: float) -> LatencyEstimate:
         bound_s=row.bound_s * times,
         latency_s=Interval(low=time.low * times, expected=time.expected * times, high=time.high * times),
     )
-
-
-def correction_for(part: Part, calibration: PipelineCalibration) -> Correction | None:
-    """Return what a calibration of pipelines changes of a part on one GPU; None for a part of no known kind."""
-    return None if part.kind is PartKind.OTHER else Correction(calibration=calibration)

@@ -58,11 +58,6 @@ def _catalogue() -> Mapping[str, Any]:
     return content
 
 
-def published_names() -> tuple[str, ...]:
-    """Return the names of the published pipelines that are known."""
-    return tuple(_catalogue()["models"])
-
-
 def published_name(name: str) -> str | None:
     """Return the published name that words stand for, whole or without the publisher; None for any other."""
     models = _catalogue()["models"]
