@@ -398,10 +398,10 @@ def alone_words(report: Report) -> str:
 
 
 def workload_words(plan: PlanDocument) -> str:
-    """Describe in one phrase how the model runs."""
+    """Describe in one phrase what one sample is and how the model runs."""
     given = plan.workload.words()
     shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
-    return ", ".join([*shown, f"torch {given.get('torch', '')}"])
+    return ", ".join([*filter(None, [plan.model.input]), *shown, f"torch {given.get('torch', '')}"])
 
 
 def offers_words(model: ModelReport) -> str:

@@ -16,6 +16,7 @@ from capplan.core.memory.types import MemoryEstimate
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
 from capplan.errors import UsageError
+from capplan.report.text.answer import largest_batches
 from capplan.report.text.explain import explain_latency
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
@@ -151,7 +152,7 @@ def _fits(subject: Subject) -> list[str]:
         f"{format_bytes(share * usable.expected)}",
         f"needed: {format_bytes(total.expected)} ({format_bytes(total.low)} to {format_bytes(total.high)})",
         "A GPU fits if the high end stays within that, does not fit if the low end exceeds it, else is borderline.",
-        f"The largest batch that fits is {subject.fit.max_batch:,}, found by replaying the allocator.",
+        f"The largest batch that fits is {largest_batches(subject.fit)}, found by replaying the allocator.",
     ]
 
 

@@ -10,7 +10,7 @@ from capplan.core.plan.cpus import device_word
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError
-from capplan.report.text.answer import EVIDENCE_WORDS
+from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.serve.page.curves import (
     MemoryRow,
     cost_chart,
@@ -271,7 +271,7 @@ def _card(found: list[Recommendation]) -> Card:
     figures = [
         ("latency", format_seconds(time.expected), f"{format_seconds(time.low)} … {format_seconds(time.high)}"),
         ("throughput", format_rate(rate.expected), f"{format_rate(rate.low)} … {format_rate(rate.high)}"),
-        ("memory", format_bytes(total.expected), f"largest batch {fit.max_batch:,}"),
+        ("memory", format_bytes(total.expected), f"largest batch {largest_batch(fit)}"),
     ]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         figures.append(("price", f"{fit.usd_per_million_samples:.3g} USD/M", f"{fit.rent.usd_per_hour:.3g} USD/h"))
@@ -295,7 +295,7 @@ def _row(fit: Fit, plan: Plan, question: PageQuestion) -> Row:
         rate=format_rate(fit.latency.throughput_per_s.expected),
         memory=format_bytes(fit.memory.total_bytes.expected),
         fits="yes" if fit.status.value == "fits" else fit.status.value,
-        max_batch=f"{fit.max_batch:,}",
+        max_batch=largest_batch(fit),
         price="unknown" if fit.rent is None else f"{fit.rent.usd_per_hour:.3g}",
         cost="unknown" if cost is None else f"{cost:.3g}",
         fleet=_fleet(fit, question.load),
