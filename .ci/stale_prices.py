@@ -6,9 +6,11 @@ A checkout grows older without being wrong: whoever plans with it is told by the
 from collections.abc import Sequence
 from datetime import date
 
-from capplan.app.gpus.prices import PriceRequest, list_prices
+from capplan.app.gpus.prices import PriceSelection, select_prices
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS
 from capplan.core.gpus.prices import Price, PurchasePrice
+from capplan.specs import load_gpus
+from capplan.specs.prices import load_prices
 
 
 def stale_lines(prices: Sequence[Price | PurchasePrice]) -> list[str]:
@@ -22,8 +24,9 @@ def stale_lines(prices: Sequence[Price | PurchasePrice]) -> list[str]:
 def main() -> None:
     """Print the stale prices of today."""
     today, age = date.today(), int(DEFAULT_MAX_PRICE_AGE_DAYS)
-    stale = list_prices(PriceRequest(max_age_days=age, old=True), today=today)
-    every = list_prices(PriceRequest(), today=today)
+    known = load_prices(load_gpus())
+    stale = select_prices(known, PriceSelection(max_age_days=age, old=True), today=today)
+    every = select_prices(known, PriceSelection(), today=today)
     prices, count = [*stale.hourly, *stale.purchase], len(every.hourly) + len(every.purchase)
     print(f"{len(prices)} of {count} prices are older than {age} days or of unknown age (docs/prices.md):")
     print("\n".join(stale_lines(prices)))

@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -105,14 +106,28 @@ def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
 
     def run(context: typer.Context, **values: Any) -> None:
         if context.invoked_subcommand is None:
-            ask(**values)
+            ask(**{name: value for name, value in values.items() if value is not None})
 
-    parameters = inspect.signature(ask).parameters.values()
+    parameters = [_left_out(parameter) for parameter in inspect.signature(ask).parameters.values()]
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     run.__name__, run.__doc__ = ask.__name__, ask.__doc__
-    run.__annotations__ = {"context": typer.Context, **ask.__annotations__}
+    run.__annotations__ = {"context": typer.Context, **{each.name: each.annotation for each in parameters}}
     run.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]  # inspect reads it
     return run
+
+
+def _left_out(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter of a group that is None where it was not given, so that nothing is converted for it.
+
+    Help shows the default that the question states.
+    """
+    default = parameter.default
+    if default is None or isinstance(default, bool):
+        return parameter
+    kind, info = get_args(parameter.annotation)
+    shown = copy(info)
+    shown.show_default = str(getattr(default, "value", default)) if info.show_default else False
+    return parameter.replace(default=None, annotation=Annotated[kind | None, shown])
 
 
 def help_text(verb: Verb[Any, Any]) -> str:

@@ -37,7 +37,7 @@ def answered_remotely(command: Any, path: str, server: str) -> Any:
         UsageError: services do not answer this command.
     """
     served = served_verbs()
-    if hasattr(command, "commands") and any(verb.startswith(f"{path} ") for verb in served):
+    if hasattr(command, "commands") and any(f"{verb} ".startswith(f"{path} ") for verb in served):
         _ask_subcommands(command, path, server)
     elif path not in served:
         raise UsageError(f"--server answers {', '.join(served)}; run `capplan {path}` without it.")

@@ -169,6 +169,7 @@ class Verb(Generic[Question, Answer]):
             such.
         appends_to: returns the question that appends to a file what is worked out, where -o names such a file; None
             where it names a file for the answer.
+        is_local: the answer is about the machine that works it out, so that no service gives it.
         effort: how long an answer takes, by which a service orders what waits.
         hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
     """
@@ -192,6 +193,7 @@ class Verb(Generic[Question, Answer]):
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""
     appends_to: "Callable[[Question, Path], Question | None] | None" = None
+    is_local: bool = False
     effort: Effort = Effort.ORDINARY
     hints_may_wait: bool = False
 
@@ -207,7 +209,8 @@ class Verb(Generic[Question, Answer]):
     @property
     def is_served(self) -> bool:
         """Return True if a service may answer: no field that must be given names what only one machine has."""
-        return all(field.option.doors & Door.HTTP for field in self.fields if field.is_required)
+        named = all(field.option.doors & Door.HTTP for field in self.fields if field.is_required)
+        return named and not self.is_local
 
     @property
     def goes_to_files(self) -> bool:

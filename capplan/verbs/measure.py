@@ -380,6 +380,7 @@ MEASURE = Verb(
     files=_files,
     outcome=_outcome,
     appends_to=lambda question, path: replace(question, lines=path) if path.suffix == ".jsonl" else None,
+    is_local=True,
     effort=Effort.LONG,
     in_python=_in_python,
     returns="capplan.core.measurement.types:Point[]",

@@ -1,5 +1,6 @@
 """Shapes and dtypes that the onnx package infers: for outputs of operators that are not read here."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,11 @@ from capplan.errors import TraceError
 from capplan.probe.onnx.graph import Node
 from capplan.probe.onnx.operators.call import torch_dtype
 from capplan.probe.onnx.parse import parse_file
+
+_LONGEST_VALUE = 10**6
+"""Most elements of a value that the onnx package may compute beside the shapes."""
+_MOST_DIMENSIONS = 64
+"""What a value of unknown length is taken to have: the sizes of a tensor."""
 
 ShapeAndDtype = tuple[tuple[int, ...], torch.dtype]
 
@@ -77,11 +83,32 @@ class ShapeInference:
                 if dim.dim_param in sizes:  # a name stands for one size throughout a file
                     dim.dim_value = sizes[dim.dim_param]
         try:
-            inferred = onnx.shape_inference.infer_shapes(message, data_prop=True)
+            # the onnx package computes values of shapes without a bound: joining a value with itself doubles it
+            is_bounded = _longest_value(message) <= _LONGEST_VALUE
+            inferred = onnx.shape_inference.infer_shapes(message, data_prop=is_bounded)
         except (onnx.shape_inference.InferenceError, RuntimeError):
             inferred = message
         ports = (*inferred.graph.value_info, *inferred.graph.output)
         return {port.name: port.type.tensor_type for port in ports}
+
+
+def _longest_value(message: Any) -> int:
+    """Return how many elements the longest value can have that the onnx package computes beside the shapes.
+
+    Of the operators that it computes, Concat alone gives more elements than its longest input has.
+    """
+    lengths = {tensor.name: math.prod(tensor.dims) for tensor in message.graph.initializer}
+    graphs, longest = [message.graph.node, *(function.node for function in message.functions)], 0
+    while graphs:
+        for node in graphs.pop():
+            graphs += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
+            graphs += [graph.node for attribute in node.attribute for graph in attribute.graphs]
+            stated = [math.prod(attribute.t.dims) for attribute in node.attribute if attribute.HasField("t")]
+            inputs = [lengths.get(name, _MOST_DIMENSIONS) for name in node.input]
+            length = sum(inputs) if node.op_type == "Concat" else max([*inputs, *stated], default=1)
+            lengths.update(dict.fromkeys(node.output, length))
+            longest = max(longest, length)
+    return longest
 
 
 def _shape_and_dtype(tensor: Any, first: Tensor | None) -> ShapeAndDtype | None:

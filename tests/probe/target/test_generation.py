@@ -108,7 +108,7 @@ def test_what_cannot_generate_is_refused(own: Path, name: str, message: str) -> 
 
 
 def test_generation_is_not_trained(own: Path) -> None:
-    with pytest.raises(UsageError, match="--new-tokens is about inference"):
+    with pytest.raises(UsageError, match="new_tokens is about inference"):
         capplan.memory(f"{own}:Small", inputs=["Nx5x16"], new_tokens=7, train=True)
     with pytest.raises(UsageError, match="--new-tokens 0 must be from 1 to 4,096"):
         macs(f"{own}:Small", inputs=("Nx5x16",), new_tokens=0)
