@@ -11,7 +11,7 @@ from capplan.api.verbs import (
     load_trace,
     read_sweep,
 )
-from capplan.verbs.registry import PYTHON_NAMES
+from capplan.verbs.statement.registry import PYTHON_NAMES
 from capplan.version import __version__
 
 __all__ = [
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name not in PYTHON_NAMES:
         raise AttributeError(f"module 'capplan' has no attribute {name!r}")
     from capplan.api.asking import python_function
-    from capplan.verbs.registry import find_verb
+    from capplan.verbs.statement.registry import find_verb
 
     function = python_function(find_verb(PYTHON_NAMES[name]), name)
     globals()[name] = function

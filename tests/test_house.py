@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -12,7 +13,19 @@ import pytest
 import capplan
 
 PACKAGE = Path(capplan.__file__).parent
+LARGEST_FOLDER = 16
 """Modules per folder, `__init__.py` aside."""
+
+
+def modules_by_folder() -> Counter[str]:
+    paths = [path for path in PACKAGE.rglob("*.py") if path.stem != "__init__"]
+    return Counter(str(path.parent.relative_to(PACKAGE.parent)) for path in paths)
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
+    counts = modules_by_folder()
+    print("\n".join(f"{count:3d} {folder}" for folder, count in sorted(counts.items())))
+    assert {folder: count for folder, count in counts.items() if count > LARGEST_FOLDER} == {}
 
 
 TORCH_SIGNATURES = {"attend", "encoder_layer", "multi_head_attention", "_convolution"}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from capplan.errors import CapplanError, UsageError, nearest_names
-from capplan.verbs.contract import Verb
-from capplan.verbs.local import LocalContext
-from capplan.verbs.options import Door, Field
-from capplan.verbs.read import read_question
+from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.local import LocalContext
+from capplan.verbs.statement.options import Door, Field
+from capplan.verbs.statement.read import read_question
 
 
 def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from capplan.api import verbs
 from capplan.api.asking import docstring, positional_fields
-from capplan.verbs.contract import Verb
-from capplan.verbs.options import Door, Field, plain_types
-from capplan.verbs.registry import PYTHON_NAMES, find_verb, llm_names
+from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.options import Door, Field, plain_types
+from capplan.verbs.statement.registry import PYTHON_NAMES, find_verb, llm_names
 
 PATH = Path(__file__).parents[1] / "__init__.pyi"
 LLM_PATH = PATH.parent / "llm" / "__init__.pyi"

@@ -26,10 +26,10 @@ from capplan.cli.output import (
     write_atomically,
 )
 from capplan.cli.progress import TERMINAL
-from capplan.verbs.contract import Look, Outcome, Verb
-from capplan.verbs.local import LocalContext
-from capplan.verbs.options import Door, Field, Topic, plain_types
-from capplan.verbs.read import read_question, with_model
+from capplan.verbs.statement.contract import Look, Outcome, Verb
+from capplan.verbs.statement.local import LocalContext
+from capplan.verbs.statement.options import Door, Field, Topic, plain_types
+from capplan.verbs.statement.read import read_question, with_model
 
 _COMPLETIONS: Mapping[str, Callable[..., Any]] = {"gpus": complete_gpus, "models": complete_models}
 _WRITING = ("color", "format_", "json_", "output")

@@ -13,7 +13,7 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError, UsageError
-from capplan.verbs.registry import CONFIGURABLE
+from capplan.verbs.statement.registry import CONFIGURABLE
 from capplan.version import __version__
 
 HELP = """

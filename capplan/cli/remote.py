@@ -17,10 +17,10 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
-from capplan.verbs.contract import Verb
-from capplan.verbs.fields import ModelFields
-from capplan.verbs.read import to_wire
-from capplan.verbs.registry import find_verb, served_verbs
+from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.fields import ModelFields
+from capplan.verbs.statement.read import to_wire
+from capplan.verbs.statement.registry import find_verb, served_verbs
 
 TOKEN_VARIABLE = "CAPPLAN_TOKEN"
 

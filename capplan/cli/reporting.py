@@ -13,9 +13,9 @@ from capplan.cli.output import command_line, emit, write_atomically
 from capplan.cli.progress import TERMINAL
 from capplan.errors import UsageError
 from capplan.printable import printable
-from capplan.verbs.contract import Verb
-from capplan.verbs.local import LocalContext
 from capplan.verbs.report import ReportQuestion
+from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.local import LocalContext
 
 _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 

@@ -13,8 +13,8 @@ from typing import TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.folders import config_folder
-from capplan.verbs.options import Door, Field
-from capplan.verbs.registry import CONFIGURABLE, find_verb
+from capplan.verbs.statement.options import Door, Field
+from capplan.verbs.statement.registry import CONFIGURABLE, find_verb
 
 FILE_NAME = "capplan.toml"
 VARIABLE = "CAPPLAN_CONFIG"

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from capplan.cli.colour import ColorChoice, is_coloured
-from capplan.verbs.options import Topic
+from capplan.verbs.statement.options import Topic
 
 _OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help"})
 """Options about how an answer is written, which every command has."""

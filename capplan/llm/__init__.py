@@ -12,7 +12,7 @@ def __getattr__(name: str) -> Any:
 
     The doors and the verbs stand above this package, so that they are imported by name, and only here.
     """
-    registry = import_module("capplan.verbs.registry")
+    registry = import_module("capplan.verbs.statement.registry")
     path = registry.llm_names().get(name)
     if path is None:
         raise AttributeError(f"module 'capplan.llm' has no attribute {name!r}")

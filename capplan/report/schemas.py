@@ -14,7 +14,7 @@ from capplan.report.documents.diff import DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gate import CheckDocument
 from capplan.report.documents.gpus import GpusDocument, GpuSheetDocument, PricesDocument
-from capplan.report.documents.installed import InstalledGpusDocument
+from capplan.report.documents.installed import CacheDocument, InstalledGpusDocument, SettingsDocument
 from capplan.report.documents.llm.fleet import LlmFleetDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
@@ -26,7 +26,6 @@ from capplan.report.documents.llm.training import (
     LlmTrainPlanDocument,
     LlmTrainValidateDocument,
 )
-from capplan.report.documents.local_state import CacheDocument, SettingsDocument
 from capplan.report.documents.measurement import (
     FailureDocument,
     MeasureDocument,

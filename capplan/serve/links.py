@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from capplan.verbs.read import to_wire
+from capplan.verbs.statement.read import to_wire
 
 API = "/api/v1"
 

@@ -29,7 +29,7 @@ from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
 from capplan.serve.workers.pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
-from capplan.verbs.registry import verb_of
+from capplan.verbs.statement.registry import verb_of
 
 MOST_ROUNDS = 24
 """How often a question may turn out to need further traces."""

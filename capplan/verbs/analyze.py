@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import EVERYWHERE, ModelFields, RecordingFields, StrictFields, TrainingFields
-from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.fields import EVERYWHERE, ModelFields, RecordingFields, StrictFields, TrainingFields
+from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.app.analyze import AnalyzeAnswer

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from capplan.units import format_fraction
-from capplan.verbs.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.fields import Name
-from capplan.verbs.options import HERE, Option
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import HERE, Option
 from capplan.verbs.validate import MeasuredFields
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _text(fitted: "FittedCalibration", _question: CalibrateQuestion) -> str:
 
 
 def _outcome(fitted: "FittedCalibration") -> Outcome:
-    """Say how wrong the calibration is on rows that were held out."""
+    """Return a warning with the errors of the calibration on held-out rows."""
     name = fitted.calibration.name
     if not fitted.statistics:
         return Outcome(warnings=(f"{name}: no row could be held out, all are of one family of models on one GPU",))

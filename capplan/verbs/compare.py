@@ -10,8 +10,8 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import RowOrder
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import (
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
     GpuFields,
@@ -22,8 +22,8 @@ from capplan.verbs.fields import (
     Text,
     TrainingFields,
 )
-from capplan.verbs.options import Option, Topic
-from capplan.verbs.words import BATCHES, TORCH_VERSION
+from capplan.verbs.statement.options import Option, Topic
+from capplan.verbs.statement.words import BATCHES, TORCH_VERSION
 
 if TYPE_CHECKING:
     from capplan.core.plan.comparison import Comparison

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import (
+from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.fields import (
     EVERYWHERE,
     CalibrationFields,
     GpuFields,
@@ -20,9 +20,9 @@ from capplan.verbs.fields import (
     ShowEnergyFields,
     TimedFields,
 )
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import BATCHES
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import BATCHES
 
 if TYPE_CHECKING:
     from capplan.app.estimate import EstimateAnswer

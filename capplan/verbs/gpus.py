@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.contract import Context, Effort, Look, Verb
-from capplan.verbs.fields import GpuFilterFields, Name, OwnSpecs
-from capplan.verbs.options import Door, Option, Topic
-from capplan.verbs.words import NAMES
+from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs
+from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price, PurchasePrice

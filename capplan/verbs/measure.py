@@ -11,11 +11,11 @@ from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches
 from capplan.core.measurement.choices import Search, TimingMethod
 from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
-from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields
-from capplan.verbs.options import HERE, Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import BATCHES, NAMES, SIZE_LIMIT, TIME_LIMIT
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import BATCHES, NAMES, SIZE_LIMIT, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.app.measure.request import Curve, MeasureRequest

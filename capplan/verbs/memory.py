@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.core.workload import Sharding
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import (
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import (
     EVERYWHERE,
     GpuFields,
     ModelFields,
@@ -18,8 +18,8 @@ from capplan.verbs.fields import (
     UtilizationFields,
     WorkloadFields,
 )
-from capplan.verbs.options import Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult

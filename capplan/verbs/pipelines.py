@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Protocol
 from capplan.core.pipelines.types import Part
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context
-from capplan.verbs.fields import ModelFields, PipelineFields
+from capplan.verbs.statement.contract import Context
+from capplan.verbs.statement.fields import ModelFields, PipelineFields
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource

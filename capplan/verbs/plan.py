@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import SortKey
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import (
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import (
     ON_PAGE,
     CalibrationFields,
     EnergyFields,
@@ -22,8 +22,8 @@ from capplan.verbs.fields import (
     StrictFields,
     TimedFields,
 )
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.words import BATCHES, LOAD
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.words import BATCHES, LOAD
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan

@@ -10,9 +10,9 @@ from msgspec import Meta
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.report.text.prices import PriceGroup
-from capplan.verbs.contract import Context, Effort, Look, Verb
-from capplan.verbs.fields import Name, OwnSpecs
-from capplan.verbs.options import Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.options import Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.app.gpus.prices import PriceList

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.fields import (
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
+from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
     GpuFields,
@@ -23,8 +23,8 @@ from capplan.verbs.fields import (
     TimedFields,
     UtilizationFields,
 )
-from capplan.verbs.options import HERE, Door, Option, Topic
-from capplan.verbs.words import AMOUNT, BATCHES, SHARE, WATTS
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
     from capplan.app.procurement.constraints import ConstraintRequest

@@ -8,10 +8,10 @@ from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.fields import Name, OwnSpecs
-from capplan.verbs.options import HERE, Option, Topic
-from capplan.verbs.words import TIME_LIMIT
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.report.documents.diff import Change

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 
 from capplan.errors import MeasurementError, TraceError
-from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.fields import OwnSpecs
-from capplan.verbs.options import HERE, Door, Option
-from capplan.verbs.words import SIZE_LIMIT, TIME_LIMIT
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option
+from capplan.verbs.statement.words import SIZE_LIMIT, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.app.sweep.request import SweepRequest

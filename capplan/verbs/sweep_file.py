@@ -16,10 +16,10 @@ from capplan.core.workload import Mode
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
-from capplan.verbs.fields import ModelFields, TrainingFields
-from capplan.verbs.options import Door, Field, fields_of
 from capplan.verbs.plan import PlanQuestion
-from capplan.verbs.read import read_field
+from capplan.verbs.statement.fields import ModelFields, TrainingFields
+from capplan.verbs.statement.options import Door, Field, fields_of
+from capplan.verbs.statement.read import read_field
 
 _KEYS = ("models", "gpus", "workloads")
 _GPU_KEYS = ("names", "where", "segment", "vendor", "arch", "min_memory")

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
 from capplan.core.workload import Configuration, Layout, Precision
-from capplan.verbs.contract import Context, Outcome, Verb
-from capplan.verbs.fields import ModelFields, TrainingFields
-from capplan.verbs.options import Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.fields import ModelFields, TrainingFields
+from capplan.verbs.statement.options import Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace

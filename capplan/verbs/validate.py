@@ -10,11 +10,11 @@ from msgspec import Meta
 from capplan.core.calibrate.measured import CELL_KEYS
 from capplan.errors import UsageError
 from capplan.units import format_seconds
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import CalibrationFields, OwnSpecs
-from capplan.verbs.options import HERE, Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import NAMES
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer

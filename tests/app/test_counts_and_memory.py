@@ -15,7 +15,7 @@ from capplan.app.report import ReportRequest, report
 from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
-from capplan.verbs.local import LocalContext
+from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.trace import TraceQuestion, answer_trace
 from tests.app.conftest import builds
 

@@ -17,8 +17,8 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
 from capplan.errors import TraceError, UnknownNameError
 from capplan.report.documents.plan import plan_document
-from capplan.verbs.local import LocalContext
 from capplan.verbs.plan import PlanQuestion, answer_plan
+from capplan.verbs.statement.local import LocalContext
 from tests.app.conftest import builds
 from tests.core.plan.test_plan import matrix_trace
 

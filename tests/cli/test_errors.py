@@ -8,7 +8,7 @@ from capplan.cli.main import describe_bug
 from capplan.cli.output import shorten_library_warnings
 from capplan.errors import UsageError
 from capplan.units import BYTES, parse_quantity
-from capplan.verbs.local import _built_in_gpus
+from capplan.verbs.statement.local import _built_in_gpus
 from tests.cli.conftest import Run
 
 

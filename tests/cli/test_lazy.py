@@ -6,7 +6,7 @@ import pytest
 
 from capplan.cli.main import COMMAND_TOPICS, COMMANDS
 from capplan.cli.topics import OTHER_COMMANDS, commands_by_topic
-from capplan.verbs.options import Topic
+from capplan.verbs.statement.options import Topic
 from tests.cli.conftest import Run
 
 

@@ -16,8 +16,8 @@ from capplan.cli.progress import live_line, live_words, progress
 from capplan.core.batches import BatchChoice, Batches
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.timing import Progress
-from capplan.verbs.local import LocalContext
 from capplan.verbs.plan import PlanQuestion, answer_plan
+from capplan.verbs.statement.local import LocalContext
 
 
 class Terminal(io.StringIO):

@@ -14,8 +14,8 @@ from capplan.core.batches import parse_batches
 from capplan.core.plan.types import Plan
 from capplan.core.workload import Precision
 from capplan.report.text.answer import MOST_LINES, Selection, render_answer
-from capplan.verbs.local import LocalContext
 from capplan.verbs.plan import PlanQuestion, answer_plan
+from capplan.verbs.statement.local import LocalContext
 from tests.cli.conftest import Run
 from tests.snapshot import assert_is_snapshot
 

@@ -28,7 +28,7 @@ from capplan.serve.planning.data import Folders  # noqa: E402
 from capplan.serve.planning.replies import Reply  # noqa: E402
 from capplan.serve.settings import Limits, Settings  # noqa: E402
 from capplan.serve.uploads import Uploads  # noqa: E402
-from capplan.verbs.registry import served_verbs  # noqa: E402
+from capplan.verbs.statement.registry import served_verbs  # noqa: E402
 from tests.serve.conftest import EXAMPLES, command, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow

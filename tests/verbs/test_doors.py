@@ -14,10 +14,10 @@ from capplan.errors import UnknownNameError, UsageError
 from capplan.serve.http.api import QUESTIONS
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.page.question import form_fields
-from capplan.verbs.options import Door
 from capplan.verbs.plan import PlanQuestion
-from capplan.verbs.read import command_of, read_question, to_wire
-from capplan.verbs.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.read import command_of, read_question, to_wire
+from capplan.verbs.statement.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
 
 OF_COMMANDS = {"color", "format_", "json_", "output", "force"}
 """Parameters about writing, which the command line adds to every verb."""

@@ -8,8 +8,8 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.serve.questions.read import question_from_mapping
-from capplan.verbs.options import Door
-from capplan.verbs.registry import find_verb, served_verbs
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.registry import find_verb, served_verbs
 
 VALUES: tuple[Any, ...] = (
     None, -1, 0, 2**63, 2**70, 1e308, -1e308, float("inf"), "", "NaN", "x" * 10_000, [], [[]], {}, {"a": {"b": []}},

@@ -59,7 +59,7 @@ def cache(
 
 
 def _as_json(kept: "TraceCache", entries: "Sequence[Entry]") -> str:
-    from capplan.report.documents.local_state import CacheDocument, KeptTraceDocument
+    from capplan.report.documents.installed import CacheDocument, KeptTraceDocument
 
     traces = tuple(
         KeptTraceDocument(

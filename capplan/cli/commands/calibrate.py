@@ -21,7 +21,7 @@ from capplan.cli.output import (
     warn,
 )
 from capplan.cli.progress import TERMINAL
-from capplan.verbs.registry import VERBS
+from capplan.verbs.statement.registry import VERBS
 
 if TYPE_CHECKING:
     from capplan.app.calibration.calibrate import DeviceAnswer

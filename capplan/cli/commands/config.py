@@ -18,7 +18,7 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
     """
     from capplan.cli.settings import all_settable, in_force, load_settings
     from capplan.report.sections import Lines, Section, Table, plain_columns
-    from capplan.verbs.registry import CONFIGURABLE
+    from capplan.verbs.statement.registry import CONFIGURABLE
 
     chosen = resolve_format(format_, json_flag=json_, output=output)
     settings = load_settings()
@@ -28,7 +28,7 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
         for each in sorted(in_force(settings, command).values(), key=lambda each: each.key)
     ]
     if chosen is Format.JSON:
-        from capplan.report.documents.local_state import SettingDocument, SettingsDocument
+        from capplan.report.documents.installed import SettingDocument, SettingsDocument
 
         keys = ("command", "option", "value", "file")
         found = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)

@@ -12,7 +12,7 @@ from capplan.cli.options import SpecFolders
 from capplan.cli.output import Format, JsonOption, OutputOption, emit, laid_out, to_json, warn
 from capplan.errors import UsageError
 from capplan.verbs.gpus import GPUS
-from capplan.verbs.registry import VERBS
+from capplan.verbs.statement.registry import VERBS
 
 
 class GpusGroup(LazyGroup):

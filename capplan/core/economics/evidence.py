@@ -119,7 +119,7 @@ class Standards:
         return tuple(found)
 
     def high_price_factor(self, price: Price | PurchasePrice) -> float:
-        """Return the factor by which a price that is no longer current may have risen, at the end of its 90 %.
+        """Return the factor by which an old price may have risen: the high end of its interval of 90 %.
 
         A current price counts as it is. An older one is ranked by what it may be today, so that the oldest of old
         prices does not win by its age.

@@ -9,7 +9,7 @@ from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
-from capplan.llm.core.half import half_note
+from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint

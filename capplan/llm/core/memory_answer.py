@@ -9,12 +9,11 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
-from capplan.llm.core.half import half_note
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model import LanguageModel
-from capplan.llm.core.quantisation import Quantisation
+from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.sharding import Sharding, check_sharding
 from capplan.llm.core.weights import EngineLayout, stage_weights
 from capplan.units import counted

@@ -6,6 +6,7 @@ the rules of llama.cpp's quantiser. Bits include the scales.
 
 from dataclasses import dataclass
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.weights import WeightFormat
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import GatedDeltaNet, LatentAttention, Mamba2
@@ -165,3 +166,32 @@ def _uses_more_bits(layer: int, layer_count: int) -> bool:
     """Return True for the first and last eighth of the layers and every third one between."""
     eighth = layer_count // 8
     return layer < eighth or layer >= 7 * layer_count // 8 or (layer - eighth) % 3 == 2
+
+
+_BF16_CAPABILITY = (8, 0)
+"""Compute capability from which on NVIDIA's tensor cores take bf16: CUDA C++ Programming Guide, "Compute Capabilities".
+vLLM refuses bfloat16 below it and names `--dtype half`."""
+
+
+def lacks_bf16(gpu: GpuSpec) -> bool:
+    """Return True if a GPU is known to have no bf16 arithmetic.
+
+    Args:
+        gpu: The GPU.
+    """
+    return gpu.compute_capability is not None and gpu.compute_capability < _BF16_CAPABILITY
+
+
+def half_note(gpu: GpuSpec, *formats: str) -> str | None:
+    """Return a note where weights or a cache in bf16 become fp16 on a GPU; None where they stay as they are.
+
+    Args:
+        gpu: The GPU.
+        formats: Formats of the weights and of the cache.
+    """
+    if "bf16" not in formats or not lacks_bf16(gpu):
+        return None
+    return (
+        f"{gpu.id} has no bf16 arithmetic: the model runs in fp16 there (vLLM and SGLang: --dtype half), in as many "
+        "bytes; values above 65,504 overflow, so compare its answers with those in bf16"
+    )

@@ -1,4 +1,4 @@
-"""The GPUs of this machine as a typed document, with their differences from their specs."""
+"""What this machine holds as typed documents: its GPUs, the traces of earlier runs, and configured defaults."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
@@ -67,3 +67,35 @@ def _gpu(device: InstalledGpu, spec: GpuSpec | None) -> InstalledGpuDocument:
         if spec is None
         else {each.key: (each.found, each.specified) for each in differences(device, spec)},
     )
+
+
+class KeptTraceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace of an earlier run."""
+
+    model: str
+    options: tuple[str, ...]
+    recordings: tuple[str, ...]
+    size_bytes: int
+    made: Annotated[str, Meta(description="day and minute, UTC")]
+
+
+class CacheDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan cache --json` writes, the oldest trace first."""
+
+    folder: str
+    traces: tuple[KeptTraceDocument, ...]
+
+
+class SettingDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The configured default of an option of a command, and the file that it comes from."""
+
+    command: str
+    option: str
+    value: str
+    file: str
+
+
+class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capplan config --json` writes."""
+
+    settings: tuple[SettingDocument, ...]

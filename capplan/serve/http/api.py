@@ -22,7 +22,7 @@ from capplan.serve.questions.results import ResultsQuestion
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
 from capplan.verbs.gpus import GpuQuestion
-from capplan.verbs.registry import find_verb, served_verbs
+from capplan.verbs.statement.registry import find_verb, served_verbs
 from capplan.verbs.trace import TraceQuestion
 
 QUESTIONS: dict[str, type[Any]] = {

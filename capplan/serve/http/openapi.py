@@ -12,8 +12,8 @@ from capplan.report.schemas import schema_text
 from capplan.serve.http.problems import PROBLEM_TYPE
 from capplan.serve.planning.replies import MEDIA_TYPES, Spelling
 from capplan.serve.questions.results import ResultsQuestion
-from capplan.verbs.read import wire_type
-from capplan.verbs.registry import find_verb, served_verbs
+from capplan.verbs.statement.read import wire_type
+from capplan.verbs.statement.registry import find_verb, served_verbs
 from capplan.version import __version__
 
 _REF = "#/components/schemas/{name}"

@@ -17,9 +17,9 @@ from capplan.serve.questions.read import question_from_mapping
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
 from capplan.strict_json import JsonError, read_json
-from capplan.verbs.options import Door
-from capplan.verbs.read import changed_fields, command_of, wire_type
-from capplan.verbs.registry import find_verb, served_verbs, verb_of
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.read import changed_fields, command_of, wire_type
+from capplan.verbs.statement.registry import find_verb, served_verbs, verb_of
 
 LONGEST_TEXT = 2000
 """The most characters of a tool's text; the structured answer holds the whole."""

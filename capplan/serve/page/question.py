@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
 from capplan.serve.questions.bounds import check_bounds
-from capplan.verbs.fields import Text
-from capplan.verbs.options import Door, Field, Option
 from capplan.verbs.plan import PLAN, PlanQuestion
-from capplan.verbs.read import changed_fields, read_question
+from capplan.verbs.statement.fields import Text
+from capplan.verbs.statement.options import Door, Field, Option
+from capplan.verbs.statement.read import changed_fields, read_question
 
 MOST_MODELS = 4
 

@@ -8,8 +8,8 @@ import jinja2
 
 from capplan.serve.page.question import FIRST_FIELDS, MOST_MODELS, PageQuestion, address, form_fields, usual_words
 from capplan.serve.page.view import Comparison, ModelView
-from capplan.verbs.options import Door, fields_of
 from capplan.verbs.report import ReportQuestion
+from capplan.verbs.statement.options import Door, fields_of
 from capplan.version import __version__
 
 FORMATS = {"html": "Web page", "pdf": "PDF", "xlsx": "Workbook", "md": "Markdown", "csv": "CSV", "json": "JSON"}

@@ -26,7 +26,7 @@ from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.serve.questions.results import ResultsQuestion
 from capplan.units import format_bytes, format_rate, format_seconds
-from capplan.verbs.fields import ModelFields
+from capplan.verbs.statement.fields import ModelFields
 
 _SERVED = "llm:"
 SILENT_S = 60.0

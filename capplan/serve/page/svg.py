@@ -152,7 +152,7 @@ Box = tuple[float, float, float, float]
 
 
 def _free_place(words: str, point: tuple[float, float], taken: Sequence[Box]) -> Box | None:
-    """Return where words can stand beside a point without touching anything; None where there is no such place."""
+    """Return a free place for words beside a point, or None if there is none."""
     width = CHARACTER * len(words)
     left, top = point
     for down in (-12.0, 0.0, -22.0, 10.0, -34.0, 22.0):

@@ -27,7 +27,7 @@ from capplan.serve.page.question import PageQuestion, address
 from capplan.serve.planning.answer import Case, opened
 from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
-from capplan.verbs.read import command_of
+from capplan.verbs.statement.read import command_of
 
 SHOWN = 12
 _NOTHING = Markup("")

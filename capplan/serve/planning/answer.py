@@ -30,11 +30,11 @@ from capplan.serve.planning.naming import (
 from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
-from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import GpuFields, ModelFields
 from capplan.verbs.plan import PlanQuestion
-from capplan.verbs.read import command_of
-from capplan.verbs.registry import verb_of
+from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.fields import GpuFields, ModelFields
+from capplan.verbs.statement.read import command_of
+from capplan.verbs.statement.registry import verb_of
 
 if TYPE_CHECKING:
     from capplan.core.latency.calibration import Calibration

@@ -16,7 +16,7 @@ from capplan.serve.planning.models import TraceShelf
 from capplan.serve.settings import Settings
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.prices import Prices, load_price_file, load_prices
-from capplan.verbs.fields import GpuFields
+from capplan.verbs.statement.fields import GpuFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

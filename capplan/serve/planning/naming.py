@@ -15,8 +15,8 @@ from capplan.probe.diffusers.index import PREFIX, published_component, published
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.bounds import check_bounds
-from capplan.verbs.fields import ModelFields
-from capplan.verbs.words import assignment
+from capplan.verbs.statement.fields import ModelFields
+from capplan.verbs.statement.words import assignment
 
 TRACE_PREFIX = "trace:"
 CONFIG_PREFIX = "config:"

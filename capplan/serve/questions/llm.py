@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from capplan.verbs.fields import Name
 from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
-from capplan.verbs.options import Door, Option
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import Door, Option
 
 _FORM = Option(doors=Door.HTTP)
 _Words = Annotated[str, Meta(max_length=200), _FORM]

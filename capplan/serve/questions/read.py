@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from capplan.errors import UsageError
 from capplan.serve.questions.bounds import check_bounds
 from capplan.strict_json import JsonError, read_json
-from capplan.verbs.options import Door
-from capplan.verbs.read import read_question
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.read import read_question
 
 Kind = TypeVar("Kind")
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from capplan.verbs.options import Door, Option
+from capplan.verbs.statement.options import Door, Option
 
 
 def _field(help_: str) -> Option:

@@ -117,7 +117,7 @@ class TraceQueue:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     def admit(self, jobs: Sequence[TraceJob]) -> None:
-        """Refuse a question's first traces as a whole where there is no room for all of them.
+        """Refuse all first traces of a question if there is no room for every one of them.
 
         A question that was admitted is answered: traces that it turns out to need later are made whatever waits.
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from capplan.verbs.contract import Context, Look, Verb
 from capplan.verbs.llm.fields import (
     CLIENTS,
     FilesHereFields,
@@ -13,8 +12,9 @@ from capplan.verbs.llm.fields import (
     MeasuredFields,
     ReplicaFields,
 )
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate

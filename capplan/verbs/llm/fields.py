@@ -12,10 +12,10 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, Statistic, Task, read_clients
-from capplan.verbs.contract import Context
-from capplan.verbs.fields import Name, OwnSpecs
-from capplan.verbs.options import HERE, Option, Topic
-from capplan.verbs.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
+from capplan.verbs.statement.contract import Context
+from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
     from capplan.llm.answer.deployments import Deployments

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.validate import MEASURED
-from capplan.verbs.options import HERE, Door, Option
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option
 
 if TYPE_CHECKING:
     from capplan.llm.answer.fit_serving import FittedServing

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from capplan.verbs.contract import Context, Outcome, Verb
-from capplan.verbs.options import HERE, Option, Topic
+from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.answer.fit_memory import FittedCalibration

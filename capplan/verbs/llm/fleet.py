@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import TIME_CALIBRATION
-from capplan.verbs.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.answer.shared_fleet import FleetAnswer

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.contract import Context, Outcome, Verb
-from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import DOWNLOAD, AdapterFields, DeploymentFields, LanguageModelFields, ReplicaGpuFields
-from capplan.verbs.options import HERE, Option, Topic
-from capplan.verbs.words import SIZE
+from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.words import SIZE
 
 if TYPE_CHECKING:
     from capplan.llm.core.memory_answer import MemoryAnswer

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Look, Verb
-from capplan.verbs.fields import Name
 from capplan.verbs.llm.fields import DOWNLOAD
-from capplan.verbs.options import Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.model import LanguageModel

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.llm.fields import (
     AdapterFields,
     FilesHereFields,
@@ -21,7 +20,8 @@ from capplan.verbs.llm.fields import (
     TaskFields,
     names_of,
 )
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Effort, Look, Verb
 from capplan.verbs.llm.fields import (
     CLIENTS,
     FilesHereFields,
@@ -19,9 +18,10 @@ from capplan.verbs.llm.fields import (
     TaskFields,
     Word,
 )
-from capplan.verbs.options import HERE, Door, Option, Topic
-from capplan.verbs.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.words import TIME_LIMIT, Words
+from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import TIME_LIMIT, Words
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.verbs.contract import Context, Look, Outcome, Verb
-from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import TIME_CALIBRATION
-from capplan.verbs.options import HERE, Door, Option, Topic
-from capplan.verbs.words import NAMES
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.accuracy import ServingValidation

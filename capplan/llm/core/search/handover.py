@@ -6,7 +6,7 @@ from capplan.core.serving_engines import find_engine
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.half import half_note
+from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 

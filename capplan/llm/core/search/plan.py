@@ -17,7 +17,7 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.limits import SATURATION
 from capplan.llm.core.fleet.near_miss import near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.half import half_note
+from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search

@@ -444,7 +444,7 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
 
 
 def _is_misaligned(job: TrainingJob) -> bool:
-    """Return True if a GPU's share of the model's width is no multiple of 64, which tensor cores' tiles need."""
+    """Return True if a GPU's share of the model's width is not divisible by 64, the size of a tensor core's tile."""
     return bool(job.architecture.hidden_dim % job.layout.tensor) or bool(
         (job.architecture.hidden_dim // job.layout.tensor) % 64
     )

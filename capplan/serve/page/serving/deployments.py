@@ -21,8 +21,8 @@ from capplan.serve.planning.answer import Case
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_rate, format_seconds
 from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
-from capplan.verbs.options import Door
-from capplan.verbs.read import command_of, read_question
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.read import command_of, read_question
 
 SHOWN = 12
 FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}

@@ -18,11 +18,11 @@ from capplan.llm.core.training.job import (
     Recompute,
     Shard,
 )
-from capplan.verbs.contract import Context
-from capplan.verbs.fields import OwnSpecs
 from capplan.verbs.llm.fields import DOWNLOAD, Degree, Word
-from capplan.verbs.options import HERE, Option, Topic
-from capplan.verbs.words import NAMES, RATE, SIZE, TIME_LIMIT
+from capplan.verbs.statement.contract import Context
+from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.words import NAMES, RATE, SIZE, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.core.gpus.spec import GpuSpec

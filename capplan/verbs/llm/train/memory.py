@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from capplan.verbs.contract import Context, Outcome, Verb
 from capplan.verbs.llm.fields import LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.llm.train.fields import (
     OwnRunFields,
@@ -15,7 +14,8 @@ from capplan.verbs.llm.train.fields import (
     find_parts,
     load_constants,
 )
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.estimate import TrainingMemoryAnswer

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.contract import Context, Outcome, Verb
-from capplan.verbs.fields import Name
 from capplan.verbs.llm.fields import Degree, LanguageModelFields, names_of
 from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
 from capplan.verbs.llm.train.run_fields import RunFields
-from capplan.verbs.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.words import AMOUNT, TIME_LIMIT
+from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import TrainingPlan

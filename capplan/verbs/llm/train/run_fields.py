@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
-from capplan.verbs.options import Option, Topic
-from capplan.verbs.words import COUNT, RATE, TIME
+from capplan.verbs.statement.options import Option, Topic
+from capplan.verbs.statement.words import COUNT, RATE, TIME
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import RunTerms

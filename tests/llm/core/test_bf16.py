@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.llm.core.half import half_note, lacks_bf16
+from capplan.llm.core.quantisation import half_note, lacks_bf16
 from capplan.specs import load_gpus
 
 GPUS = load_gpus()

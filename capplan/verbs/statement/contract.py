@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.errors import UsageError
-from capplan.verbs.fields import GpuFields, ModelFields
-from capplan.verbs.options import Door, Field, fields_of
+from capplan.verbs.statement.fields import GpuFields, ModelFields
+from capplan.verbs.statement.options import Door, Field, fields_of
 
 if TYPE_CHECKING:
     from pathlib import Path

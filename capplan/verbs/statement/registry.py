@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from capplan.verbs.contract import Verb
+    from capplan.verbs.statement.contract import Verb
 
 VERBS: Mapping[str, str] = {
     "plan": "capplan.verbs.plan:PLAN",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from capplan.verbs.words import Words
+from capplan.verbs.statement.words import Words
 
 
 class Door(Flag):

@@ -12,9 +12,9 @@ import msgspec
 
 from capplan.core.workload import known_words
 from capplan.errors import UnknownNameError, UsageError
-from capplan.verbs.contract import Verb
-from capplan.verbs.options import Door, Field, fields_of
-from capplan.verbs.words import assignment
+from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.options import Door, Field, fields_of
+from capplan.verbs.statement.words import assignment
 
 Kind = TypeVar("Kind")
 

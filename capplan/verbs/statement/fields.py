@@ -19,8 +19,8 @@ from capplan.core.workload import (
     Workload,
 )
 from capplan.errors import UsageError
-from capplan.verbs.options import ANYWHERE, HERE, Door, Option, Topic
-from capplan.verbs.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
+from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
+from capplan.verbs.statement.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
 
 if TYPE_CHECKING:
     from capplan.app.gpus.choice import GpuFilters

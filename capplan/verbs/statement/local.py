@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuRequest
 from capplan.errors import UsageError
-from capplan.verbs.contract import Context, Verb
-from capplan.verbs.fields import GpuFields, ModelFields
-from capplan.verbs.read import command_of
+from capplan.verbs.statement.contract import Context, Verb
+from capplan.verbs.statement.fields import GpuFields, ModelFields
+from capplan.verbs.statement.read import command_of
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
