@@ -23,6 +23,9 @@ from capplan.verbs.statement.registry import find_verb, served_verbs, verb_of
 
 LONGEST_TEXT = 2000
 """The most characters of a tool's text; the structured answer holds the whole."""
+PARTIAL = "capplan/partial"
+"""The key of an answer's `_meta` that says what it still lacks: `hints`, remarks whose traces are being made."""
+_LATER = "What makes it faster or smaller is being traced: ask again in some seconds to see all of it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,7 @@ async def call_tool(
     return mcp_types.CallToolResult(
         content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, name, address)))],
         structured_content=None if is_text_only else json.loads(outcome.content),
+        _meta={PARTIAL: "hints"} if outcome.hints else None,
     )
 
 
@@ -154,7 +158,7 @@ def short_text(reply: Reply, *, whole: str) -> str:
         reply: the answer.
         whole: the sentence that says where the whole answer is.
     """
-    parts = [reply.text.strip("\n"), reply.warning, whole[: LONGEST_TEXT // 2]]
+    parts = [reply.text.strip("\n"), reply.warning, _LATER if reply.hints else "", whole[: LONGEST_TEXT // 2]]
     text = "\n\n".join(part for part in parts if part)
     if len(text) <= LONGEST_TEXT:
         return text
