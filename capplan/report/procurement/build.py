@@ -108,11 +108,8 @@ def build_fleet_report(
     Raises:
         UsageError: no GPU holds a model, or a plan does not fit its load.
     """
-    answered = [_answered(each.plan, each.demand, market, circumstances) for each in services]
-    models = [
-        replace(model, service=each.name, demand=each.demand)
-        for each, (_, model) in zip(services, answered, strict=True)
-    ]
+    answered = [_answered(each.plan, each.demand, market, circumstances, service=each.name) for each in services]
+    models = [model for _, model in answered]
     facts = {
         gpu: GpuFacts(
             budget_bytes=min(each.plan.limits.utilization_fraction for each in services) * spec.expected_usable_bytes,
@@ -136,7 +133,7 @@ def build_fleet_report(
 
 
 def _answered(
-    plan: PlanDocument, demand: Demand, market: Market, circumstances: Circumstances
+    plan: PlanDocument, demand: Demand, market: Market, circumstances: Circumstances, *, service: str | None = None
 ) -> tuple[Answer, ModelReport]:
     _check_mode(plan, demand.load)
     candidates = candidates_of(
@@ -146,7 +143,7 @@ def _answered(
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     standards = _standards(plan, demand.constraints, circumstances)
     answer = decide(candidates, demand=demand, rents=market.rents, purchases=market.purchases, standards=standards)
-    return answer, _model_report(plan, answer, answer.standards, circumstances, market.gpus)
+    return answer, _model_report(plan, answer, circumstances, market.gpus, service)
 
 
 def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circumstances) -> Standards:
@@ -191,10 +188,11 @@ def _check_mode(plan: PlanDocument, load: Load) -> None:
 def _model_report(
     plan: PlanDocument,
     answer: Answer,
-    standards: Standards,
     circumstances: Circumstances,
     gpus: Mapping[str, GpuSpec],
+    service: str | None,
 ) -> ModelReport:
+    standards = answer.standards
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
     rows = tuple(option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
     infeasible = tuple(
@@ -214,7 +212,7 @@ def _model_report(
             refused.setdefault(each.gpu, _refusal(each))
     return ModelReport(
         plan=plan,
-        verdict=make_verdict(plan, answer, rows),
+        verdict=make_verdict(plan, answer, rows, service=service),
         options=rows,
         refusals=(*infeasible, *(refused[gpu] for gpu in sorted(refused))),
         tornado=tuple(
@@ -234,6 +232,8 @@ def _model_report(
         if answer.payback
         else None,
         left_out=tuple(_left_out(each, standards) for each in answer.left_out if each.price.gpu in held),
+        service=service,
+        demand=answer.demand if service is not None else None,
     )  # fmt: skip
 
 

@@ -5,31 +5,51 @@ import io
 from typing import Any
 
 from capplan.report.documents.codec import flat_fields, to_plain
-from capplan.report.procurement.types import OptionRow, Report
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, OptionRow, Report
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def render_report_csv(report: Report) -> str:
-    """Write every option of every model as a row; intervals take three columns.
+    """Write every option of every model as a row, after the fleets for all services; intervals take three columns.
 
-    Text that a spreadsheet would run as a formula is led by an apostrophe (OWASP, CSV injection); numbers never are.
+    `fleet` marks a row that carries all the services that `service` lists. One row of a decision is `recommended`;
+    where a fleet is decided, the best option of each service alone is `best_alone`. Text that a spreadsheet would run
+    as a formula is led by an apostrophe (OWASP, CSV injection); numbers never are.
     """
     import pandas as pd  # noqa: PLC0415
 
-    rows = [
-        {"model": model.plan.model.name, "recommended": option.key == model.verdict.choice, **_flat(option)}
+    fleet = report.fleet
+    rows = [_fleet_row(fleet, option) for option in fleet.options] if fleet else []
+    rows += [
+        {
+            "fleet": False, "service": model.service or "", "model": model.plan.model.name,
+            "recommended": option.key == model.verdict.choice and fleet is None,
+            "best_alone": option.key == model.verdict.choice and fleet is not None, **_flat(option),
+        }
         for model in report.models
         for option in model.options
-    ]
+    ]  # fmt: skip
     frame = pd.DataFrame([{name: _safe(value) for name, value in row.items()} for row in rows])
     stream = io.StringIO()
     frame.to_csv(stream, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return stream.getvalue()
 
 
-def _flat(option: OptionRow) -> dict[str, Any]:
+def _fleet_row(fleet: FleetRow, option: FleetOptionRow) -> dict[str, Any]:
+    """Return a fleet's figures by the names that an option's have; who shares a GPU with whom is left out."""
+    flat = _flat(option)
+    flat |= {"gpus_needed": option.needed, "gpus": option.gpus_by_year[0]}
+    left_out = ("needed", "whole", "shared", *(f"whole_{service}" for service in option.whole))
+    return {
+        "fleet": True, "service": ", ".join(fleet.services), "model": "", "recommended": option.key == fleet.choice,
+        "best_alone": False,
+        **{name: value for name, value in flat.items() if name not in left_out and not name.startswith("shared_")},
+    }  # fmt: skip
+
+
+def _flat(option: OptionRow | FleetOptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in to_plain(flat_fields(option)).items():
         if name in _LISTS_OF_WORDS:

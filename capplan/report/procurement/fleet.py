@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.fleet import (
     FleetAnswer,
     FleetOption,
@@ -15,9 +16,10 @@ from capplan.core.economics.packing import Share
 from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, ShareRow
+from capplan.report.procurement.money_tables import obligation_card, total_card
+from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, Report, ShareRow
 from capplan.report.render import grid
-from capplan.report.sections import Column, figure, words
+from capplan.report.sections import Column, KeyFigure, figure, words
 from capplan.units import format_bytes, format_rate
 
 _SHOWN = 12
@@ -54,6 +56,9 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         yearly_usd=cost.yearly if cost else (),
         cost_usd_per_year=cost.per_year if cost else None,
         total_usd=cost.total if cost else None,
+        present_usd=cost.present if cost else None,
+        residual_usd=cost.residual if isinstance(cost, OwnedCost) else None,
+        upfront_fraction=option.rent.upfront_fraction if option.rent else None,
         power_w=made.power_w,
         rack_units=made.rack_units,
         violations=violations_of(made, services),
@@ -118,6 +123,37 @@ def _what(made: FleetOption) -> str:
     """Name a fleet by its count and GPU."""
     term = figures.term_words(made.term or "")
     return f"{made.added_by_year[-1]} × {made.option.sizing.capacity.candidate.name} {term}".rstrip()
+
+
+def fleet_cards(report: Report) -> tuple[KeyFigure, ...]:
+    """Return the key figures of the decision for all services; none where no fleet can be chosen."""
+    chosen = report.fleet.option(report.fleet.choice) if report.fleet else None
+    if chosen is None or chosen.cost_usd_per_year is None:
+        return ()
+    years = report.demand.money.years
+    owned = f", {chosen.owned} of them owned" if chosen.owned else ""
+    gpus = KeyFigure(
+        label="GPUs",
+        figure=figures.whole(chosen.gpus_by_year[0]),
+        note=f"{chosen.needed} needed{owned}; {chosen.gpus_by_year[-1]} in year {years}",
+    )
+    if not any(chosen.added_by_year):
+        nothing = KeyFigure(label="To be bought or rented", figure="nothing", note="what is owned suffices")
+        return (nothing, gpus)
+    year = KeyFigure(
+        label="Cost per year",
+        figure=f"{figures.headline_money(chosen.cost_usd_per_year)} USD",
+        note=f"{figures.term_words(chosen.term)}, {chosen.provider or 'no provider named'}",
+    )
+    return (
+        year,
+        total_card(chosen.total_usd or 0.0, chosen.present_usd, report.demand.money),
+        obligation_card(
+            chosen.term, chosen.yearly_usd,
+            upfront_fraction=chosen.upfront_fraction, residual_usd=chosen.residual_usd,
+        ),
+        gpus,
+    )  # fmt: skip
 
 
 def fleet_table(fleet: FleetRow) -> Grid:

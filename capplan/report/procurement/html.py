@@ -22,7 +22,7 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points
-from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     appendix_table,
     breakdown_table,
@@ -72,13 +72,7 @@ def render_report_html(report: Report) -> str:
         css=Markup(_file("report.css")),
         js=Markup(_file("report.js")),
         load_words=figures.capitalised(load_words(report)),
-        latency_words=latency_words(report),
         money=report.demand.money,
-        one_gpu=isinstance(report.demand.load, OneGpu),
-        growth=report.demand.load.growth_per_year_fraction,
-        spares=report.demand.load.spares,
-        rent_factor=factor_of(report.assumptions, "rent_price_factor"),
-        purchase_factor=factor_of(report.assumptions, "purchase_price_factor"),
         vega=Markup(packed_drawing_program()),
         shown=SHOWN,
         models=[_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)],
@@ -86,7 +80,6 @@ def render_report_html(report: Report) -> str:
         assumptions=assumption_table(report),
         conventions=CONVENTIONS,
         host_words=HOST_WORDS,
-        pace_head=figures.capitalised(figures.pace_head(report.demand.load)),
         prices=price_table(report),
         specs=spec_table(report),
         versions=versions_words(report),
@@ -100,6 +93,7 @@ def _fleet(report: Report) -> dict[str, Any] | None:
     chart = fleets_chart(report)
     return {
         "sentence": fleet.sentence,
+        "cards": fleet_cards(report),
         "sharing": sharing_table(fleet),
         "inventory": inventory_table(fleet),
         "options": fleet_table(fleet),
@@ -116,8 +110,17 @@ def _file(name: str) -> str:
 def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     drawn = charts(report, model, prefix=identity) if model.options else ()
-    written = _columns(model)
+    written, load, factors = _columns(model), report.demand.load, _factors(report)
     return {
+        "money": report.demand.money,
+        "one_gpu": isinstance(load, OneGpu),
+        "growth": load.growth_per_year_fraction,
+        "spares": load.spares,
+        "rent_factor": factors[0],
+        "purchase_factor": factors[1],
+        "latency_words": latency_words(report),
+        "pace_head": figures.capitalised(figures.pace_head(load)),
+        "signed": report.fleet is None,
         "constraints": constraint_words(report.demand.constraints),
         "licences": licence_words([option for option in model.options if option.evidence.is_leading]),
         "terms_table": terms_table(report, model),
@@ -138,7 +141,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "calibration": model.plan.provenance.calibration,
         "batches": sorted({pick.batch for pick in model.picks}),
         "terms": [(term, figures.term_words(term)) for term in sorted({option.offer.term for option in model.options})],
-        "options": [_option(option, model, written, _factors(report)) for option in model.options],
+        "options": [_option(option, model, written, factors) for option in model.options],
         "offers_words": offers_words(model),
         "charts": [_with_markup(chart) for chart in drawn],
         "power": power_table(model),
@@ -305,6 +308,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     peak = load.peak_per_s if isinstance(load, Service) else 0 if isinstance(load, OneGpu) else load.rate_per_s
     return {
         "kind": load.kind,
+        "alone": model.service,
         "shown": SHOWN,
         "peak": peak,
         "mean": 0 if isinstance(load, OneGpu) else load.mean_per_s,

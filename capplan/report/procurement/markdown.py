@@ -1,8 +1,9 @@
 """The report as Markdown, short enough for a pull request; names are text, never markup."""
 
+from collections.abc import Sequence
+
 from capplan.report.narrow import Grid
-from capplan.report.procurement.figures import capitalised
-from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
     appendix_table,
@@ -12,10 +13,17 @@ from capplan.report.procurement.money_tables import (
     licence_words,
     terms_table,
 )
-from capplan.report.procurement.tables import alone_words, assumption_table, offers_words, option_table, refusal_table
+from capplan.report.procurement.tables import (
+    assumption_table,
+    cards,
+    offers_words,
+    option_table,
+    refusal_table,
+)
 from capplan.report.procurement.types import FleetRow, ModelReport, Report
 from capplan.report.procurement.verdict import load_words
 from capplan.report.render import escape_markdown, markdown_grid
+from capplan.report.sections import KeyFigure
 
 _SHOWN = 15
 
@@ -30,7 +38,7 @@ def render_report_markdown(report: Report) -> str:
     if words := constraint_words(report.demand.constraints):
         parts.append(escape_markdown(words))
     if report.fleet is not None:
-        parts += _fleet(report.fleet)
+        parts += _fleet(report, report.fleet)
     for model in report.models:
         parts += _model(report.of(model), model)
     parts += ["## Assumptions", markdown_grid(assumption_table(report))]
@@ -38,8 +46,14 @@ def render_report_markdown(report: Report) -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _fleet(fleet: FleetRow) -> list[str]:
-    parts = ["## One fleet", f"**{escape_markdown(fleet.sentence)}**"]
+def _key_figures(shown: Sequence[KeyFigure]) -> list[str]:
+    """Write the figures of page one as a list."""
+    lines = (f"- {escape_markdown(f'{card.label}: {card.figure} ({card.note})')}" for card in shown)
+    return ["\n".join(lines)] if shown else []
+
+
+def _fleet(report: Report, fleet: FleetRow) -> list[str]:
+    parts = ["## One fleet", f"**{escape_markdown(fleet.sentence)}**", *_key_figures(fleet_cards(report))]
     for heading, content in (
         ("Where each service runs", sharing_table(fleet)),
         ("Owned GPUs", inventory_table(fleet)),
@@ -54,9 +68,9 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
     heading = f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
     parts = [f"## {escape_markdown(heading)}"]
-    parts += [f"{capitalised(alone)}:"] if (alone := alone_words(report)) else []
     parts += [f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
+    parts += _key_figures(cards(report, model))
     if verdict.reasons:
         parts.append("\n".join(f"- {escape_markdown(reason)}" for reason in verdict.reasons))
     if verdict.changes_if:

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
-from capplan.core.gpus.prices import LASTING_TERMS, Term
+from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import LeftOutOffer, ModelReport, OptionRow, Report
 from capplan.report.render import grid
-from capplan.report.sections import Column, figure, words
+from capplan.report.sections import Column, KeyFigure, figure, words
 
 _TERMS = {
     Term.ON_DEMAND: "on demand", Term.SPOT: "spot", Term.RESERVED_1Y: "1-year commitment",
@@ -24,6 +25,54 @@ PARTS = (
 
 
 TERMS_TITLE = "Terms side by side, USD per year"
+
+
+def total_card(total_usd: float, present_usd: float | None, money: CostAssumptions) -> KeyFigure:
+    """Return what is paid over all years counted, with its net present cost."""
+    rate = figures.fraction(money.discount_fraction)
+    return KeyFigure(
+        label=f"Total over {money.years} year{'s' * (money.years != 1)}",
+        figure=f"{figures.headline_money(total_usd)} USD",
+        note=f"net present cost {figures.headline_money(present_usd)} USD at {rate} a year",
+    )
+
+
+def obligation_card(
+    term: str, yearly_usd: Sequence[float], *, upfront_fraction: float | None, residual_usd: float | None
+) -> KeyFigure:
+    """Return what a signature binds to, and when it is paid.
+
+    Args:
+        term: The term of purchase or rent.
+        yearly_usd: Outlays by year, the first day first. [USD]
+        upfront_fraction: The share of a commitment that is paid on the first day; None where the price does not say.
+        residual_usd: What bought hardware is worth in the end, which the last year's outlay holds. [USD]
+    """
+    years = COMMITMENT_YEARS.get(Term(term), 0)
+    if term == Term.BUY:
+        running = figures.headline_money(yearly_usd[-1] + (residual_usd or 0.0))
+        worth = figures.headline_money(residual_usd)
+        return KeyFigure(
+            label="Paid on the first day",
+            figure=f"{figures.headline_money(yearly_usd[0])} USD",
+            note=f"then {running} USD a year; {worth} USD residual value at the end",
+        )
+    if not years:
+        reclaimed = " and may be reclaimed by the provider" if term == Term.SPOT else ""
+        return KeyFigure(
+            label="Bound to pay", figure="nothing", note=f"paid by the hour, ends when you stop it{reclaimed}"
+        )
+    if upfront_fraction is None:
+        paid = "the price does not say how much is paid upfront: ask"
+    elif upfront_fraction:
+        paid = f"{figures.fraction(upfront_fraction)} of it upfront"
+    else:
+        paid = "nothing upfront"
+    return KeyFigure(
+        label="Bound to pay",
+        figure=f"{figures.headline_money(sum(yearly_usd[: 1 + years]))} USD",
+        note=f"{figures.term_words(term)}, every hour, used or not; {paid}",
+    )
 
 
 def priced(model: ModelReport) -> list[OptionRow]:

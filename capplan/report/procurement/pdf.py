@@ -17,7 +17,7 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts
-from capplan.report.procurement.fleet import SHARING_WORDS, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
     appendix_table,
@@ -53,6 +53,8 @@ _FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
 _WIDTH, _SHRINK = 330, 0.54
 """Width of a chart [pixels], and what is left of its height."""
+_BRIEF = 7
+"""Rows of a table of a fleet's report, whose page one holds the decision and each service two pages."""
 _LEADING = 12
 _LEADING_CHARTS = ("years", "sensitivity")
 
@@ -117,9 +119,10 @@ def _fleet(report: Report, pictures: dict[str, bytes]) -> dict[str, Any] | None:
         return None
     return {
         "sentence": fleet.sentence,
+        "cards": [to_plain(card) for card in fleet_cards(report)],
         "sharing": to_plain(sharing_table(fleet)),
         "inventory": to_plain(inventory_table(fleet)),
-        "options": to_plain(fleet_table(fleet)),
+        "options": to_plain(_cut(fleet_table(fleet), _BRIEF)),
         "words": SHARING_WORDS,
         "chart": _picture(chart, pictures) if (chart := fleets_chart(report)) else None,
     }
@@ -137,6 +140,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     for chart in charts(report, model, prefix=identity) if model.options else ():
         leads = chart.identity.removeprefix(f"{identity}-") in _LEADING_CHARTS
         drawn.append({**_picture(chart, pictures), "leads": leads})
+    rows = _BRIEF if report.fleet else _LONGEST
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
     return {
@@ -150,36 +154,41 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "compared": to_plain(compared_table(report, model)) if has_price else None,
         "interval": figures.seconds_range(best.speed.batch_latency_s) if best else figures.UNKNOWN,
         "calibration": model.plan.provenance.calibration,
-        "signed": has_price and not isinstance(report.demand.load, OneGpu),
-        "options": to_plain(_cut(option_table(report, model))),
+        "signed": has_price and report.fleet is None and not isinstance(report.demand.load, OneGpu),
+        "brief": report.fleet is not None,
+        "options": to_plain(_cut(option_table(report, model), rows)),
         "options_note": f"Latency is {latency_words(report)}. {offers_words(model)}",
         "charts": drawn,
-        "money": _money(report, model),
-        "power": to_plain(power_table(model)),
-        "operation": to_plain(operation_table(report, model)),
+        "money": _money(report, model, rows),
+        "power": to_plain(_cut(power_table(model), rows)),
+        "operation": to_plain(_shortened(operation_table(report, model), rows)),
         "host": to_plain(host_table(report, model)),
         "wins": to_plain(wins_table(model)),
         "varies": varies_words(model.verdict.varies),
         "measured": to_plain(measured_table(model)),
-        "refused": to_plain(refusal_table(model)),
+        "refused": to_plain(_cut(refusal_table(model), rows)),
         "appendix": to_plain(appendix_table(report, model)),
         "facts": to_plain(facts_table(model.plan)),
         "notes": [*model.plan.assumptions, *model.plan.notes],
     }
 
 
-def _money(report: Report, model: ModelReport) -> list[dict[str, Any]]:
+def _shortened(content: Grid | None, most: int) -> Grid | None:
+    return None if content is None else _cut(content, most)
+
+
+def _money(report: Report, model: ModelReport, rows: int) -> list[dict[str, Any]]:
     """Return the tables of money that the load allows, with their titles."""
     made = (
         (TERMS_TITLE, terms_table(report, model)), ("Cash by year", cash_table(report, model)),
         ("Where the money goes", breakdown_table(report, model)),
     )  # fmt: skip
-    return [{"title": title, "table": to_plain(content)} for title, content in made if content is not None]
+    return [{"title": title, "table": to_plain(_cut(content, rows))} for title, content in made if content is not None]
 
 
-def _cut(content: Grid) -> Grid:
+def _cut(content: Grid, most: int = _LONGEST) -> Grid:
     """Keep what a reader of paper needs; the other formats hold all."""
-    return Grid(columns=content.columns, rows=content.rows[:_LONGEST])
+    return Grid(columns=content.columns, rows=content.rows[:most])
 
 
 def _of_leading(report: Report) -> Grid:

@@ -1,6 +1,7 @@
 """The report's tables of text, the same in the page, the PDF and the workbook."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.evidence import Concern
@@ -11,6 +12,7 @@ from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
+from capplan.report.procurement.money_tables import obligation_card, total_card
 from capplan.report.procurement.types import (
     AssuredRow,
     Measured,
@@ -51,7 +53,15 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         return ()
     if isinstance(load, OneGpu):
         return _cards_of_one_gpu(row)
-    shown = [_cost_card(row, verdict), _fleet_card(row, load)]
+    shown = [
+        _cost_card(row, verdict),
+        total_card(row.money.total_usd or 0.0, row.money.present_usd, report.demand.money),
+        obligation_card(
+            row.offer.term, row.money.yearly_usd,
+            upfront_fraction=row.offer.upfront_fraction, residual_usd=row.money.residual_usd,
+        ),
+        _fleet_card(row, load),
+    ]  # fmt: skip
     if isinstance(load, Service):
         shown.append(_latency_card(row, load))
     elif row.speed.finish_s is not None:
@@ -168,7 +178,8 @@ def latency_words(report: Report) -> str:
 
 def compared_table(report: Report, model: ModelReport) -> Grid:
     """Return the few options that page one compares, with the payback of a purchase."""
-    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: " (recommended)"}
+    best = "best alone" if report.fleet else "recommended"
+    marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: f" ({best})"}
     shown, years = compared(model), report.demand.money.years
     digits, paces = figures.amount_digits(shown), figures.time_column(shown, figures.pace_s)
     pace_by_key = dict(zip((row.key for row in shown), paces, strict=True))
@@ -394,7 +405,7 @@ def facts_table(plan: PlanDocument) -> Grid:
 
 def alone_words(report: Report) -> str:
     """Return the condition under which a service's own part holds where several share a fleet; empty elsewhere."""
-    return "if this service had a fleet of its own" if report.fleet and len(report.models) > 1 else ""
+    return "if this service had a fleet of its own" if report.fleet else ""
 
 
 def workload_words(plan: PlanDocument) -> str:
@@ -416,8 +427,17 @@ def offers_words(model: ModelReport) -> str:
 
 
 def assumption_table(report: Report) -> Grid:
-    """Return every assumption with its range and source."""
-    return grid(_ASSUMPTIONS, report.assumptions)
+    """Return every assumption with its range and source; those in which services differ once for each."""
+    found: dict[str, dict[Assumption, list[str]]] = {}
+    for model in report.models:
+        for each in report.of(model).assumptions:
+            found.setdefault(each.key, {}).setdefault(each, []).append(model.service or model.plan.model.name)
+    rows = [
+        each if len(names) == len(report.models) else replace(each, label=f"{each.label} ({', '.join(names)})")
+        for held in found.values()
+        for each, names in held.items()
+    ]
+    return grid(_ASSUMPTIONS, rows)
 
 
 _ASSUMPTIONS: tuple[Column[Assumption], ...] = (

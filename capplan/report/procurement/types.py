@@ -19,8 +19,9 @@ class OfferPart:
     """Who offers an option's GPU, at which price and on which day; None without a price. [USD]
 
     `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term. The
-    last four are what a quote states besides its price: the part number, the last day on which the price holds, the
-    days from order to delivery, and the years of warranty.
+    next four are what a quote states besides its price: the part number, the last day on which the price holds, the
+    days from order to delivery, and the years of warranty. `upfront_fraction` is the share of a commitment that is paid
+    on the first day; None where the price does not state it.
     """
 
     term: str
@@ -41,6 +42,7 @@ class OfferPart:
     price_valid_until: date | None = None
     lead_time_days: float | None = None
     warranty_years: float | None = None
+    upfront_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,6 +388,9 @@ class FleetOptionRow:
     yearly_usd: tuple[float, ...]
     cost_usd_per_year: float | None
     total_usd: float | None
+    present_usd: float | None = None
+    residual_usd: float | None = None
+    upfront_fraction: float | None = None
     power_w: float | None = None
     rack_units: int | None = None
     violations: tuple[str, ...] = ()

@@ -90,15 +90,25 @@ def _hours(time_s: float) -> str:
     return f"{time_s / 86400:g} days" if time_s >= 2 * 86400 else f"{time_s / 3600:g} hours"
 
 
-def make_verdict(plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow]) -> Verdict:
-    """Describe the decision in words and numbers."""
+def make_verdict(
+    plan: PlanDocument, answer: Answer, rows: Sequence[OptionRow], *, service: str | None = None
+) -> Verdict:
+    """Describe the decision in words and numbers.
+
+    Args:
+        plan: The plan of the model.
+        answer: The decision.
+        rows: Its options.
+        service: The name of the service whose part of a fleet's report this is. The fleet is what is decided, so that
+            the sentence says what the service would take alone.
+    """
     by_key = {row.key: row for row in rows}
     found = answer.recommendation
     choice = by_key[found.choice.key] if found.choice else None
     other = by_key[found.runner_up.key] if found.runner_up else None
     confidence = answer.confidence
     return Verdict(
-        sentence=_sentence(plan, answer, choice, len(rows)),
+        sentence=_sentence(plan, answer, choice, len(rows), service),
         reasons=tuple(_reasons(plan, answer, choice, other, rows)) if choice else (),
         changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
         choice=choice.key if choice else None,
@@ -186,7 +196,7 @@ def _saving(answer: Answer, choice: OptionRow, other: OptionRow) -> float:
     return 1 - theirs / mine if mine else 0.0
 
 
-def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int) -> str:
+def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, count: int, service: str | None) -> str:
     name = plan.model.name
     if choice is None or choice.money.cost_usd_per_year is None:
         if not count and answer.not_considered and not answer.infeasible:
@@ -205,6 +215,8 @@ def _sentence(plan: PlanDocument, answer: Answer, choice: OptionRow | None, coun
         f", {choice.count.gpus_last_year} by the last year" if choice.count.gpus_last_year != choice.count.gpus else ""
     )
     verb = "Buy" if choice.is_bought else "Rent"
+    if service is not None:
+        verb = f"On a fleet of its own, {service} would {verb.lower()}"
     count, yearly = choice.count.gpus, _yearly_words(answer, choice.money.cost_usd_per_year)
     finish_s = choice.speed.finish_s
     assured = answer.assured

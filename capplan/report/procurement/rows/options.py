@@ -80,6 +80,7 @@ def _offer(option: Option) -> OfferPart:
         price_valid_until=price.quote.valid_until if price else None,
         lead_time_days=price.quote.lead_time_days if price else None,
         warranty_years=price.quote.warranty_years if price else None,
+        upfront_fraction=rent.upfront_fraction if rent else None,
     )
 
 

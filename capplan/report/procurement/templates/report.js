@@ -343,7 +343,7 @@
       }
       const chosen = best && byKey.get(best);
       live.textContent = best
-        ? `${stands ? "Recommended" : "Cheapest with these settings"}: ${nameOf(chosen)}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
+        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
         : "No priced option carries the load with these settings.";
       banner.hidden = stands;
       banner.querySelector(".what").textContent = [...changed, ...(narrowed ? [`filter: ${[...words(), terms.value && terms.selectedOptions[0].textContent].filter(Boolean).join(" ")}`] : [])].join("; ") + ".";

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from capplan.report.procurement import figures
-from capplan.report.procurement.fleet import fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.fleet import fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     cards,
@@ -19,6 +19,7 @@ from capplan.report.procurement.verdict import load_words
 from capplan.report.procurement.workbook.book import Book
 from capplan.report.procurement.workbook.looks import cell_text
 from capplan.report.procurement.workbook.options import FIRST_ROW, places_of
+from capplan.report.sections import KeyFigure
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)
 """Widths of the sheet's columns. [characters]"""
@@ -56,7 +57,7 @@ def write_decision(book: Book, report: Report, suffixes: Sequence[str]) -> None:
     book.merged(sheet, 1, load_words(report), book.looks.small, widths=_WIDTHS)
     row = _FIRST_ROW
     if report.fleet is not None:
-        row = _write_fleet(page, report.fleet, row) + 1
+        row = _write_fleet(page, report, report.fleet, row) + 1
     breaks = []
     for model, suffix in zip(report.models, suffixes, strict=True):
         breaks += [row] * (row > _FIRST_ROW)
@@ -80,10 +81,10 @@ def _write_title(page: _Page, row: int, words: str) -> None:
     page.sheet.set_row(row, _TITLE_POINTS)
 
 
-def _write_fleet(page: _Page, fleet: FleetRow, row: int) -> int:
+def _write_fleet(page: _Page, report: Report, fleet: FleetRow, row: int) -> int:
     page.sheet.write_string(row, 0, "One fleet for all services, as generated", page.book.looks.head)
     _write_title(page, row + 1, fleet.sentence)
-    row += 1
+    row = _write_cards(page, fleet_cards(report), row + 2) - 1
     for content in (sharing_table(fleet), inventory_table(fleet), fleet_table(fleet)):
         if content is not None:
             row = page.book.table(page.sheet, content, row + 2, _WIDTHS)
@@ -102,7 +103,8 @@ def _write_live(page: _Page, report: Report, model: ModelReport, suffix: str, ro
         return f"'Options{suffix}'!${place[key]}${FIRST_ROW}:${place[key]}${last}"
 
     found = f"MATCH(1,{column('best')},0)"
-    page.sheet.write_string(row, 0, "Recommended with the figures in this workbook", page.book.looks.head)
+    what = f"Best for {model.service} alone" if report.fleet else "Recommended"
+    page.sheet.write_string(row, 0, cell_text(f"{what} with the figures in this workbook"), page.book.looks.head)
     page.sheet.write_string(row, 1, "follows the shaded cells", page.book.looks.head)
     live = _live_figures(choice, report.demand.money.years)
     for place_, (label, key, value, digits) in enumerate(live, start=row + 1):
@@ -153,6 +155,15 @@ def _draw_costs(page: _Page, model: ModelReport, name: str, row: int, columns: t
     page.sheet.insert_chart(row, 2, chart)
 
 
+def _write_cards(page: _Page, shown: Sequence[KeyFigure], row: int) -> int:
+    """Write key figures, one a row, and return the row below them."""
+    for place, card in enumerate(shown, start=row):
+        page.sheet.write_string(place, 0, cell_text(card.label), page.book.looks.bold)
+        page.sheet.write_string(place, 1, cell_text(card.figure), page.book.looks.bold)
+        page.sheet.write_string(place, 2, cell_text(card.note))
+    return row + len(shown)
+
+
 def _write_generated(page: _Page, report: Report, model: ModelReport, row: int) -> int:
     """Write the decision as it was generated: headline, key figures, reasons and tables."""
     page.sheet.write_string(row, 0, "As generated", page.book.looks.head)
@@ -161,11 +172,7 @@ def _write_generated(page: _Page, report: Report, model: ModelReport, row: int) 
     if model.verdict.warning:
         page.book.merged(page.sheet, row, model.verdict.warning, page.book.looks.wrap, widths=_WIDTHS)
         row += 1
-    for card in cards(report, model):
-        page.sheet.write_string(row, 0, card.label, page.book.looks.bold)
-        page.sheet.write_string(row, 1, card.figure, page.book.looks.bold)
-        page.sheet.write_string(row, 2, card.note)
-        row += 1
+    row = _write_cards(page, cards(report, model), row)
     for heading, lines in (("Why", model.verdict.reasons), ("This changes if", model.verdict.changes_if)):
         row = _write_lines(page, heading, lines, row)
     has_cost = any(option.money.cost_usd_per_year is not None for option in model.options)

@@ -1,0 +1,159 @@
+"""A report of several services: one decision, signed once, and every service with its own demand in every format."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.fleet import Owned
+from capplan.report.documents.plan import read_plan
+from capplan.report.procurement.build import Circumstances, Market, PlannedService, build_fleet_report
+from capplan.report.procurement.csv import render_report_csv
+from capplan.report.procurement.html import render_report_html
+from capplan.report.procurement.json import report_to_json
+from capplan.report.procurement.markdown import render_report_markdown
+from capplan.report.procurement.pdf import render_report_pdf
+from capplan.report.procurement.types import Report
+from capplan.specs import load_gpus
+from capplan.specs.load import read_load_file
+from capplan.specs.prices import load_prices
+from tests.report.procurement.made_up import EXAMPLES, plan_document
+from tests.report.procurement.test_report_html import drive
+
+pytestmark = pytest.mark.slow
+
+near = pytest.approx
+
+
+def fleet_report(*, owned: int = 0) -> Report:
+    """The three services of the example on made-up speeds, with some A100 that are owned already."""
+    gpus = load_gpus()
+    prices = load_prices(gpus)
+    stated = read_load_file(EXAMPLES / "three-services.load.yaml")
+    services = [
+        PlannedService(name=load.name, plan=read_plan(plan_document(f"net{place}"), where="net"), demand=load.demand)
+        for place, load in enumerate(stated.loads)
+    ]
+    return build_fleet_report(
+        services,
+        market=Market(gpus=gpus, rents=prices.hourly, purchases=prices.purchase),
+        inventory=[Owned(gpu="a100-sxm4-80gb", count=owned)] if owned else [],
+        circumstances=Circumstances(today=date(2026, 11, 21), command="capplan report", title="three services"),
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return fleet_report()
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return render_report_html(report)
+
+
+def section(page: str, name: str) -> str:
+    """The page's part on one service."""
+    whole = page.split(f'<section id="{name}" data-model', 1)[1]
+    return whole.split('<script type="application/json" class="specs">', maxsplit=1)[0]
+
+
+def demand(report: Report, place: int) -> Demand:
+    stated = report.models[place].demand
+    assert stated is not None
+    return stated
+
+
+def test_only_the_fleet_is_signed_for(report: Report, page: str) -> None:
+    assert page.count('class="approve"') == 1
+    assert page.index('class="approve"') < page.index("data-model")
+    for model in report.models:
+        assert model.verdict.sentence.startswith(f"On a fleet of its own, {model.service} would ")
+    assert not re.search(r"<h2[^>]*>(Rent|Buy) [^<]*</h2>", page.split("data-model", 1)[1])
+
+
+@pytest.mark.poppler
+def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: Path) -> None:
+    (tmp_path / "r.pdf").write_bytes(render_report_pdf(report))
+    pages = subprocess.run(
+        ["pdftotext", str(tmp_path / "r.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout.split("\f")[:-1]
+    assert ["Approved by" in words for words in pages] == [True] + [False] * (len(pages) - 1)
+    assert len(pages) <= 12
+
+
+def test_every_calculator_starts_from_its_own_service(report: Report, page: str) -> None:
+    # the file states 20 % growth and one spare for images, 30 % and one for embeddings, nothing for the nightly job
+    stated = [("20", "1"), ("30", "1"), ("0", "0")]
+    for place, (growth, spares) in enumerate(stated, start=1):
+        form = section(page, f"m{place}").split("</form>", 1)[0]
+        assert f'name="growth" value="{growth}"' in form
+        assert f'name="spares" value="{spares}"' in form
+    assert "Latency" not in section(page, "m3").split("<thead>", 1)[1].split("</thead>", 1)[0].split("leading", 1)[0]
+    assert '<button type="button">Finishes in</button>' in section(page, "m3")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_page_repeats_every_service_s_own_figures(report: Report, page: str, place: int, tmp_path: Path) -> None:
+    model = report.models[place]
+    # the driver reads the first part of a page: the parts before the service's are taken out
+    parts = re.split(r'(?=<section id="m\d" data-model)', page)
+    driven = drive(parts[0] + "".join(parts[place + 1 :]), [], tmp_path)
+    checked = 0
+    for option in model.options:
+        if option.money.cost_usd_per_year is not None:
+            cells = driven["seen"][0][option.key]
+            assert float(cells["year"]["value"]) == near(option.money.cost_usd_per_year, rel=1e-9)
+            assert float(cells["total"]["value"]) == near(option.money.total_usd, rel=1e-9)
+            checked += 1
+    assert checked > 5
+
+
+def test_assumptions_in_which_services_differ_stand_once_for_each(report: Report, page: str) -> None:
+    shown = page.split('<section id="assumptions"', 1)[1]
+    markdown = render_report_markdown(report).split("## Assumptions", 1)[1]
+    for words in (shown, markdown.replace("\\", "")):
+        for label in ("Growth of the load (images)", "Growth of the load (embeddings)", "Growth of the load (nightly)"):
+            assert label in words
+        assert words.count("Power usage effectiveness") == 1
+    assert demand(report, 1).load.growth_per_year_fraction == 0.3
+
+
+def test_csv_names_fleets_and_services_and_recommends_once(report: Report) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_report_csv(report))))
+    fleets = [row for row in rows if row["fleet"] == "True"]
+    assert report.fleet is not None
+    assert [row["key"] for row in fleets] == [option.key for option in report.fleet.options]
+    (recommended,) = (row for row in rows if row["recommended"] == "True")
+    assert (recommended["fleet"], recommended["key"]) == ("True", report.fleet.choice)
+    assert float(recommended["cost_usd_per_year"]) == near(report.fleet.option(report.fleet.choice).cost_usd_per_year)  # type: ignore[union-attr]
+    alone = {row["service"]: row["key"] for row in rows if row["best_alone"] == "True"}
+    assert alone == {model.service: model.verdict.choice for model in report.models}
+    assert {row["model"] for row in rows if row["service"] == "nightly"} == {"net2"}
+
+
+def test_page_one_says_what_a_signature_binds_to(report: Report, page: str) -> None:
+    fleet = report.fleet
+    assert fleet is not None
+    chosen = fleet.option(fleet.choice)
+    assert chosen is not None
+    assert chosen.present_usd is not None
+    head = page.split("data-model", 1)[0]
+    # net present cost: each year's outlay over 1.08 to its year
+    present = sum(paid / 1.08**year for year, paid in enumerate(chosen.yearly_usd))
+    assert chosen.present_usd == near(present, rel=1e-9)
+    for label in ("Cost per year", "Total over 3 years", "net present cost", "GPUs"):
+        assert label in head
+    assert json.loads(json.dumps(report_to_json(report)))["fleet"]["choice"] == fleet.choice
+
+
+def test_a_fleet_that_is_owned_binds_to_nothing() -> None:
+    page = render_report_html(fleet_report(owned=16))
+    assert "what is owned suffices" in page.split("data-model", 1)[0]
