@@ -1,10 +1,11 @@
-"""How serving engines divide a GPU's memory, by engine and version: types of the constants, none of their values."""
+"""What serving engines run on and how they divide a GPU's memory, by version: types of the facts without values."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
 
@@ -123,11 +124,75 @@ def vllm_step_limits(*, total_bytes: float, is_a100: bool) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The versions of an engine that run on a family of GPUs: from `since` on, before `before`; None for no bound."""
+
+    since: tuple[int, ...] | None = None
+    before: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRuns:
+    """The families of GPUs that an engine runs on, and those on which it has kernels for a format of weights."""
+
+    families: Mapping[str, Versions]
+    formats: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSupport:
+    """What engines run on: `hardware` names the families that are known, by compute capability or architecture."""
+
+    hardware: Mapping[str, str] = field(default_factory=dict)
+    engines: Mapping[Engine, EngineRuns] = field(default_factory=dict)
+
+    def problem(
+        self, gpu: GpuSpec, engine: Engine, *, version: tuple[int, ...] | None = None, weights: str
+    ) -> str | None:
+        """Return why an engine does not run a format on a GPU, and what would; None where nothing is known against it.
+
+        Args:
+            gpu: The GPU.
+            engine: The engine.
+            version: Its version; None for the newest.
+            weights: Format of the weights.
+        """
+        capability, runs = gpu.compute_capability, self.engines.get(engine)
+        family = gpu.architecture if capability is None else ".".join(map(str, capability))
+        if runs is None or family not in self.hardware:
+            return None
+        shown = f"{gpu.id} ({self.hardware[family]})"
+        versions = runs.families.get(family)
+        if versions is None:
+            return f"{engine.value} does not run on {shown}; {self._others(family)}"
+        if versions.since and version is not None and version < versions.since:
+            first = ".".join(map(str, versions.since))
+            return f"{engine.value} runs on {shown} from version {first} on, not in {'.'.join(map(str, version))}"
+        if versions.before and (version is None or version >= versions.before):
+            last = ".".join(map(str, versions.before))
+            return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
+        kernels = runs.formats.get(weights)
+        if kernels is not None and family not in kernels:
+            return f"{engine.value} has no {weights} kernels for {shown}; use another format of weights"
+        return None
+
+    def _others(self, family: str) -> str:
+        newest = [
+            engine.value
+            for engine, runs in self.engines.items()
+            if (versions := runs.families.get(family)) and not versions.before
+        ]
+        *first, last = newest or ["no engine that capplan knows"]
+        return f"use {', '.join(first)} or {last}" if first else f"use {last}" if newest else f"{last} does"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LlmMemoryConstants:
-    """The memory rules of all engines; several versions of one engine stand from old to new."""
+    """The memory rules of all engines, and what they run on; several versions of one engine stand from old to new."""
 
     engines: tuple[EngineConstants, ...]
     origin: str
+    support: EngineSupport = field(default_factory=EngineSupport)
 
     def find(self, engine: Engine, version: tuple[int, ...] | None) -> EngineConstants:
         """Return the rules of an engine's version, the newest if none is named, the oldest if it is older than all.
@@ -136,10 +201,10 @@ class LlmMemoryConstants:
             engine: The engine.
             version: Its version, such as (0, 19).
         """
-        of_engine = [each for each in self.engines if each.engine is engine]
+        of_engine = [rules for rules in self.engines if rules.engine is engine]
         if version is None:
             return of_engine[-1]
-        return next((each for each in reversed(of_engine) if each.since <= version), of_engine[0])
+        return next((rules for rules in reversed(of_engine) if rules.since <= version), of_engine[0])
 
 
 def parse_version(text: str) -> tuple[int, ...]:

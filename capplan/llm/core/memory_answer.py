@@ -118,6 +118,11 @@ def answer_memory(request: MemoryRequest, constants: LlmMemoryConstants, *, alte
     check_sharding(architecture, request.sharding)
     _check_engine(request)
     quantisation = request.model.stored_as(request.weights)
+    problem = constants.support.problem(
+        request.gpu, request.engine, version=request.version, weights=quantisation.format.name
+    )
+    if problem is not None:
+        raise UsageError(f"{problem}.")
     _check_format(request, quantisation)
     length = _length(request)
     engine = constants.find(request.engine, request.version)

@@ -9,6 +9,7 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
 from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule, parse_version
 from capplan.llm.core.memory_fit import FittedMemory
+from capplan.llm.read.engine_support import load_engine_support
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
 from capplan.units import BYTES, parse_quantity
@@ -45,7 +46,9 @@ def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
         missing = [each.value for each in Engine if not any(row.engine is each for row in engines)]
         if missing:
             raise SpecError(f"{where}: there is no entry for {', '.join(missing)}.")
-        return LlmMemoryConstants(engines=engines, origin=f"{origin['made']}: {origin['data']}")
+        return LlmMemoryConstants(
+            engines=engines, origin=f"{origin['made']}: {origin['data']}", support=load_engine_support()
+        )
     except KeyError as error:
         raise SpecError(f"{where}: {error.args[0]} is missing.") from error
     except (TypeError, ValueError, AttributeError) as error:

@@ -195,7 +195,7 @@ def test_a_plan_is_handed_over_as_a_command_and_a_manifest(run: Run, tmp_path: P
 
 
 def test_a_gpu_without_bf16_is_launched_in_half_and_says_so(run: Run) -> None:
-    plan = ("llm", "plan", "qwen3-8b", "--gpu", "v100-sxm2-32gb", "--tp", "2", "--engine", "vllm", "--rate", "0.1")
+    plan = ("llm", "plan", "qwen3-8b", "--gpu", "t4", "--tp", "2", "--engine", "vllm", "--rate", "0.1")
     found = json.loads(run(*plan, "--json").stdout)
     words = found["launch"]["arguments"]
     assert words[words.index("--dtype") + 1] == "half"
@@ -309,4 +309,7 @@ def test_engines_that_were_measured_are_searched_by_default(run: Run) -> None:
 def test_tensorrt_llm_is_not_planned_on_gpus_of_other_vendors(run: Run) -> None:
     done = run("llm", "plan", "qwen3-8b", "--gpu", "mi300x", "--tp", "1", "--rate", "5", "--engine", "trtllm", "--json")
     assert done.exit_code == 1
-    assert "GPUs of NVIDIA alone" in json.loads(done.stdout)["rejections"][0]["reason"]
+    assert (
+        "trtllm does not run on mi300x (CDNA 3); use vllm, sglang or llama.cpp"
+        in json.loads(done.stdout)["rejections"][0]["reason"]
+    )

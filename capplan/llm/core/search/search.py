@@ -9,7 +9,7 @@ import numpy as np
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
-from capplan.core.serving_engines import Engine, find_engine
+from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
 from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
@@ -23,7 +23,6 @@ from capplan.llm.core.fleet.deployment_plan import (
 )
 from capplan.llm.core.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
-from capplan.llm.core.fleet.support import support_problem
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.search.images import encoder_s
@@ -136,11 +135,6 @@ class Search:
             deployment = self.find(words)
         except CapplanError as error:
             return rejection(words, str(error), Obstacle.SETTING)
-        problem = support_problem(
-            deployment.gpu, find_engine(words.engine), weights=deployment.quantisation.format.name
-        )
-        if problem is not None:
-            return rejection(words, problem, Obstacle.SETTING)
         load = self.question.load
         capacity = deployment.sequences_that_fit(load.cached_len)
         if capacity < 1:
