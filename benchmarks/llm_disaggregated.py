@@ -16,14 +16,19 @@ import pandas as pd
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
-from capplan.llm.core.fleet.disaggregated import HANDOVER_S, LINK_BYTES_PER_S
+from capplan.llm.core.fleet.disaggregated import HANDOVER_S
 from capplan.llm.core.serving.service import Demand, Service, decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.collectives import NETWORK
 from capplan.llm.core.timing.constants import Constants, constants_of
+from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
+from capplan.llm.core.timing.step_time import step_table, step_time
+from capplan.llm.core.timing.work import Load
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 
 _REPLICAS = re.compile(r"P:(\d+)x\(tp(\d+),dp(\d+),bs\d+\) D:(\d+)x\(tp(\d+),dp(\d+),bs\d+\)")
+_TP16 = r"D:\d*x\(tp16,"
 _MOST_BUSY = 0.95
 _ROUNDS = 50
 
@@ -63,7 +68,7 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
     )
     prompt_s = lone_ttft_s(prefill, Demand(input_len=prompt, output_len=answer, capacity=1.0))
     memory = sides[1].stage
-    moved_s = prompt * memory.cache.bytes_per_token / LINK_BYTES_PER_S
+    moved_s = prompt * memory.cache.bytes_per_token / NETWORK_BYTES_PER_S
     ttft_s, tpot_s, busy = prompt_s, 0.01, 0.0
     for _ in range(_ROUNDS):
         whole_s = ttft_s + (answer - 1) * tpot_s
@@ -75,9 +80,44 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
     return Predicted(ttft_s, tpot_s, busy)
 
 
+def two_servers(rows: pd.DataFrame, deployments: Deployments, constants: Constants) -> None:
+    """Print decode on 16 H100 in two servers beside its prediction, and the network's latency that the rows ask for.
+
+    The rows leave speculation open. Those that take less than a step of which the network takes no time speculate and
+    are left out. The others state the latency of a collective between two servers: what their step takes beyond that,
+    over the number of collectives.
+    """
+    both = rows[(rows.gpu == "h100-sxm5-80gb") & (rows.engine == "sglang") & rows.note.fillna("").str.contains(_TP16)]
+    words = DeploymentWords(
+        model="deepseek-r1", gpu="h100-sxm5-80gb", engine="sglang", weights="fp8_block", sharding=Sharding(tensor=16)
+    )
+    found = deployments.find(words)
+    print("\n| lengths | clients | TPOT | predicted | latency asked for |\n| --- | ---: | ---: | ---: | ---: |")
+    kept = []
+    for _, row in both.sort_values(["input_len", "output_len", "concurrency"]).iterrows():
+        load = Load.of(decoding=float(row.concurrency), context=row.input_len + row.output_len / 2)
+        table = step_table(found.kernels, load, machine=found.machine, layout=constants.layout, engine=found.engine)
+        calls, step_s = float(table.collectives.calls[0, 1]), float(step_time(table, constants).total_s[0])
+        asked_s = (row.tpot_ms / 1e3 - step_s) / calls + NETWORK.latency_s
+        if asked_s > 0:
+            kept.append((asked_s, step_s * 1e3 / row.tpot_ms))
+            print(
+                f"| {row.input_len:.0f}/{row.output_len:.0f} | {row.concurrency:.0f} | {row.tpot_ms:.1f} ms | "
+                f"{step_s * 1e3:.1f} ms | {asked_s * 1e6:.0f} us |"
+            )
+    table = np.array(kept)
+    errors = np.abs(table[:, 1] - 1)
+    print(
+        f"\n16 H100 in two servers, {len(table)} of {len(both)} rows: median latency "
+        f"{np.median(table[:, 0]) * 1e6:.0f} us; TPOT median error "
+        f"{np.median(errors):.1%}, p90 {np.quantile(errors, 0.9):.1%}"
+    )
+
+
 def main() -> None:
     """Print each row with its prediction, and the median errors."""
     rows = pd.read_csv(Path(sys.argv[1]))
+    two_servers(rows, Deployments(gpus=load_gpus(), assumes_narrow_cache=True), constants_of(load_time_calibration()))
     stated = rows.note.fillna("").map(lambda note: _REPLICAS.search(note) is not None)
     rows = rows[stated & rows.concurrency.notna()]
     deployments = Deployments(gpus=load_gpus(), assumes_narrow_cache=True)

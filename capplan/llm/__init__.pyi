@@ -95,6 +95,7 @@ def estimate(
     utilization_fraction: float | None = ...,
     sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
     prefill: Prefill | str | None = ...,
     token_budget: int | None = ...,
     max_seqs: int | None = ...,
@@ -126,7 +127,8 @@ def estimate(
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
         sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
-        link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
+        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
+        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
         prefill: Prompts in decode steps, or alone; the engine's way by default.
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.
@@ -185,6 +187,7 @@ def plan(
     max_seqs: Sequence[int] | int | None = ...,
     redundancy: int = ...,
     link_bytes_per_s: float | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
     growth_fraction: float | str = ...,
     years: int = ...,
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
@@ -231,7 +234,8 @@ def plan(
         dp: Ranks of attention data parallelism; repeatable.
         max_seqs: Most sequences at a time in a replica; repeatable.
         redundancy: Replicas beyond need (N+k).
-        link_bytes_per_s: Network of one GPU that moves prefilled caches, such as '50 GB/s'.
+        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
+        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
         growth_fraction: Growth of the load per year, such as 50% or 0.5.
         years: Years that rent and purchase are compared over.
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
@@ -263,6 +267,7 @@ def simulate(
     utilization_fraction: float | None = ...,
     sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
+    network_bytes_per_s: float | str | None = ...,
     prefill: Prefill | str | None = ...,
     token_budget: int | None = ...,
     max_seqs: int | None = ...,
@@ -314,7 +319,8 @@ def simulate(
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
         sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
-        link_bytes_per_s: Both directions of the link between GPUs of a replica, such as '900 GB/s'.
+        link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
+        network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
         prefill: Prompts in decode steps, or alone; the engine's way by default.
         token_budget: Most tokens of a step; the engine's default.
         max_seqs: Most sequences at a time; the engine's default.

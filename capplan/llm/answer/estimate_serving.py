@@ -233,7 +233,13 @@ def _notes(
     waiting = [point.concurrency for point in points if point.queued]
     if waiting:
         found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")
-    if not deployment.machine.switched and deployment.words.sharding.gpus > 1:
+    if deployment.spans_servers or deployment.words.sharding.gpus > max(8, deployment.machine.server_gpus):
+        port = deployment.machine.network_bytes_per_s / 2
+        found.append(
+            f"Servers of {deployment.machine.server_gpus} GPUs are joined by a network of {port / 1e9:g} GB/s a GPU in "
+            "one direction; --network states yours."
+        )
+    if not deployment.machine.switched and deployment.words.sharding.gpus > 1 and deployment.machine.server_gpus > 1:
         found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")
     if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):
         found.append(f"{note}.")

@@ -44,6 +44,7 @@ class DeploymentWords:
     kv: str = ""
     version: str = ""
     link_bytes_per_s: float | None = None
+    network_bytes_per_s: float | None = None
     max_sequences: int | None = None
     fast_gpus: int | None = None
     sampling: Sampling = Sampling.GREEDY
@@ -72,11 +73,17 @@ class ServingDeployment:
     stage: StageMemory
     relatives: frozenset[str] = frozenset()
 
+    @property
+    def spans_servers(self) -> bool:
+        """Return True if GPUs that exchange data in every layer stand in several servers."""
+        sharding = self.words.sharding
+        return sharding.tensor * sharding.data > self.machine.server_gpus
+
     def evidence(self, calibration: LlmCalibration) -> Evidence:
         """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
         name = self.model.architecture.name
         measured = {each for each in self.relatives if pair_name(each, self.engine) in calibration.measured_pairs}
-        return evidence_of(
+        found = evidence_of(
             calibration,
             model=min(measured) if measured else name,
             gpu=self.gpu.id,
@@ -86,6 +93,7 @@ class ServingDeployment:
             segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )
+        return Evidence.NETWORK if self.spans_servers and found is not Evidence.TRANSFER else found
 
 
 def build_deployment(
@@ -158,6 +166,7 @@ def _machine(gpu: GpuSpec, words: DeploymentWords) -> Machine:
         group=words.sharding.tensor * words.sharding.data,
         fast_gpus=words.fast_gpus,
         link_bytes_per_s=words.link_bytes_per_s,
+        network_bytes_per_s=words.network_bytes_per_s,
     )
     if machine is None:
         raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")

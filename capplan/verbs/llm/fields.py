@@ -189,8 +189,30 @@ class Prefill(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinkFields:
+    """The links that the GPUs of a replica exchange data over."""
+
+    link_bytes_per_s: Annotated[
+        float | None,
+        Meta(le=1e18),
+        Option(
+            help="Both directions of the link between GPUs of a server, such as '900 GB/s'.", flags=("--link",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+    network_bytes_per_s: Annotated[
+        float | None,
+        Meta(gt=0, le=1e18),
+        Option(
+            help="Network of one GPU to other servers, one direction; '50 GB/s' by default.", flags=("--network",),
+            metavar="RATE", words=RATE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class SettingFields:
-    """What an engine is told beyond its formats: memory, drawing of tokens, and the links that it runs on."""
+    """What an engine is told beyond its formats: memory, and how tokens are drawn."""
 
     utilization_fraction: Annotated[
         float | None,
@@ -207,14 +229,6 @@ class SettingFields:
             metavar="greedy|filtered", shows_default=True,
         ),
     ] = Sampling.GREEDY  # fmt: skip
-    link_bytes_per_s: Annotated[
-        float | None,
-        Meta(le=1e18),
-        Option(
-            help="Both directions of the link between GPUs of a replica, such as '900 GB/s'.", flags=("--link",),
-            metavar="RATE", words=RATE,
-        ),
-    ] = None  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,8 +265,8 @@ class SchedulingFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaFields(
-    LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, SettingFields, SchedulingFields
-):
+    LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, SettingFields, LinkFields, SchedulingFields,
+):  # fmt: skip
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
     def words(self, model: str) -> "DeploymentWords":
@@ -272,6 +286,7 @@ class ReplicaFields(
             weights=self.weights or "",
             kv=self.kv or "",
             link_bytes_per_s=self.link_bytes_per_s,
+            network_bytes_per_s=self.network_bytes_per_s,
             max_sequences=self.max_seqs,
             sampling=self.sampling,
             utilization_fraction=self.utilization_fraction,
@@ -482,14 +497,6 @@ class SearchFields:
         Option(help="Most sequences at a time in a replica; repeatable."),
     ] = ()
     redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
-    link_bytes_per_s: Annotated[
-        float | None,
-        Meta(le=1e18),
-        Option(
-            help="Network of one GPU that moves prefilled caches, such as '50 GB/s'.", flags=("--link",),
-            metavar="RATE", words=RATE,
-        ),
-    ] = None  # fmt: skip
 
     def searched_engines(self) -> tuple[str, ...]:
         """Return the engines to try."""

@@ -14,6 +14,7 @@ from capplan.verbs.llm.fields import (
     LanguageModelFields,
     LatencyLimitFields,
     LengthFields,
+    LinkFields,
     MeasuredFields,
     MoneyFields,
     SearchFields,
@@ -67,7 +68,7 @@ class _ShownFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    SearchFields, MoneyFields, _ShownFields, FilesHereFields,
+    SearchFields, LinkFields, MoneyFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -106,6 +107,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         redundancy=question.redundancy,
         rents=rents,
         link_bytes_per_s=question.link_bytes_per_s,
+        network_bytes_per_s=question.network_bytes_per_s,
         adapters=question.served_adapters(),
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):

@@ -16,9 +16,6 @@ from capplan.llm.core.serving.service import Service, decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 
-LINK_BYTES_PER_S = 50e9
-"""Network of one GPU to another server: one port of 400 Gbit/s, as DGX H100 and HGX servers have per GPU. [bytes/s]"""
-
 HANDOVER_S = 0.15
 """What a first token takes beside its prefill, the moved cache and a decode step: routing, queues of two engines, and
 connections between them. Median of ten published runs with at most eight clients, 0.04 to 0.31. [s]"""

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.disaggregated import LINK_BYTES_PER_S, DisaggregatedFit, Offer, Side, disaggregate
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Offer, Side, disaggregate
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 
 _MOST_GPUS = 5
 _MOST_ANSWERS = 5
@@ -59,7 +60,7 @@ def _pairs(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...])
                 load=asked.load,
                 limits=asked.limits,
                 offer=offer,
-                link_bytes_per_s=asked.link_bytes_per_s or LINK_BYTES_PER_S,
+                link_bytes_per_s=asked.network_bytes_per_s or NETWORK_BYTES_PER_S,
             )
             if found is not None:
                 yield found
@@ -81,6 +82,8 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
         kv=fit.kv,
         fast_gpus=search.fast_gpus(fit.gpu),
         adapters=search.question.adapters,
+        link_bytes_per_s=search.question.link_bytes_per_s,
+        network_bytes_per_s=search.question.network_bytes_per_s,
     )
 
 

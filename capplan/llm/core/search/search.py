@@ -58,7 +58,9 @@ class PlanQuestion:
         batch_limits: Sequences at a time to consider; 0 stands for the engine's default.
         redundancy: Replicas beyond need (N+k).
         rents: The on-demand offers of GPUs, by id.
-        link_bytes_per_s: Network of one GPU to another server, over which prefilled caches are moved. [bytes/s]
+        link_bytes_per_s: Both directions of the link between GPUs of a server; the printed one if None. [bytes/s]
+        network_bytes_per_s: Network of one GPU to other servers, one direction, over which replicas of several servers
+            exchange data and prefilled caches are moved; a port of 400 Gbit/s if None. [bytes/s]
         adapters: Adapters that are served beside the model; None for none.
     """
 
@@ -74,6 +76,7 @@ class PlanQuestion:
     redundancy: int = 0
     rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
     link_bytes_per_s: float | None = None
+    network_bytes_per_s: float | None = None
     adapters: Adapters | None = None
 
 
@@ -115,7 +118,8 @@ class Search:
                             yield DeploymentWords(
                                 model=asked.model, gpu=gpu, engine=engine, sharding=sharding, weights=weights,
                                 kv=asked.kv, max_sequences=limit or None, fast_gpus=fast_gpus,
-                                adapters=asked.adapters,
+                                adapters=asked.adapters, link_bytes_per_s=asked.link_bytes_per_s,
+                                network_bytes_per_s=asked.network_bytes_per_s,
                             )  # fmt: skip
 
     def fast_gpus(self, gpu: str) -> int:
@@ -205,7 +209,7 @@ class Search:
             e2e_s=times.e2e_s,
             prefill_fraction=times.prefill_fraction,
             evidence=str(times.evidence),
-            is_transferred=times.evidence is Evidence.TRANSFER,
+            is_transferred=times.evidence in (Evidence.TRANSFER, Evidence.NETWORK),
             holds_at_worst=times.holds_at_worst,
         )
         return self.offer_for(fit)

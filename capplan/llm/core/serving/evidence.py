@@ -18,6 +18,7 @@ class Evidence(StrEnum):
     OTHER_MODEL = "GPU measured, model not"
     OTHER_GPU = "model measured, GPU not"
     OTHER_BOTH = "neither model nor GPU measured"
+    NETWORK = "transferred: exchange between servers in every layer was measured in one deployment"
     TRANSFER = "transferred: no GPU of this vendor or kind, or no run of this engine, was measured"
 
 
@@ -81,7 +82,7 @@ def half_width(width: Width, evidence: Evidence) -> float:
             return width.other_gpu
         case Evidence.OTHER_BOTH:
             return width.other_both
-        case Evidence.TRANSFER:
+        case Evidence.TRANSFER | Evidence.NETWORK:
             return width.transfer
 
 

@@ -49,12 +49,13 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
         for name, (time, flops, traffic, launches) in parts.items()
         if launches
     ]
+    calls = float(table.collectives.calls[0].sum())
     exposed = float(times.total_s[0] - times.device_s[0] - times.engine_s[0]) if times.launch_s[0] else 0.0
     others = [
         StepPart(name="norms, activations, residuals", time_s=float(times.elementwise_s[0])),
         StepPart(name="quantisation of inputs", time_s=float(times.quantisation_s[0])),
         StepPart(name="sorting of logits", time_s=float(times.sampling_s[0])),
-        StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=float(table.collectives.calls[0])),
+        StepPart(name="collectives", time_s=float(times.collectives_s[0]), launches=calls),
         StepPart(name="engine and host", time_s=float(times.engine_s[0])),
         StepPart(name="waiting for launches", time_s=max(exposed, 0.0)),
     ]

@@ -22,7 +22,8 @@ class Machine:
 
     `peaks_flops_per_s` are dense. `flops_per_joule` is the 16-bit peak over the power limit: how far power
     limits a GPU's clocks in long matrix products. `link_bytes_per_s` is the sum of both directions, and `switched`
-    says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host.
+    says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
+    are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
     """
 
     id: str
@@ -34,6 +35,8 @@ class Machine:
     narrow_memory: bool
     link_bytes_per_s: float
     switched: bool
+    server_gpus: int = 8
+    network_bytes_per_s: float = 100e9
 
     @property
     def units(self) -> frozenset[Arithmetic]:
@@ -55,24 +58,33 @@ Attention on vector units converts and loads more than it multiplies, so that is
 fp32 units, which doubled with Ampere's consumer cards and Hopper."""
 
 
-_NETWORK_BYTES_PER_S = 2 * 50e9
-"""Network of one GPU to another server, both directions: a port of 400 Gbit/s for each GPU of a board, as DGX H100
+NETWORK_BYTES_PER_S = 50e9
+"""Network of one GPU to another server, one direction: a port of 400 Gbit/s for each GPU of a board, as DGX H100
 has. [bytes/s]"""
+_CARD_SERVER = 8
+"""Cards that one server holds at most."""
 
 
 def machine_of(
-    gpu: GpuSpec, *, group: int = 1, fast_gpus: int | None = None, link_bytes_per_s: float | None = None
+    gpu: GpuSpec,
+    *,
+    group: int = 1,
+    fast_gpus: int | None = None,
+    link_bytes_per_s: float | None = None,
+    network_bytes_per_s: float | None = None,
 ) -> Machine | None:
     """Describe a GPU among those that exchange data in every layer; None where no 16-bit or fp32 peak is known.
 
-    A group within the server's fast links uses them. A larger one of cards goes over PCIe, one of board modules leaves
-    the server and goes over the network.
+    Modules of a board use its fast links and reach those of other boards over the network. Cards use a bridge as far as
+    it joins all of a group, else PCIe, and the network beyond a server.
 
     Args:
         gpu: The GPU's spec.
         group: GPUs that exchange data in every layer.
         fast_gpus: GPUs of the server that fast links join; None for as many as a server of this GPU joins.
         link_bytes_per_s: A stated link between the GPUs, both directions, instead of the printed one. [bytes/s]
+        network_bytes_per_s: Network of one GPU to other servers, one direction; a port of 400 Gbit/s by default.
+            [bytes/s]
     """
     half = next((peak for kind in _HALF_PEAKS if (peak := gpu.peak(kind))), None)
     if not half:
@@ -82,12 +94,11 @@ def machine_of(
     if gpu.unit_count and gpu.boost_clock_hz:
         peaks[Arithmetic.VECTOR] = gpu.unit_count * gpu.boost_clock_hz * _ISSUED_PER_CLOCK
     joined = joined_gpus(gpu) if fast_gpus is None else fast_gpus
-    switched = bool(gpu.nvlink_bytes_per_s) and group <= joined
-    printed = gpu.nvlink_bytes_per_s if switched else None
-    if printed is None:
-        printed = 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
-        if gpu.nvlink_bytes_per_s and not is_bridged(gpu):
-            printed = min(printed, _NETWORK_BYTES_PER_S)
+    pcie = 2 * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+    network = 2 * (network_bytes_per_s or NETWORK_BYTES_PER_S)
+    switched = bool(gpu.nvlink_bytes_per_s) and (group <= joined or (joined > 1 and not is_bridged(gpu)))
+    printed = gpu.nvlink_bytes_per_s if switched and gpu.nvlink_bytes_per_s else pcie
+    server_gpus = joined if switched else 1 if gpu.nvlink_bytes_per_s and not is_bridged(gpu) else _CARD_SERVER
     return Machine(
         id=gpu.id,
         vendor=gpu.vendor,
@@ -98,4 +109,6 @@ def machine_of(
         narrow_memory=not (gpu.memory_type or "").startswith("HBM"),
         link_bytes_per_s=link_bytes_per_s or printed,
         switched=switched,
+        server_gpus=server_gpus,
+        network_bytes_per_s=min(network, pcie),
     )

@@ -27,6 +27,7 @@ H100 = GpuSpec(
     peak_flops_per_s={PeakKind.BF16: 989.4e12, PeakKind.FP8: 1978.9e12, PeakKind.FP4: None},
     tdp_w=700,
     nvlink_bytes_per_s=900e9,
+    form_factor="SXM5",
 )
 
 
@@ -98,6 +99,40 @@ def test_stages_of_a_large_all_reduce_wait_half_of_the_longest_at_their_size() -
     cut = kernels(LLAMA_70B, sharding=Sharding(tensor=4))
     work = collectives(cut, Load.of(decoding=64, context=0), machine=machine())
     assert float(collectives_s(work, constants)[0]) == pytest.approx(160 * 30e-6, rel=1e-3)
+
+
+def test_tensor_parallelism_over_two_servers_reduces_within_each_and_then_between_them() -> None:
+    cut = kernels(LLAMA_70B, sharding=Sharding(tensor=16))
+    found = machine_of(replace(H100, pcie_bytes_per_s=64e9), group=16, network_bytes_per_s=50e9)
+    assert found is not None
+    work = collectives(cut, Load.of(decoding=64, context=0), machine=found)
+    # two all-reduces in each of 80 layers, at both levels
+    assert work.calls[0].tolist() == [160, 160]
+    # 1 MiB moves 2 · 7/8 of itself over NVLink; each GPU's eighth crosses 2 · 1/2 of itself over its port
+    assert work.link_s[0].tolist() == pytest.approx([160 * 1.75 * 2**20 / 900e9, 160 * 2**20 / 8 / 100e9])
+    # two doublings beyond two GPUs within a server, none beyond two servers
+    assert work.doublings[0].tolist() == [2, 0]
+
+
+def test_stages_of_a_pipeline_over_two_servers_pass_activations_over_the_network() -> None:
+    cut = kernels(LLAMA_70B, sharding=Sharding(tensor=8, pipeline=2))
+    found = machine_of(H100, group=8)
+    assert found is not None
+    assert collectives(cut, Load.of(decoding=1, context=0), machine=found).hops[0].tolist() == [0, 1]
+    near = kernels(LLAMA_70B, sharding=Sharding(tensor=4, pipeline=2))
+    assert collectives(near, Load.of(decoding=1, context=0), machine=found).hops[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("form", "group", "server", "switched"),
+    [("SXM5", 16, 8, True), ("PCIe", 4, 8, False), ("PCIe", 2, 2, True), ("Superchip", 2, 1, False)],
+)
+def test_boards_and_cards_reach_other_servers_over_the_network(
+    form: str, group: int, server: int, *, switched: bool
+) -> None:
+    found = machine_of(replace(H100, form_factor=form), group=group)
+    assert found is not None
+    assert (found.server_gpus, found.switched) == (server, switched)
 
 
 def test_more_sequences_and_longer_contexts_never_take_less() -> None:

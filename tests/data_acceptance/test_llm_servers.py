@@ -1,0 +1,49 @@
+"""Replicas of several servers with the shipped constants, beside published runs."""
+
+import numpy as np
+import pytest
+
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.serving.evidence import Evidence
+from capplan.llm.core.serving.service import Service, decode_step_s
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.specs import load_gpus
+
+DEPLOYMENTS = Deployments(gpus=load_gpus(), assumes_narrow_cache=True)
+CALIBRATION = load_time_calibration()
+
+
+def words(tensor: int, **changes: object) -> DeploymentWords:
+    return DeploymentWords(
+        model="deepseek-r1", gpu="h100-sxm5-80gb", engine="sglang", weights="fp8_block",
+        sharding=Sharding(tensor=tensor), **changes,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("clients", "tpot_ms"), [(1, 17.01), (8, 20.28), (32, 29.75), (64, 33.88)])
+def test_decode_on_sixteen_h100_in_two_servers_is_met(clients: int, tpot_ms: float) -> None:
+    # DeepSeek-R1 in fp8 with SGLang 0.5.8, 1,024 tokens in and 8,192 out, decode replicas of 16 H100 (InferenceX,
+    # measured 2026-02-13); without the network's latency a step of one client would take 9.7 ms.
+    found = DEPLOYMENTS.find(words(16))
+    service = Service(
+        kernels=found.kernels, machine=found.machine, engine=found.engine, constants=constants_of(CALIBRATION)
+    )
+    step_s = float(decode_step_s(service, np.array([float(clients)]), context=1024 + 8192 / 2)[0])
+    assert step_s * 1e3 == pytest.approx(tpot_ms, rel=0.2)
+
+
+def test_a_faster_network_is_never_slower_and_the_evidence_names_it() -> None:
+    times = []
+    for rate in (6.25e9, 50e9, 100e9):
+        asked = ServingQuestion(
+            words=words(16, network_bytes_per_s=rate), concurrencies=(64,), input_len=1024, output_len=256
+        )
+        (point,) = estimate_serving(asked, deployments=DEPLOYMENTS, calibration=CALIBRATION).points
+        times.append(point.tpot_s.expected)
+        assert point.evidence == Evidence.NETWORK
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 1.2 * times[1]
