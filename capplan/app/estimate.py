@@ -28,6 +28,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
@@ -198,6 +199,7 @@ def _report(
         advice=adviser.advise(gpu, curve),
         gain_fraction=gain_fraction,
         host=host_words(step.calibration, step.workload),
+        caution=assumed_sizes(adviser.trace.recording(adviser.workload.configuration)),
     )
 
 

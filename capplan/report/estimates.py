@@ -30,6 +30,7 @@ class EstimateReport:
     advice: tuple[Advice, ...]
     gain_fraction: float
     host: str | None = None
+    caution: str | None = None
     energy: Mapping[int, StepEnergy] = field(default_factory=dict)
 
     @property

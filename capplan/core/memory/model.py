@@ -38,11 +38,11 @@ from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.memory.workspace import CPU
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import Version
+from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
-from capplan.units import format_fraction
 
 PART_NAMES: Mapping[Role, str] = {
     Role.PARAMETER: "weights",
@@ -325,14 +325,8 @@ class MemoryModel:
 
     def _found_uncertainties(self) -> tuple[str, ...]:
         notes = []
-        assumed = sum(each.count for each in self.recording.assumed_values)
-        if assumed:
-            shares = {each.share for each in self.recording.assumed_values if each.share is not None}
-            kept = f"{format_fraction(min(shares))} of candidates (--selected-share)" if shares else "every candidate"
-            notes.append(
-                f"{assumed} values that the model computes were assumed, {kept} as kept: "
-                "sizes that depend on them may differ"
-            )
+        if whole := assumed_sizes(self.recording):
+            notes.append(whole)
         if unknown := uncounted(self.traced):
             notes.append(f"what these operators take besides their outputs is not known: {', '.join(unknown)}")
         return tuple(notes)

@@ -15,6 +15,7 @@ from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, estimate_rank
 from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.model_input import ModelInput, model_input
 from capplan.core.workload import DEFAULT_UTILIZATION, Sharding, Workload
@@ -72,6 +73,7 @@ class MemoryAnswer:
     inference_mode_saves_bytes: float | None
     index_limit_batch: int | None
     notes: tuple[str, ...]
+    caution: str | None = None
 
 
 def answer_memory(
@@ -113,6 +115,7 @@ def answer_memory(
         else saved_by_inference_mode(model.trace, model.workload, batch=batch),
         index_limit_batch=index_limit_batch(model.recording),
         notes=(*estimate.notes, *_refusal(model, batch, answers)),
+        caution=assumed_sizes(model.recording),
     )
 
 

@@ -29,8 +29,8 @@ from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
+from capplan.core.ops.cautions import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
-from capplan.core.plan.cautions import cautions
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, rank_fits
 from capplan.core.trace.model_input import model_input

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from capplan.core.trace.types import AssumedValue, Kernel, Parameter, Provenance, Recording, Trace
+from capplan.core.trace.types import Kernel, Parameter, Provenance, Recording, Trace
 
 _PUBLIC_NAMESPACES = ("aten", "capplan", "prims", "torchvision")
 
@@ -41,8 +41,7 @@ def _anonymous_recording(recording: Recording, modules: dict[str, str], operator
         modules=tuple(modules[path] for path in recording.modules),
         kernels=tuple(_renamed(kernel, operators) for kernel in recording.kernels),
         assumed_values=tuple(
-            AssumedValue(what=operators.get(each.what, each.what), count=each.count, share=each.share)
-            for each in recording.assumed_values
+            replace(each, what=operators.get(each.what, each.what), lines=()) for each in recording.assumed_values
         ),
     )
 

@@ -127,12 +127,24 @@ def _check_batches(row: Mapping[str, Any], place: str) -> int:
         raise DamageError(f"{place}.batches", batches, "the batches that were traced")
     check_choice(member(row, "backend", f"{place}."), f"{place}.backend", _BACKENDS)
     for index, assumed in enumerate(as_list(member(row, "assumed_values", f"{place}."), f"{place}.assumed_values")):
-        what, count, *share = as_list(assumed, f"{place}.assumed_values[{index}]") or (None, None)
-        if len(share) > 1 or not all(isinstance(each, int | float) and 0 < each <= 1 for each in share):
-            raise DamageError(f"{place}.assumed_values[{index}]", assumed, "a name, a count and a share up to 1")
-        check_text(what, f"{place}.assumed_values[{index}]")
-        check_whole(count, f"{place}.assumed_values[{index}] count", low=0, high=LARGEST_NUMBER)
+        _check_assumed(assumed, f"{place}.assumed_values[{index}]")
     return int(exact if exact is not None else min(batches))
+
+
+def _check_assumed(row: Any, place: str) -> None:
+    """Check a value that was assumed: name, count, and where they are known a share, lines of code and the next op."""
+    columns = as_list(row, place)
+    if not 2 <= len(columns) <= 5:
+        raise DamageError(place, row, "a name, a count, a share up to 1, lines of code and the op after")
+    what, count, share, lines, first_op = (*columns, *[None] * (5 - len(columns)))
+    check_text(what, place)
+    check_whole(count, f"{place} count", low=0, high=LARGEST_NUMBER)
+    if share is not None and not (isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1):
+        raise DamageError(f"{place} share", share, "a share up to 1")
+    for line in as_list(lines or [], f"{place} lines"):
+        check_text(line, f"{place} lines")
+    if first_op is not None:
+        check_whole(first_op, f"{place} first op", low=0, high=LARGEST_NUMBER)
 
 
 def _check_kernel(row: Any, place: str, *, batch: int) -> None:

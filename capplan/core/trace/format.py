@@ -203,8 +203,15 @@ def _configuration_from_json(row: dict[str, Any]) -> Configuration:
 
 
 def _assumed_row(assumed: AssumedValue) -> list[Any]:
-    row = [assumed.what, assumed.count]
-    return row if assumed.share is None else [*row, assumed.share]
+    row: list[Any] = [assumed.what, assumed.count, assumed.share, list(assumed.lines), assumed.first_op]
+    while row[-1] in (None, []):
+        row.pop()
+    return row
+
+
+def _padded(row: list[Any]) -> list[Any]:
+    """Return a row of an assumed value with all five columns; the last ones are left out where they say nothing."""
+    return [*row, *[None] * (5 - len(row))]
 
 
 def _recording_to_json(recording: Recording) -> dict[str, Any]:
@@ -263,8 +270,8 @@ def _recording_from_json(row: dict[str, Any]) -> Recording:
         exact_batch=row["exact_batch"],
         backend=row["backend"],
         assumed_values=tuple(
-            AssumedValue(what=what, count=count, share=share[0] if share else None)
-            for what, count, *share in row["assumed_values"]
+            AssumedValue(what=what, count=count, share=share, lines=tuple(lines or ()), first_op=first_op)
+            for what, count, share, lines, first_op in (_padded(values) for values in row["assumed_values"])
         ),
     )
 

@@ -173,12 +173,15 @@ class AssumedValue:
     """A data-dependent value that the tracer assumed, and how often: it is always reported.
 
     `share` is how much of the candidates an operator that selects some of them was taken to keep, 0 to 1; None for
-    other operators, and in traces that kept all.
+    other operators, and in traces that kept all. `lines` are those of the user's code that asked, such as `moe.py:31`,
+    and `first_op` is the index of the first op that ran after; both are unknown in traces of earlier releases.
     """
 
     what: str
     count: int
     share: float | None = None
+    lines: tuple[str, ...] = ()
+    first_op: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

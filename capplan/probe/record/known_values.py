@@ -27,7 +27,7 @@ from capplan.probe.record.assumed_values import (
 )
 from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_rules import broadcasts
-from capplan.probe.record.types import Operator
+from capplan.probe.record.types import Assumed, Operator
 from capplan.probe.record.value_store import (
     LARGEST_COMPUTED,
     attach,
@@ -64,12 +64,12 @@ class KnownValues:
         self.is_deaf = False
         self.replay = None if answers is None else Replay(answers)
         self.operators = 0
+        self.recorded: Sequence[int] = ()
         self._patience = Patience()
         self._selection = selection or Selection(share=1.0)
         self.chose = False
         self._assumes_choices = assumes_choices
-        self.assumed: dict[str, int] = {}
-        self._lines: dict[str, dict[str, None]] = {}
+        self.assumed: dict[str, Assumed] = {}
         self._notes: dict[str, None] = {}
         self._is_meta = device.type == "meta"
         self._spoiled: dict[int, Tensor] = {}
@@ -267,9 +267,10 @@ class KnownValues:
 
     def count_assumed(self, name: str) -> None:
         """Count a value that was assumed, under the operator's name."""
-        self.assumed[name] = self.assumed.get(name, 0) + 1
+        assumed = self.assumed.setdefault(name, Assumed(first_op=len(self.recorded)))
+        assumed.count += 1
         if (line := calling_line()) is not None:
-            self._lines.setdefault(name, {})[line] = None
+            assumed.lines[line] = None
 
     def note(self, what: str) -> None:
         """Note something that may have changed what the model ran, with the line that asked for it."""
@@ -279,8 +280,9 @@ class KnownValues:
     def notes(self) -> tuple[str, ...]:
         """Return a note for each operator whose value was assumed, with the lines that asked, and other notes."""
         lines = {
-            name if " " in name else name.replace(".", "::", 1): _listed(list(found))
-            for name, found in self._lines.items()
+            name if " " in name else name.replace(".", "::", 1): _listed(list(assumed.lines))
+            for name, assumed in self.assumed.items()
+            if assumed.lines
         }
         answered = () if self.replay is None else self.replay.lines
         ran = (

@@ -95,6 +95,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._operators = operators
         self._preludes = preludes
         self._known = known
+        known.recorded = self.record.op_kernels
         self._token = object()
         self._calls = 0
         self._kernel_ids: dict[RawKernel, int] = {}

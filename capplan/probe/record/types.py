@@ -56,6 +56,15 @@ RawKernel: TypeAlias = tuple[str, tuple[tuple[str, Attribute], ...], tuple[int, 
 
 
 @dataclass(slots=True)
+class Assumed:
+    """How often an operator's value was assumed in one pass, at which lines, and the op that came next."""
+
+    first_op: int
+    count: int = 0
+    lines: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Pass:
     """One pass at one batch size, in concrete numbers."""
 
@@ -71,7 +80,7 @@ class Pass:
     births: list[int] = field(default_factory=list)
     deaths: list[int | None] = field(default_factory=list)
     phases: list[tuple[str, int, int]] = field(default_factory=list)
-    assumed: dict[str, int] = field(default_factory=dict)
+    assumed: dict[str, Assumed] = field(default_factory=dict)
     selected_share: float = 1.0
     flops: dict[int, int] = field(default_factory=dict)
 

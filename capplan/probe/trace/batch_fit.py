@@ -62,8 +62,14 @@ def fit_recording(
         exact_batch=batches[0] if len(batches) == 1 else None,
         backend=backend,
         assumed_values=tuple(
-            AssumedValue(what=what, count=count, share=first.selected_share if what in SELECTING else None)
-            for what, count in sorted(first.assumed.items())
+            AssumedValue(
+                what=what,
+                count=assumed.count,
+                share=first.selected_share if what in SELECTING else None,
+                lines=tuple(assumed.lines),
+                first_op=assumed.first_op,
+            )
+            for what, assumed in sorted(first.assumed.items())
         ),
     )
 

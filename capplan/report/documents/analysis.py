@@ -77,6 +77,7 @@ class AssumedValueDocument(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     count: int
     share: float | None = None
+    lines: tuple[str, ...] = ()
 
 
 class CountDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +176,7 @@ def analysis_document(
         counted_bytes_fraction=analysis.counted_bytes_fraction,
         backend=recording.backend,
         assumed_values=tuple(
-            AssumedValueDocument(what=each.what, count=each.count, share=each.share)
+            AssumedValueDocument(what=each.what, count=each.count, share=each.share, lines=each.lines)
             for each in recording.assumed_values
         ),
         notes=trace.provenance.notes,

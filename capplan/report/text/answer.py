@@ -91,7 +91,9 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     def folded(lines: Sequence[Line], indent: int = _LABEL_WIDTH) -> list[Line]:
         return [part for each in lines for part in fold_line(each, width, indent=indent)]
 
-    above = folded([*_model_lines(plan, width), *_needs_lines(plan, width), *_take_lines(plan, width)])
+    above = folded(
+        [*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
+    )
     below = folded([*_energy_lines(plan), *_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
     closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
@@ -153,6 +155,11 @@ def _model_lines(plan: Plan, width: int) -> list[Line]:
     if len(" · ".join([model.name, *parts])) <= width:
         return [line(name, f" · {' · '.join(parts)}")]
     return [line(name, f" · {' · '.join(parts[:-1])}"), line(f"{' ' * _LABEL_WIDTH}{parts[-1]}")]
+
+
+def _caution_lines(plan: Plan) -> list[Line]:
+    """Write what makes all figures of this model uncertain before the figures."""
+    return [_labelled("Unsure", Span(text=plan.cautions[0], style=Style.UNSURE))] if plan.cautions else []
 
 
 def _needs_lines(plan: Plan, width: int) -> list[Line]:
@@ -506,8 +513,8 @@ def evidence_legend(used: Sequence[Evidence], width: int) -> str:
 
 
 def _note_lines(plan: Plan, width: int) -> list[Line]:
-    """Write what was assumed of this model in two lines at most; conditions that hold for every plan are left out."""
-    found = [*plan.cautions, *plan.notes]
+    """Write further notes on this model in two lines at most; conditions that hold for every plan are left out."""
+    found = [*plan.cautions[1:], *plan.notes]
     if not found:
         return []
     more = f" ({len(found) - 1} more: --all)" if len(found) > 1 else ""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from capplan.core.ops.analysis import Analysis, Share
+from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.ops.counters import Comparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.trace.types import AssumedValue
@@ -28,7 +29,7 @@ def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 2
         f"trainable {trace.trainable_count:,}, frozen {trace.parameter_count - trace.trainable_count:,} parameters",
         f"{analysis.macs:,} MACs, {analysis.flops:,} FLOPs (1 MAC = 2 FLOPs), "
         f"{format_bytes(analysis.size_bytes)} read and written",
-        coverage_line(analysis),
+        *coverage_lines(analysis),
     ]
     by_operator = [*analysis.by_operator, _total(analysis, module="", operator="total")]
     nodes = module_tree(trace, configuration=analysis.configuration, batch=analysis.batch)
@@ -50,13 +51,17 @@ def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 2
     return [*sections, Section(dtype_blocks, title=title), Section([Table(_DATA, analysis.by_module_and_operator)])]
 
 
-def coverage_line(analysis: Analysis) -> str:
-    """Describe how much was counted, and what was not."""
+def coverage_lines(analysis: Analysis) -> list[str]:
+    """Describe what was assumed, how much was counted, and what was not."""
     recording = analysis.trace.recording(analysis.configuration)
     missed = ", ".join(analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
-    assumed = "".join(f"; assumed: {_assumed(each)}" for each in recording.assumed_values)
-    return f"{share}; uncounted: {missed or 'none'}{assumed}; traced on {recording.backend}"
+    whole = assumed_sizes(recording)
+    kinds = "".join(f"; assumed: {_assumed(each)}" for each in recording.assumed_values)
+    return [
+        *([f"{whole[0].upper()}{whole[1:]}."] if whole else []),
+        f"{share}; uncounted: {missed or 'none'}{kinds}; traced on {recording.backend}",
+    ]
 
 
 def _assumed(value: AssumedValue) -> str:

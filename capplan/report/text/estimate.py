@@ -61,9 +61,10 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     words = (precision, workload.layout, workload.framework, workload.release, report.host)
     conditions = ", ".join(word for word in words if word)
     evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
+    caution = [f"{report.caution[0].upper()}{report.caution[1:]}."] if report.caution else []
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [
-        Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", evidence]),
+        Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", *caution, evidence]),
         Table([*_CURVE, *_energy_columns(report), *shares], report.curve),
     ]
     if sentences := [sentence for sentence in (_knee_sentence(report), _device_sentence(report)) if sentence]:

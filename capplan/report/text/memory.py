@@ -24,7 +24,7 @@ def memory_sections(answer: MemoryAnswer, *, rule_of_thumb: bool = False) -> lis
     estimate = answer.estimate
     where = f" in {estimate.peak_module}" if estimate.peak_module else ""
     blocks: list[Block] = [
-        Lines([_headline(answer)]),
+        Lines([_headline(answer), *([f"{answer.caution[0].upper()}{answer.caution[1:]}."] if answer.caution else [])]),
         Table(_PARTS, _parts(estimate)),
         Lines([f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"]),
         Table(_TENSORS, estimate.largest),
