@@ -141,7 +141,7 @@ def _check_assumed(row: Any, place: str) -> None:
     check_whole(count, f"{place} count", low=0, high=LARGEST_NUMBER)
     if share is not None and not (isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1):
         raise DamageError(f"{place} share", share, "a share up to 1")
-    for line in as_list(lines or [], f"{place} lines"):
+    for line in [] if lines is None else as_list(lines, f"{place} lines"):
         check_text(line, f"{place} lines")
     if first_op is not None:
         check_whole(first_op, f"{place} first op", low=0, high=LARGEST_NUMBER)
