@@ -136,12 +136,14 @@ def _check_assumed(row: Any, place: str) -> None:
     columns = as_list(row, place)
     if not 2 <= len(columns) <= 5:
         raise DamageError(place, row, "a name, a count, a share up to 1, lines of code and the op after")
-    what, count, share, lines, first_op = (*columns, *[None] * (5 - len(columns)))
+    padded: list[Any] = [*columns, *[None] * (5 - len(columns))]
+    what, count, share, lines, first_op = padded
     check_text(what, place)
     check_whole(count, f"{place} count", low=0, high=LARGEST_NUMBER)
     if share is not None and not (isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1):
         raise DamageError(f"{place} share", share, "a share up to 1")
-    for line in [] if lines is None else as_list(lines, f"{place} lines"):
+    named: Sequence[Any] = () if lines is None else as_list(lines, f"{place} lines")
+    for line in named:
         check_text(line, f"{place} lines")
     if first_op is not None:
         check_whole(first_op, f"{place} first op", low=0, high=LARGEST_NUMBER)
