@@ -110,7 +110,7 @@ forwards = st.lists(st.one_of(lines, grown, loops), min_size=1, max_size=8)
 
 
 @given(body=forwards)
-@few
+@many
 def test_any_forward_of_torchscript_is_run_or_refused(
     body: list[str], archive: Path, watch: Watch, tmp_path_factory: Folders
 ) -> None:
@@ -144,7 +144,7 @@ pickles = st.builds(
 
 
 @given(content=pickles, name=st.sampled_from(["/data.pkl", "/constants.pkl"]))
-@few
+@many
 def test_any_pickle_is_read_or_refused(
     content: bytes, name: str, archive: Path, watch: Watch, tmp_path_factory: Folders
 ) -> None:
@@ -166,7 +166,7 @@ def exported(tmp_path_factory: Folders) -> Path:
 
 
 @given(data=st.data())
-@few
+@many
 def test_a_bent_program_is_replayed_or_refused(
     data: st.DataObject, exported: Path, watch: Watch, tmp_path_factory: Folders
 ) -> None:
@@ -188,7 +188,7 @@ sizes = st.sampled_from([1, 3, 2**20, 2**40])
 
 
 @given(chosen=st.lists(nodes, min_size=1, max_size=12), doubled=st.integers(0, 40), size=sizes)
-@few
+@many
 def test_any_onnx_graph_is_run_or_refused(
     chosen: list[Any], doubled: int, size: int, watch: Watch, tmp_path_factory: Folders
 ) -> None:
@@ -243,7 +243,7 @@ def test_any_query_is_answered_or_refused_and_writes_nothing(phrases: list[str],
 
 
 @given(data=st.data())
-@few
+@many
 def test_damaged_rows_of_results_are_read_or_refused(
     data: st.DataObject, results: Path, watch: Watch, tmp_path_factory: Folders
 ) -> None:
@@ -285,7 +285,7 @@ members = st.one_of(
 
 
 @given(pieces=st.lists(members, max_size=6), times=st.sampled_from([1, 100, 20_000]))
-@few
+@many
 def test_any_upload_is_kept_or_refused(
     pieces: list[bytes], times: int, watch: Watch, tmp_path_factory: Folders
 ) -> None:

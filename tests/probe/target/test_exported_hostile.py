@@ -57,6 +57,13 @@ def many_nodes(program: Any) -> None:
     graph["nodes"] = graph["nodes"][:1] * 150_000
 
 
+def sized(tensor: str, dim: dict[str, Any]) -> Callable[[Any], None]:
+    def change(program: Any) -> None:
+        program["graph_module"]["graph"]["tensor_values"][tensor]["sizes"][0] = dim
+
+    return change
+
+
 def ones(*more: dict[str, Any]) -> dict[str, Any]:
     made = node("torch.ops.aten.ones.default", {"as_ints": [40000, 40000]})
     made["inputs"] += more
@@ -68,6 +75,10 @@ REFUSED = {
     "a product above 64 bits": first(node("_operator.mul", {"as_int": 2**62}, {"as_int": 2**62})),
     "an integer above 64 bits": first(node("_operator.add", {"as_int": 10**4000}, {"as_int": 1})),
     "150,000 nodes": many_nodes,
+    "an input of -1 rows": sized("x", {"as_int": -1}),
+    "an input of 2.5 rows": sized("x", {"as_int": 2.5}),
+    "a weight of 2^80 elements": sized("p_conv_weight", {"as_int": 2**80}),
+    "a weight of -1 rows": sized("p_conv_weight", {"as_int": -1}),
 }
 READ = {
     "ones on the CPU, as a text": first(ones({"name": "device", "arg": {"as_string": "cpu"}, "kind": 2})),

@@ -4,9 +4,11 @@ import atexit
 import contextlib
 import functools
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from unittest import mock
 
 _FOLDERS = ("YOLO_CONFIG_DIR",)
@@ -23,7 +25,10 @@ def settings_kept_out() -> Iterator[None]:
 
 @functools.cache
 def _temporary_folder() -> str:
-    """Make the folder once for the process: a library keeps the path that it was given when it was imported."""
-    folder = tempfile.mkdtemp(prefix="capplan-settings-")
+    """Choose the folder once for the process: a library keeps the path that it was given when it was imported.
+
+    The library makes it, so that a process that is killed leaves none behind unless its model imports that library.
+    """
+    folder = Path(tempfile.gettempdir(), f"capplan-settings-{secrets.token_hex(16)}")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return str(folder)

@@ -5,8 +5,9 @@ operators by name out of PyTorch's and torchvision's own, shapes and dtypes of t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
                 meta = values[name]
                 found[name] = WeightMeta(
                     path=path,
-                    shape=tuple(dim["as_int"] for dim in meta["sizes"]),
+                    shape=_shape(meta["sizes"]),
                     dtype=DTYPES[meta["dtype"]],
                     is_parameter=kind == "parameter",
                     trainable=bool(meta["requires_grad"]),
@@ -152,10 +153,37 @@ def _symbol(dim: Mapping[str, Any]) -> str | None:
 
 def _dim(dim: Mapping[str, Any], batch: str | None) -> Affine:
     if "as_int" in dim:
-        return Affine(dim["as_int"])
+        return Affine(_size(dim["as_int"]))
     if batch is not None and _symbol(dim) == batch:
         return BATCH
-    return Affine(dim["as_expr"]["hint"]["as_int"])
+    return Affine(_size(dim["as_expr"]["hint"]["as_int"]))
+
+
+_MOST_ELEMENTS = 2**40
+"""Most elements of one weight, and the largest size of a dimension: a hundred times those of the largest models."""
+
+
+def _shape(dims: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the shape of a weight.
+
+    Raises:
+        ValueError: a size is not one, or there are more than `_MOST_ELEMENTS`.
+    """
+    shape = tuple(_size(dim["as_int"]) for dim in dims)
+    if prod(shape) > _MOST_ELEMENTS:
+        raise ValueError(f"a weight of {prod(shape):.3g} elements")
+    return shape
+
+
+def _size(value: Any) -> int:
+    """Return the size of a dimension as the JSON holds it.
+
+    Raises:
+        ValueError: it is not an integer from 0 to `_MOST_ELEMENTS`.
+    """
+    if type(value) is not int or not 0 <= value <= _MOST_ELEMENTS:
+        raise ValueError(f"a size of {str(value)[:40]}")
+    return value
 
 
 def _dtype_name(code: int) -> str:
