@@ -24,6 +24,7 @@ from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.query import run_query
 from capplan.app.sweep.request import SweepRequest
 from capplan.app.sweep.run import sweep
+from capplan.app.sweep.tables import plain_rows, read_parquet
 from capplan.cli.main import app
 from capplan.errors import CapplanError
 from capplan.llm.read.load_file import read_serving_load
@@ -253,7 +254,8 @@ def test_damaged_rows_of_results_are_read_or_refused(
     path = next(copy.rglob("*.parquet"))
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     with bounded(watch, copy):
-        read_or_refused(lambda: run_query(copy, "select count(latency_s), min(gpu) from sweep"))
+        read_or_refused(lambda: plain_rows(run_query(copy, "select * from sweep")))
+        read_or_refused(lambda: read_parquet(path))
 
 
 SWEEP = {

@@ -4,10 +4,13 @@ A query reads the rows that it is asked about, and nothing else of the machine: 
 all, because the rows reach it as pyarrow's datasets. So it cannot write either, whatever a statement asks for.
 """
 
+import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,12 @@ _ALIAS = "results"
 
 LONGEST_QUERY_S = 120.0
 """Time after which a query is stopped. [s]"""
+
+LONGEST_QUERY_CPU_S = 60.0
+"""Processor time, of all threads together, after which a query is stopped. [s]"""
+
+MOST_GENERATED_ROWS = 10_000_000_000
+"""Most rows that a query may generate or pair by its plan; DuckDB counts some 10^9 in a second of a processor."""
 
 QUERY_MEMORY_BYTES = 2**30
 """Memory that a query may work with; it never spills to a disk. [bytes]"""
@@ -73,18 +82,17 @@ def run_query(
         _open(connection, folder, against, unfinished)
         try:
             _refuse_all_but_one_select(connection, sql)
-            with _stopped_after(connection, longest_s):
+            with _stopped_after(connection, longest_s), tables.refused_if_damaged(folder):
+                _refuse_too_many_rows(connection, sql)
                 return _answer(connection, sql)
         except duckdb.InterruptException as error:
-            raise UsageError(f"the query took longer than {longest_s:g} s and was stopped; ask for less.") from error
+            raise UsageError(
+                f"the query took longer than {longest_s:g} s, or {LONGEST_QUERY_CPU_S:g} s of processor time, and was "
+                "stopped; ask for less."
+            ) from error
         except duckdb.OutOfMemoryException as error:
             raise UsageError(
                 f"the query needs more than {QUERY_MEMORY_BYTES // 2**20} MiB of memory; ask for less."
-            ) from error
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: its rows cannot be read ({' '.join(str(error).split())[:150]}); let `capplan sweep` write "
-                "them again."
             ) from error
         except duckdb.Error as error:
             raise UsageError(f"the query is refused: {_words(error)}") from error
@@ -92,13 +100,57 @@ def run_query(
 
 @contextmanager
 def _stopped_after(connection: "duckdb.DuckDBPyConnection", longest_s: float) -> Iterator[None]:
-    timer = threading.Timer(longest_s, connection.interrupt)
-    timer.daemon = True
-    timer.start()
+    """Interrupt what runs on a connection once its time, or its processor time, is over."""
+    began_s, done = time.process_time(), threading.Event()
+
+    def watch() -> None:
+        last_s = time.monotonic() + longest_s
+        while not done.wait(max(0.02, min(0.5, last_s - time.monotonic()))):
+            if time.monotonic() >= last_s or time.process_time() - began_s > LONGEST_QUERY_CPU_S:
+                connection.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        timer.cancel()
+        done.set()
+        watcher.join()
+
+
+def _refuse_too_many_rows(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
+    """Refuse a query whose plan generates or pairs more rows than can be counted in the time that it has.
+
+    What stands below a LIMIT ends early, and is left to the limits of time.
+
+    Raises:
+        UsageError: it does.
+    """
+    [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
+    rows = max(map(_generated_rows, json.loads(plan)))
+    if rows > MOST_GENERATED_ROWS:
+        raise UsageError(
+            f"the query goes through {rows:.2g} rows, and {MOST_GENERATED_ROWS:,} is the most; ask for less."
+        )
+
+
+def _generated_rows(part: Mapping[str, Any]) -> int:
+    """Return the most rows that one part of a query's plan generates or pairs."""
+    if "LIMIT" in part["name"]:
+        return 0
+    below = [_generated_rows(child) for child in part["children"]]
+    own = int(part["extra_info"].get("Estimated Cardinality", 0)) if part["name"].strip() in _GENERATORS else 0
+    pairs = prod(map(_rows, part["children"])) if part["name"].strip() == "CROSS_PRODUCT" else 0
+    return max((own, pairs, *below))
+
+
+def _rows(part: Mapping[str, Any]) -> int:
+    """Return how many rows DuckDB foresees of a part of a plan."""
+    children = prod(map(_rows, part["children"])) if part["name"].strip() == "CROSS_PRODUCT" else 1
+    return int(part["extra_info"].get("Estimated Cardinality", children))
+
+
+_GENERATORS = ("RANGE", "GENERATE_SERIES")
 
 
 def _answer(connection: "duckdb.DuckDBPyConnection", sql: str) -> "pyarrow.Table":

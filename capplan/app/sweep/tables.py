@@ -2,7 +2,8 @@
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -201,7 +202,7 @@ def meta_of_parquet(path: Path) -> Mapping[str, str]:
     pa = arrow()
     try:
         found = pa.parquet.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return {}
     return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in found.items()}
 
@@ -219,11 +220,15 @@ def read_parquet(path: Path, *, columns: Sequence[str] | None = None, workload: 
         path: the file.
         columns: the columns to read; all of the schema by default. One that an older capplan did not write is null.
         workload: the partition that the file lies in.
+
+    Raises:
+        UsageError: the file is missing or damaged.
     """
     pa = arrow()
     names = table_schema().names if columns is None else list(columns)
-    there = set(pa.parquet.read_schema(path).names)
-    table = pa.parquet.read_table(path, columns=[name for name in names if name in there], partitioning=None)
+    with refused_if_damaged(path):
+        there = set(pa.parquet.read_schema(path).names)
+        table = pa.parquet.read_table(path, columns=[name for name in names if name in there], partitioning=None)
     for name in names:
         if name not in there:
             table = table.append_column(name, pa.nulls(table.num_rows, table_schema().field(name).type))
@@ -247,15 +252,26 @@ def dataset(folder: Path, files: Sequence[Path]) -> Any:
     """
     pa = arrow()
     partition = pa.dataset.partitioning(pa.schema([pa.field(WORKLOAD, pa.string())]), flavor="hive")
-    try:
+    with refused_if_damaged(folder):
         written = [pa.parquet.read_schema(path) for path in files]
         schema = pa.unify_schemas([pa.schema([(WORKLOAD, pa.string())]), *written, table_schema()])
         places = [str(path.resolve()) for path in files]
         return pa.dataset.dataset(
             places, schema=schema, format="parquet", partitioning=partition, partition_base_dir=str(folder.resolve())
         )
-    except (OSError, pa.ArrowException, TypeError) as error:
-        reason = " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def refused_if_damaged(folder: Path) -> Iterator[None]:
+    """Refuse the rows of a folder, or of one file, in a sentence where pyarrow cannot read them.
+
+    Raises:
+        UsageError: a file is missing, damaged, or its columns contradict the schema.
+    """
+    try:
+        yield
+    except (OSError, arrow().ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())[:150]
         raise UsageError(
             f"{folder}: its rows cannot be read ({reason}); let `capplan sweep` write them again."
         ) from error

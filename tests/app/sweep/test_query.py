@@ -90,6 +90,8 @@ def test_what_is_slower_than_before_is_a_regression(folder: Path, traces: Path, 
         ("select '\udcff'", "not UTF-8"),
         ("select * from range(100000000)", "more than 10,000,000 rows"),
         ("select string_agg(repeat('x', 1000), ',') from range(5000000)", "1024 MiB of memory"),
+        ("select count(*) from range(1000000000000)", "1e\\+12 rows"),
+        ("select sum(a.i) from range(1000000) a(i), range(1000000) b(i)", "1e\\+12 rows"),
         ("copy sweep to '/tmp/stolen.csv'", "COPY gives no table"),
         ("set enable_external_access = true", "SET gives no table"),
         ("select 1; select 2", "one statement"),
@@ -101,9 +103,25 @@ def test_a_query_that_cannot_be_answered_is_refused_in_a_sentence(folder: Path, 
         run_query(folder, sql)
 
 
+ENDLESS = "with recursive t(n) as (select 1 union all select n % 1000 + 1 from t) select count(*) from t"
+"""Its plan foresees two rows."""
+
+
 def test_a_query_that_never_ends_is_stopped(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"longer than 0\.5 s"):
-        run_query(folder, "select count(*) from range(1000000000000) t(a), sweep", longest_s=0.5)
+        run_query(folder, ENDLESS, longest_s=0.5)
+
+
+def test_a_query_that_takes_too_much_of_the_processors_is_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capplan.app.sweep.query.LONGEST_QUERY_CPU_S", 0.5)
+    with pytest.raises(UsageError, match=r"0\.5 s of processor time"):
+        run_query(folder, ENDLESS)
+
+
+def test_generated_rows_below_a_limit_are_answered(folder: Path) -> None:
+    assert run_query(folder, "select * from range(1000000000000) limit 3").num_rows == 3
 
 
 @pytest.mark.parametrize(
