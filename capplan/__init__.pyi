@@ -208,7 +208,7 @@ def compare(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
-        max_usd_per_hour: Only GPUs up to this price per hour.
+        max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         sort: Order the rows by asked, throughput, latency, memory, cost; asked is the order of the command.
 
     Raises:
@@ -304,7 +304,7 @@ def estimate(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
-        max_usd_per_hour: Only GPUs up to this price per hour.
+        max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         calibration: A calibration of your own; the shipped one by default.
         energy: Show the power of the GPUs and the joules of a sample.
         gain_fraction: The knee: doubling gains less than this.
@@ -415,7 +415,7 @@ def make_report(
         providers: Rent or buy from this provider only; repeatable.
         regions: Rent in this region only; repeatable.
         priced: Only GPUs with an on-demand price.
-        max_usd_per_hour: Only GPUs up to this price per hour.
+        max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         terms: rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.
         segments: Consider this segment only, such as consumer (default: data-centre, workstation); repeatable.
         deny_providers: Never from this provider; repeatable.
@@ -720,7 +720,7 @@ def plan(
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
-        max_usd_per_hour: Only GPUs up to this price per hour.
+        max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         strict: Refuse a model with operators that could not be counted.
         calibration: A calibration of your own; the shipped one by default.
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.

@@ -191,6 +191,8 @@ def plan(
     growth_fraction: float | str = ...,
     years: int = ...,
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
+    providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -239,6 +241,8 @@ def plan(
         growth_fraction: Growth of the load per year, such as 50% or 0.5.
         years: Years that rent and purchase are compared over.
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
+        providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -384,6 +388,8 @@ def models(
 def fleet(
     file: str | Path | None,
     *,
+    providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     share_gpus: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -393,6 +399,8 @@ def fleet(
     Exit 1 if none does.
 
     Args:
+        providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         file: models: a list of loads, each with its model.
         share_gpus: Also put several models on the same GPUs where that is cheaper (estimate).
         specs: Own GPU specs, laid over the built-in ones.
@@ -687,6 +695,8 @@ def train_plan(
     global_batch: int | None = ...,
     deadline_s: float | str | None = ...,
     budget_usd: float | str | None = ...,
+    providers: Sequence[str] | str | None = ...,
+    regions: Sequence[str] | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -726,6 +736,8 @@ def train_plan(
         global_batch: Sequences of an optimizer step; by default about 4 M tokens, and 64 sequences for adapters.
         deadline_s: Longest run, such as 14d.
         budget_usd: Most money, such as 250k.
+        providers: Only GPUs that this provider rents, at its prices; repeatable.
+        regions: Only offers in this region, country (de) or area (eu); repeatable.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.

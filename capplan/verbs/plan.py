@@ -114,7 +114,6 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     from capplan.app.models import open_model
     from capplan.app.pipelines.find import names_pipeline
     from capplan.app.plan import PlanContext, PlanTerms, plan
-    from capplan.core.gpus.prices import in_one_machine, offers_on_demand
 
     shared = PlanContext.of(
         context.gpus(question),
@@ -122,8 +121,6 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         calibration=question.calibration,
         feedback=context.feedback,
     )
-    prices = in_one_machine(shared.prices, gpu_count=question.gpu_count * question.sharing_gpus)
-    shared = replace(shared, prices=prices, offers=offers_on_demand(prices))
     terms = PlanTerms(
         batches=question.batches,
         workload=replace(question.workload(question.default_precision()), gpu_count=question.gpu_count),

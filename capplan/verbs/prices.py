@@ -37,8 +37,8 @@ class PricesQuestion:
     regions: Annotated[
         tuple[Name, ...],
         Option(
-            help="Only this region, country (de) or area (eu); repeatable.", flags=("--region",), metavar="NAME",
-            topic=Topic.PRICES,
+            help="Only this region, country (de) or area (eu); repeatable.", flags=("--region", "--country"),
+            metavar="NAME", topic=Topic.PRICES,
         ),
     ] = ()  # fmt: skip
     terms: Annotated[

@@ -36,8 +36,8 @@ EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
 _UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power in range(9)))
 
 
-def _names(flag: str, what: str, *, topic: Topic = Topic.OWN, doors: Door = EVERYWHERE) -> Option:
-    return Option(help=f"{what}; repeatable.", flags=(flag,), metavar="NAME", topic=topic, doors=doors)
+def _names(*flags: str, what: str, topic: Topic = Topic.OWN, doors: Door = EVERYWHERE) -> Option:
+    return Option(help=f"{what}; repeatable.", flags=flags, metavar="NAME", topic=topic, doors=doors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +52,19 @@ class ConstraintFields(PriceFields):
         ),
     ] = ()  # fmt: skip
     providers: Annotated[
-        tuple[Name, ...], _names("--provider", "Rent or buy from this provider only", topic=Topic.PRICES)
+        tuple[Name, ...], _names("--provider", what="Rent or buy from this provider only", topic=Topic.PRICES)
     ] = ()
-    regions: Annotated[tuple[Name, ...], _names("--region", "Rent in this region only", topic=Topic.PRICES)] = ()
+    regions: Annotated[
+        tuple[Name, ...], _names("--region", "--country", what="Rent in this region only", topic=Topic.PRICES)
+    ] = ()
     segments: Annotated[
         tuple[Name, ...],
-        _names("--segment", "Consider this segment only, such as consumer (default: data-centre, workstation)"),
+        _names("--segment", what="Consider this segment only, such as consumer (default: data-centre, workstation)"),
     ] = ()
-    deny_providers: Annotated[tuple[Name, ...], _names("--deny-provider", "Never from this provider")] = ()
-    deny_regions: Annotated[tuple[Name, ...], _names("--deny-region", "Never in this region")] = ()
-    deny_gpus: Annotated[tuple[Name, ...], _names("--deny-gpu", "Never this GPU or family")] = ()
-    deny_segments: Annotated[tuple[Name, ...], _names("--deny-segment", "Never this segment")] = ()
+    deny_providers: Annotated[tuple[Name, ...], _names("--deny-provider", what="Never from this provider")] = ()
+    deny_regions: Annotated[tuple[Name, ...], _names("--deny-region", what="Never in this region")] = ()
+    deny_gpus: Annotated[tuple[Name, ...], _names("--deny-gpu", what="Never this GPU or family")] = ()
+    deny_segments: Annotated[tuple[Name, ...], _names("--deny-segment", what="Never this segment")] = ()
     marketplaces: Annotated[
         bool, Option(help="Let offers of third-party hosts compete with vendors' offers.", doors=EVERYWHERE)
     ] = False

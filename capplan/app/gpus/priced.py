@@ -1,13 +1,14 @@
 """Which GPUs a question about money is about: those asked for, of which only some have the prices that count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.app.gpus.choice import GpuChoice, GpuRequest, find_gpus
 from capplan.app.procurement.constraints import check_regions
-from capplan.core.gpus.prices import Price, cheapest_on_demand
+from capplan.core.gpus.prices import Price, Term, cheapest_on_demand, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
+from capplan.specs.prices import Prices
 from capplan.specs.providers import load_providers
 
 
@@ -15,7 +16,7 @@ from capplan.specs.providers import load_providers
 class PriceFilters:
     """Which on-demand prices count: of these providers and in these regions (all if empty), up to a limit.
 
-    A region may be a provider's, a country or an area. The limit is for one GPU and hour. [USD]
+    A region may be a provider's, a country or an area. The limit is for the smallest machine and hour. [USD]
     """
 
     providers: tuple[str, ...] = ()
@@ -50,27 +51,51 @@ def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
         UsageError: no GPU is left.
     """
     choice = find_gpus(request)
-    prices = of_providers(choice.prices().hourly, filters.providers)
-    if filters.regions:
-        check_regions(filters.regions, choice.prices(), load_providers())
-        prices = tuple(price for price in prices if any(price.is_in(name) for name in filters.regions))
+    prices = offered(choice.prices(), filters).hourly
     return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices, filters), prices=prices)
 
 
-def of_providers(prices: Sequence[Price], providers: Sequence[str]) -> tuple[Price, ...]:
-    """Return the prices of the providers asked for; all where none is.
+def offered(prices: Prices, filters: PriceFilters) -> Prices:
+    """Return the rents of the providers and regions asked for, all where none is, and all purchases.
+
+    Args:
+        prices: all known prices.
+        filters: the providers and regions; other filters leave prices as they are.
 
     Raises:
-        UnknownNameError: no price names such a provider.
+        UnknownNameError: no price names such a provider or region.
+        UsageError: nobody rents a GPU on demand there.
     """
-    if not providers:
-        return tuple(prices)
-    known, named = {price.provider for price in prices}, load_providers()
-    wanted = [named.canonical(name) for name in providers]
+    known, named = {price.provider for price in prices.hourly}, load_providers()
+    wanted = [named.canonical(name) for name in filters.providers]
     for name in wanted:
         if name not in known:
             raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
-    return tuple(price for price in prices if price.provider in wanted)
+    check_regions(filters.regions, prices, named)
+    hourly = tuple(
+        price
+        for price in prices.hourly
+        if (not wanted or price.provider in wanted)
+        and (not filters.regions or any(price.is_in(name) for name in filters.regions))
+    )
+    if prices.hourly and not any(price.term is Term.ON_DEMAND for price in current_offers(hourly)):
+        raise UsageError(_nobody_rents(prices, filters, wanted))
+    return replace(prices, hourly=hourly)
+
+
+def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str]) -> str:
+    """Return that no GPU is rented where one is asked for, and where the providers asked for rent some."""
+    who = f"of {', '.join(providers)} " if providers else ""
+    where = f"in {', '.join(filters.regions)} " if filters.regions else ""
+    places = {
+        price.country or price.region
+        for price in current_offers(prices.hourly)
+        if price.term is Term.ON_DEMAND and (not providers or price.provider in providers)
+    }
+    return (
+        f"no on-demand offer {who}{where}is known; there are some in {', '.join(sorted(places))}. "
+        "`capplan prices import` takes quotes of your own."
+    )
 
 
 def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceFilters) -> tuple[GpuSpec, ...]:
@@ -88,7 +113,7 @@ def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceF
         return tuple(gpus)
     rents = cheapest_on_demand(prices)
     limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
-    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_hour <= limit)
+    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_machine_hour <= limit)
     if not kept:
         raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
     return kept

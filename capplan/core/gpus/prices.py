@@ -1,9 +1,10 @@
 """Prices of GPUs: hourly rents by term, purchase prices, and how far each price can be trusted."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from math import ceil
 
 from capplan.core.gpus.machines import MachineType
 from capplan.core.gpus.places import Place
@@ -179,6 +180,16 @@ class Price:
         """Return the price of the whole machine. [USD/h]"""
         return self.usd_per_hour * self.instance_gpus
 
+    def machines_for(self, gpus: int, *, together: int = 1) -> int | None:
+        """Return how many whole machines hold some GPUs; None where one is too small for those that work together.
+
+        Args:
+            gpus: The GPUs that are needed.
+            together: GPUs that must stand in one machine; of a machine of eight, three that do are used twice.
+        """
+        groups = self.instance_gpus // together
+        return ceil(ceil(gpus / together) / groups) if groups else None
+
     @property
     def country(self) -> str | None:
         """Return the code of the country in which the machine stands; None where it is not known."""
@@ -198,7 +209,8 @@ class Price:
     @property
     def offer_words(self) -> str:
         """Return the machine that is rented, such as "aws g6.12xlarge, us-east-1"."""
-        return f"{self.provider} {self.instance or self.gpu}, {self.region}"
+        name = f"{self.provider} {self.instance or self.gpu}"
+        return f"{name}, {self.region}" if self.region else name
 
     def is_in(self, wanted: str) -> bool:
         """Return True if the offer certainly stands in a region, country or area."""
@@ -244,39 +256,54 @@ def current_offers(prices: Iterable[Price]) -> tuple[Price, ...]:
 
 
 def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
-    """Find each GPU's lowest on-demand offer per GPU and hour; its machine may hold several GPUs.
+    """Find the on-demand offer at which one of each GPU is rented for the least.
+
+    A machine is rented whole: a machine of one GPU at 3 USD an hour stands before a machine of eight at 20.
+
+    Args:
+        prices: all prices.
+    """
+    cheapest = {gpu: cheapest_offer(offers, gpus=1) for gpu, offers in offers_to_plan_with(prices).items()}
+    return {gpu: offer for gpu, offer in cheapest.items() if offer is not None}
+
+
+def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ...]]:
+    """Return the on-demand offers of each GPU that count.
 
     A quote of your own stands before all others, since it is what you would pay. Hearsay and offers of marketplaces
     count only where a vendor's dated price is not known.
-    """
-    cheapest: dict[str, Price] = {}
-    for price in current_offers(prices):
-        known = cheapest.get(price.gpu)
-        if price.term is Term.ON_DEMAND and (known is None or _preference(price) < _preference(known)):
-            cheapest[price.gpu] = price
-    return cheapest
-
-
-def in_one_machine(prices: Iterable[Price], *, gpu_count: int) -> tuple[Price, ...]:
-    """Return the offers of machines that hold several GPUs, at what each GPU that is used costs. [USD/h]
-
-    A machine is rented whole: of one with eight GPUs, four that are used cost twice the price per GPU.
 
     Args:
-        prices: offers.
-        gpu_count: the GPUs that must stand in one machine.
+        prices: all prices.
     """
-    if gpu_count == 1:
-        return tuple(prices)
-    return tuple(
-        replace(price, usd_per_hour=price.usd_per_machine_hour / gpu_count)
-        for price in prices
-        if price.instance_gpus >= gpu_count
-    )
+    offers: dict[str, list[Price]] = {}
+    for price in current_offers(prices):
+        if price.term is Term.ON_DEMAND:
+            offers.setdefault(price.gpu, []).append(price)
+    return {
+        gpu: tuple(price for price in held if _weakness(price) == min(map(_weakness, held)))
+        for gpu, held in offers.items()
+    }
 
 
-def _preference(price: Price) -> tuple[bool, bool, bool, float]:
-    return price.kind is not PriceKind.QUOTE, price.tier is PriceTier.HEARSAY, price.is_marketplace, price.usd_per_hour
+def cheapest_offer(offers: Sequence[Price], *, gpus: int, together: int = 1) -> Price | None:
+    """Return the offer whose whole machines hold some GPUs for the least; None where no machine is large enough.
+
+    Args:
+        offers: Offers of one GPU.
+        gpus: The GPUs that are needed.
+        together: GPUs that must stand in one machine.
+    """
+    held = [
+        (machines * offer.usd_per_machine_hour, offer.usd_per_hour, index)
+        for index, offer in enumerate(offers)
+        if (machines := offer.machines_for(gpus, together=together)) is not None
+    ]
+    return offers[min(held)[2]] if held else None
+
+
+def _weakness(price: Price) -> tuple[bool, bool, bool]:
+    return price.kind is not PriceKind.QUOTE, price.tier is PriceTier.HEARSAY, price.is_marketplace
 
 
 def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PeakSeconds, PowerLaw, step_energy
-from capplan.core.gpus.prices import Price, cheapest_on_demand
+from capplan.core.gpus.prices import Price, cheapest_offer, offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.knee import knee_batch
@@ -32,7 +32,7 @@ from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.ops.cautions import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.order import SortKey
-from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, rank_fits
+from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Workload
@@ -241,13 +241,13 @@ def make_plan(
         gpus: the GPUs to judge.
         batches: the batches to judge on each GPU.
         limits: memory that may be filled, latency and throughput.
-        prices: hourly prices, of which the lowest on-demand one of each GPU counts.
+        prices: hourly prices, of which the on-demand offer counts whose machines cost least.
         sort: the order of the fits.
         power_law: the law of power; None leaves power and energy out.
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
-    question = _Question(planned=prepared, limits=limits, rents=cheapest_on_demand(prices))
+    question = _Question(planned=prepared, limits=limits, offers=offers_to_plan_with(prices))
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
@@ -341,7 +341,7 @@ class _Question:
 
     planned: Planned
     limits: Limits
-    rents: Mapping[str, Price]
+    offers: Mapping[str, tuple[Price, ...]]
 
 
 def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
@@ -476,11 +476,18 @@ def _judge(
         max_batch=candidate.largest.expected,
         certain_batch=candidate.largest.certain,
         recommended_batch=recommended,
-        rent=question.rents.get(gpu.id),
+        rent=_rent(question, gpu, latency),
         batching_gain=_batching_gain(candidate, curve),
         scales=question.planned.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
+
+
+def _rent(question: _Question, gpu: GpuSpec, latency: LatencyEstimate) -> Price | None:
+    """Return the offer whose machines carry the load for the least, or hold the GPUs that share a batch."""
+    together = latency.gpu_count * latency.gpus_per_batch
+    gpus = gpus_for_rate(question.limits, latency) or together
+    return cheapest_offer(question.offers.get(gpu.id, ()), gpus=gpus, together=together)
 
 
 def _weaker(status: FitStatus, certain: bool) -> FitStatus:

@@ -127,7 +127,7 @@ def _of_largest_batch(fits: Sequence[Fit]) -> list[Fit]:
 
 def _size(fit: Fit) -> tuple[float, float, float, float, str]:
     """Order by memory, then by price, power and usable memory."""
-    rent = fit.rent.usd_per_hour if fit.rent else float("inf")
+    rent = fit.rent.usd_per_machine_hour if fit.rent else float("inf")
     return fit.gpu.memory_bytes, rent, fit.gpu.tdp_w or float("inf"), usable_memory(fit.gpu).expected, fit.gpu.id
 
 
@@ -141,6 +141,8 @@ def _warning(fit: Fit) -> str | None:
     """Describe what makes a choice uncertain; None where nothing does."""
     if fit.latency.evidence in _WEAK_EVIDENCE:
         return _WEAK_EVIDENCE[fit.latency.evidence]
+    if fit.rent is not None and fit.rent.is_marketplace:
+        return "third-party hosts alone rent it"
     return "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None
 
 

@@ -130,9 +130,9 @@ class Fit:
     `scales` is False where the trace holds at this batch alone: larger ones were not judged, whatever the memory.
     `batching_gain` is the best throughput of a batch that fits over that of batch 1, None where none was estimated.
     `host_copy_s` is a bound: the batch's input over the printed PCIe rate, outside the latency. `rent` is the
-    lowest dated on-demand price that is known for this GPU. `parts` are those of a pipeline, and `offload` says where
-    the weights of its parts wait: "none", "model" or "sequential". `energy` is None where nobody asked for it, and
-    where the card's power limit is not known.
+    dated on-demand offer whose whole machines cost least, for the load where one is stated. `parts` are those of a
+    pipeline, and `offload` says where the weights of its parts wait: "none", "model" or "sequential". `energy` is None
+    where nobody asked for it, and where the card's power limit is not known.
     """
 
     gpu: GpuSpec
@@ -153,11 +153,20 @@ class Fit:
 
     @property
     def usd_per_million_samples(self) -> float | None:
-        """Return what a million samples cost at the rented price and full load; None where no price is known. [USD]"""
+        """Return what a million samples cost at the rented price and full load; None where no price is known. [USD]
+
+        Of a machine with several GPUs all work, each with batches of its own. GPUs that share a batch are alone in
+        their machine: of eight, four that train together bear the cost of all.
+        """
         if self.rent is None:
             return None
-        usd_per_s = self.latency.gpu_count * self.latency.gpus_per_batch * self.rent.usd_per_hour / 3600
-        return usd_per_s / self.latency.throughput_per_s.expected * 1e6
+        hourly = self.rent.usd_per_hour if self.gpus_together == 1 else self.rent.usd_per_machine_hour
+        return hourly / 3600 / self.latency.throughput_per_s.expected * 1e6
+
+    @property
+    def gpus_together(self) -> int:
+        """Return the GPUs that share a batch or train together, in one machine."""
+        return self.latency.gpu_count * self.latency.gpus_per_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,14 +291,29 @@ class Plan:
 
     def gpus_for_rate(self, fit: Fit) -> int | None:
         """Return how many GPUs carry the load, each at the low end of its throughput; None without a load."""
-        if self.limits.rate_per_s is None:
+        return gpus_for_rate(self.limits, fit.latency)
+
+    def machines(self, fit: Fit) -> int | None:
+        """Return how many whole machines are rented: for the load, else for one GPU; None without a price."""
+        if fit.rent is None:
             return None
-        rate_per_gpu = fit.latency.throughput_per_s.low / fit.latency.gpu_count
-        return ceil_guarded(self.limits.rate_per_s / rate_per_gpu)
+        return fit.rent.machines_for(self.gpus_for_rate(fit) or fit.gpus_together, together=fit.gpus_together)
+
+    def offer_words(self, fit: Fit) -> str:
+        """Return what is rented, such as "2 × aws g6.12xlarge, us-east-1, 4 GPUs each"; empty without a price."""
+        machines = self.machines(fit)
+        if fit.rent is None or machines is None:
+            return ""
+        each = f", {fit.rent.instance_gpus} GPUs each" if fit.rent.instance_gpus > 1 else ""
+        return f"{f'{machines:,} × ' if machines > 1 else ''}{fit.rent.offer_words}{each}"
 
     def usd_per_hour(self, fit: Fit) -> float | None:
-        """Return what the GPUs that carry the load cost, one where there is none; None without a price. [USD/h]"""
-        return None if fit.rent is None else fit.rent.usd_per_hour * (self.gpus_for_rate(fit) or 1)
+        """Return what the machines cost that carry the load, that hold one GPU without a load. [USD/h]
+
+        None without a price.
+        """
+        machines = self.machines(fit)
+        return None if fit.rent is None or machines is None else machines * fit.rent.usd_per_machine_hour
 
     def gpu_hours(self, fit: Fit) -> Interval | None:
         """Return how many hours of such GPUs the job takes, all of them counted; None without a job. [h]"""
@@ -307,6 +331,19 @@ class Plan:
         return precision_label(self.workload.precision, self.model.dtype)
 
 
+def gpus_for_rate(limits: Limits, latency: LatencyEstimate) -> int | None:
+    """Return how many GPUs carry the load, each at the low end of its throughput; None without a load.
+
+    Args:
+        limits: The limits, with the load.
+        latency: How fast a GPU is, or several that share a batch.
+    """
+    if limits.rate_per_s is None:
+        return None
+    together = latency.gpu_count * latency.gpus_per_batch
+    return together * ceil_guarded(limits.rate_per_s / latency.throughput_per_s.low)
+
+
 def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
     """Order fits by a key, best first: by memory the smallest card first.
 
@@ -317,7 +354,7 @@ def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
         SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
         SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
         SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
-        SortKey.PRICE: lambda fit: fit.rent.usd_per_hour if fit.rent else float("inf"),
+        SortKey.PRICE: lambda fit: fit.rent.usd_per_machine_hour if fit.rent else float("inf"),
         SortKey.ENERGY: lambda fit: float("inf") if fit.energy is None else fit.energy.joules_per_sample.expected,
         SortKey.NAME: lambda _: 0.0,
     }

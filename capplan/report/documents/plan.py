@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from capplan.core.gpus.prices import Price
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
@@ -90,12 +89,16 @@ def _difference(whole: Interval, part: Interval) -> Interval:
 
 
 class RentDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A dated hourly price of one GPU."""
+    """The dated offer of machines that are rented whole, by the price of one GPU."""
 
     usd_per_hour: float
     provider: str
     region: str
     date: date
+    instance: str | None = None
+    machine_gpus: int = 1
+    machines: Annotated[int, Meta(description="for the load, else for one GPU or those that work together")] = 1
+    usd_per_hour_of_machines: float | None = None
 
 
 class PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -397,7 +400,7 @@ def _fit(fit: Fit, plan: Plan) -> PlannedFit:
         bound_by=latency.bound_by,
         share_by_binding=dict(latency.share_by_binding),
         host_copy_s=fit.host_copy_s,
-        rent=_rent(fit.rent),
+        rent=_rent(plan, fit),
         usd_per_million_samples=fit.usd_per_million_samples,
         gpu_hours=plan.gpu_hours(fit),
         gpus_for_rate=plan.gpus_for_rate(fit),
@@ -439,10 +442,20 @@ def _memory(memory: MemoryEstimate, *, usable_bytes: float) -> PlannedMemory:
     )
 
 
-def _rent(price: Price | None) -> RentDocument | None:
-    if price is None:
+def _rent(plan: Plan, fit: Fit) -> RentDocument | None:
+    price, machines = fit.rent, plan.machines(fit)
+    if price is None or machines is None:
         return None
-    return RentDocument(usd_per_hour=price.usd_per_hour, provider=price.provider, region=price.region, date=price.date)
+    return RentDocument(
+        usd_per_hour=price.usd_per_hour,
+        provider=price.provider,
+        region=price.region,
+        date=price.date,
+        instance=price.instance,
+        machine_gpus=price.instance_gpus,
+        machines=machines,
+        usd_per_hour_of_machines=plan.usd_per_hour(fit),
+    )
 
 
 def _rejection(rejection: Rejection) -> PlannedRejection:

@@ -266,6 +266,9 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
         _take_line(plan, _gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
         for index, reasons in enumerate(grouped.values())
     ]
+    rented = {each.fit.gpu.id: plan.offer_words(each.fit) for each in plan.recommended}
+    if offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]:
+        lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: --all"))
     if limits := _take_limits(plan):
         lines.append(_labelled("But", Span(text=limits, style=Style.UNSURE)))
     return lines
@@ -306,8 +309,7 @@ def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         cost = f"{fit.usd_per_million_samples:.3g} USD/M"
-        whole = f", {fit.rent.instance_gpus} GPUs a machine" if fit.rent.instance_gpus > 1 else ""
-        figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider}{whole})", *figures]
+        figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
         figures = [counted(count, "GPU"), *figures]
     return [format_bytes(fit.gpu.memory_bytes), *figures] if of_size else figures

@@ -73,7 +73,8 @@ _FITS: tuple[Column[Fit], ...] = (
     figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate),
     words("bound by", lambda fit: fit.latency.bound_by.value, rank=3),
     figure("batching gains", lambda fit: fit.batching_gain, format_speedup, rank=3),
-    figure("USD/hour", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=1),
+    figure("USD/GPU/h", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=1),
+    figure("GPUs a machine", lambda fit: fit.rent.instance_gpus if fit.rent else None, "{:,}".format, rank=3),
     figure("USD/M samples", lambda fit: fit.usd_per_million_samples, "{:.3g}".format),
     words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence]),
 )
@@ -124,6 +125,8 @@ _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("host_copy_s", lambda row: row[1].host_copy_s),
     data("usd_per_hour", lambda row: row[1].rent.usd_per_hour if row[1].rent else None),
     data("usd_per_million_samples", lambda row: row[1].usd_per_million_samples),
+    data("offer", lambda row: row[0].offer_words(row[1]) or None),
+    data("offer_usd_per_hour", lambda row: row[0].usd_per_hour(row[1])),
     data("min_gpus", lambda _: None),
     data("gpus_for_rate", lambda row: row[0].gpus_for_rate(row[1])),
     data("batching_gain", lambda row: row[1].batching_gain),
@@ -191,7 +194,8 @@ def _price_notes(plan: Plan) -> tuple[str, ...]:
     days = sorted(rent.date for rent in rents)
     span = f"{days[0]}" if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     return (
-        f"USD/hour is the lowest on-demand price known per GPU, dated or read {span}; `gpus show ID` names its source",
+        f"prices are those of the offers whose whole machines cost least on demand, dated or read {span}; "
+        "`capplan prices --gpu ID` lists all",
     )
 
 

@@ -18,7 +18,7 @@ from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
 from capplan.errors import UsageError
 from capplan.report.text.answer import largest_batches
 from capplan.report.text.explain import explain_latency
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+from capplan.units import counted, format_bytes, format_count, format_flops, format_rate, format_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +161,9 @@ def _price(subject: Subject) -> list[str]:
     if rent is None:
         return ["no dated on-demand price of this GPU is known; `capplan prices` lists what is."]
     lines = [
-        f"{rent.usd_per_hour:.4g} USD an hour for one GPU, on demand, from {rent.provider}"
-        f"{f' in {rent.region}' if rent.region else ''}, on {rent.date.isoformat()}.",
-        "It is the lowest on-demand price that is known for this GPU; prices change, so look before you rent.",
+        f"{rent.usd_per_machine_hour:.4g} USD an hour for {rent.offer_words}, on demand, "
+        f"{counted(rent.instance_gpus, 'GPU')} that are rented together, on {rent.date.isoformat()}.",
+        "No other machine with this GPU is known to cost less on demand; prices change, so look before you rent.",
     ]
     cost = subject.fit.usd_per_million_samples
     rate = subject.fit.latency.throughput_per_s.expected
@@ -185,9 +185,10 @@ def _load(subject: Subject) -> list[str]:
         "queueing, redundancy and growth.",
     ]
     if subject.fit.rent is not None:
-        hourly = subject.fit.rent.usd_per_hour
-        count = gpus_for(load, rate.low)
-        lines.append(f"{count:,} × {hourly:.4g} USD/h = {count * hourly:.4g} USD/h")
+        hourly = subject.fit.rent.usd_per_machine_hour
+        machines = subject.fit.rent.machines_for(gpus_for(load, rate.low)) or 0
+        what = counted(machines, "machine")
+        lines.append(f"{what} × {hourly:.4g} USD/h = {machines * hourly:.4g} USD/h")
     return lines
 
 

@@ -250,7 +250,7 @@ def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
         has_room = bool(nearest) and nearest[0].constraint is Constraint.MEMORY and nearest[0].max_batch > 0
         room = f" At batch {nearest[0].max_batch:,} its memory would do." if has_room else ""
         return f"No GPU that was asked for serves this model within the limits.{missed}{room}"
-    rent = "" if best.rent is None else f", {best.rent.usd_per_hour:.3g} USD an hour ({best.rent.provider})"
+    rent = "" if best.rent is None else f", {plan.usd_per_hour(best):.3g} USD an hour ({plan.offer_words(best)})"
     time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
     return (
         f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)} samples/s, "
@@ -274,7 +274,13 @@ def _card(found: list[Recommendation]) -> Card:
         ("memory", format_bytes(total.expected), f"largest batch {largest_batch(fit)}"),
     ]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
-        figures.append(("price", f"{fit.usd_per_million_samples:.3g} USD/M", f"{fit.rent.usd_per_hour:.3g} USD/h"))
+        figures.append(
+            (
+                "price",
+                f"{fit.usd_per_million_samples:.3g} USD/M",
+                f"{fit.rent.usd_per_machine_hour:.3g} USD/h, {fit.rent.offer_words}",
+            )
+        )
     return Card(
         gpu=fit.gpu.id,
         name=fit.gpu.name,
@@ -296,7 +302,7 @@ def _row(fit: Fit, plan: Plan, question: PageQuestion) -> Row:
         memory=format_bytes(fit.memory.total_bytes.expected),
         fits="yes" if fit.status.value == "fits" else fit.status.value,
         max_batch=largest_batch(fit),
-        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_hour:.3g}",
+        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_machine_hour:.3g}",
         cost="unknown" if cost is None else f"{cost:.3g}",
         fleet=_fleet(fit, question.load),
         evidence=EVIDENCE_WORDS[fit.latency.evidence],
@@ -309,7 +315,10 @@ def _fleet(fit: Fit, load: float | None) -> str:
     if not load:
         return ""
     count = gpus_for(load, fit.latency.throughput_per_s.low)
-    return f"{count:,}" if fit.rent is None else f"{count:,} ({count * fit.rent.usd_per_hour:.3g} USD/h)"
+    machines = fit.rent.machines_for(count) if fit.rent else None
+    if fit.rent is None or machines is None:
+        return f"{count:,}"
+    return f"{count:,} ({machines * fit.rent.usd_per_machine_hour:.3g} USD/h)"
 
 
 def _fitting(plan: Plan) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.fields import OfferFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmFleetQuestion:
+class LlmFleetQuestion(OfferFields):
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[
@@ -59,7 +59,7 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
         return plan_shared_fleet(
             asked,
             gpus=context.gpu_database(question.specs),
-            prices=context.price_list(question.specs),
+            prices=question.offered(context.price_list(question.specs)),
             calibration=load_time_calibration(question.calibration),
             shares_gpus=question.share_gpus,
         )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from capplan.core.energy.power import PowerLaw
     from capplan.core.plan.types import Job, Limits
     from capplan.probe.inputs.request import ModelRequest
+    from capplan.specs.prices import Prices
 
 Text = str
 Name = Annotated[str, Meta(min_length=1)]
@@ -496,8 +497,8 @@ class GpuFields(GpuNameFields, GpuFilterFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceFields:
-    """Which prices count, and which GPUs they leave."""
+class OfferFields:
+    """From whom and where GPUs may be rented."""
 
     providers: Annotated[
         tuple[Name, ...],
@@ -509,10 +510,26 @@ class PriceFields:
     regions: Annotated[
         tuple[Name, ...],
         Option(
-            help="Only offers in this region, country (de) or area (eu); repeatable.", flags=("--region",),
-            metavar="NAME", topic=Topic.PRICES, doors=EVERYWHERE,
+            help="Only offers in this region, country (de) or area (eu); repeatable.",
+            flags=("--region", "--country"), metavar="NAME", topic=Topic.PRICES, doors=EVERYWHERE,
         ),
     ] = ()  # fmt: skip
+
+    def offered(self, prices: "Prices") -> "Prices":
+        """Return the prices of the providers and regions asked for, and all purchases.
+
+        Raises:
+            UnknownNameError: no price names such a provider or region.
+        """
+        from capplan.app.gpus.priced import PriceFilters, offered
+
+        return offered(prices, PriceFilters(providers=self.providers, regions=self.regions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceFields(OfferFields):
+    """Which prices count, and which GPUs they leave."""
+
     priced: Annotated[bool, Option(help="Only GPUs with an on-demand price.", topic=Topic.PRICES, doors=EVERYWHERE)] = (
         False
     )
@@ -520,8 +537,8 @@ class PriceFields:
         float | None,
         Meta(ge=0.0, le=1e15),
         Option(
-            help="Only GPUs up to this price per hour.", flags=("--max-price",), metavar="USD", topic=Topic.PRICES,
-            doors=ON_PAGE, label="Most USD per hour",
+            help="Only GPUs whose smallest machine is rented for at most this an hour.", flags=("--max-price",),
+            metavar="USD", topic=Topic.PRICES, doors=ON_PAGE, label="Most USD per hour",
         ),
     ] = None  # fmt: skip
 

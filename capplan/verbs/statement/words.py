@@ -264,9 +264,14 @@ TIME_LIMIT = replace(TIME, read=_above_zero(TIME.read, "a time above 0, such as 
 """A time above 0 in seconds, or with its unit: 500ms."""
 
 
-def _read_load(given: Any, _what: str) -> Any:
+def _read_load(given: Any, what: str) -> Any:
     """Read samples per second: 500, or 500/s."""
-    return _number(given.removesuffix("/s")) if isinstance(given, str) and given.endswith("/s") else given
+    if not isinstance(given, str):
+        return given
+    rate = _number(given.removesuffix("/s"))
+    if rate is None:
+        raise UsageError(f"{what} {given}: write samples per second, such as 500/s.")
+    return rate
 
 
 LOAD = Words(

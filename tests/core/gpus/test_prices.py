@@ -10,9 +10,9 @@ from capplan.core.gpus.prices import (
     PriceKind,
     PriceTier,
     Term,
+    cheapest_offer,
     cheapest_on_demand,
     current_prices,
-    in_one_machine,
 )
 
 TODAY = date(2026, 11, 22)
@@ -88,11 +88,22 @@ def test_only_a_price_of_ones_own_is_called_a_quote() -> None:
     assert replace(copied, tier=PriceTier.HEARSAY).known_by == "hearsay"
 
 
-def test_gpus_that_train_together_stand_in_one_machine_that_is_paid_whole() -> None:
-    one = price(1.0, date(2026, 8, 1))
+def test_machines_are_rented_whole_and_the_cheapest_total_wins() -> None:
+    one = price(3.5, date(2026, 8, 1))
     eight = replace(price(3.0, date(2026, 8, 1), provider="whole"), instance_gpus=8)
-    assert in_one_machine([one, eight], gpu_count=1) == (one, eight)
-    # eight GPUs at 3 USD are 24 USD an hour; four that are used bear 6 each
-    assert [found.usd_per_hour for found in in_one_machine([one, eight], gpu_count=4)] == [6.0]
-    assert [found.usd_per_hour for found in in_one_machine([one, eight], gpu_count=8)] == [3.0]
-    assert in_one_machine([one, eight], gpu_count=16) == ()
+    # one GPU: 3.50 USD an hour alone, 24 as a machine of eight; seven: 24.50 against 24
+    assert cheapest_offer([one, eight], gpus=1) is one
+    assert cheapest_offer([one, eight], gpus=6) is one
+    assert cheapest_offer([one, eight], gpus=7) is eight
+    # nine: 31.50 against two machines of eight at 48
+    assert cheapest_offer([one, eight], gpus=9) is one
+    assert cheapest_offer([one, eight], gpus=4, together=4) is eight
+    assert cheapest_offer([one, eight], gpus=16, together=16) is None
+
+
+def test_groups_of_gpus_that_work_together_share_no_two_machines() -> None:
+    eight = replace(price(3.0, date(2026, 8, 1)), instance_gpus=8)
+    # two groups of three in a machine of eight; five groups need three machines
+    assert eight.machines_for(15, together=3) == 3
+    assert eight.machines_for(9) == 2
+    assert eight.machines_for(16, together=16) is None

@@ -10,7 +10,7 @@ from capplan.verbs.llm.fields import Degree, LanguageModelFields, names_of
 from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
 from capplan.verbs.llm.train.run_fields import RunFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb
-from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.fields import Name, OfferFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 
@@ -75,7 +75,9 @@ class _PlanFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmTrainPlanQuestion(LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, TrainingFilesFields):
+class LlmTrainPlanQuestion(
+    LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, OfferFields, TrainingFilesFields
+):
     """Which GPUs, how many, and which layout train a language model."""
 
 
@@ -104,7 +106,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     from capplan.specs.rate_laws import load_rate_laws
     from capplan.units import counted
 
-    prices = context.price_list(question.specs)
+    prices = question.offered(context.price_list(question.specs))
     gpus = context.gpu_database(question.specs)
     model = find_model(context.language_model(question.model), download=question.download)
     rented = searched_gpus(gpus, on_demand_offers(prices))
