@@ -36,7 +36,7 @@ from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 from capplan.specs.measured.pipelines import read_measured_pipelines
 from capplan.specs.pipelines.calibration import load_pipeline_calibration
-from capplan.specs.power_law import ENERGY_FILE, dump_power_law
+from capplan.specs.power_law import ENERGY_FILE, dump_power_law, load_power_law
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 8000)
@@ -315,6 +315,7 @@ def law_of(fitted: Fitted, widths: Mapping[str, float], *, others_width: float) 
             name: constants_of_logs(logs, log_half_width=widths[name]) for name, logs in fitted.constants.items()
         },
         others=constants_of_logs(fitted.others, log_half_width=others_width),
+        capping=load_power_law().capping,
         task_prompts={task: prompt for task, prompt in sorted(fitted.prompts.items()) if task != DIFFUSION},
         origin=Origin(made=datetime.now(UTC).date(), command="", sources=(), rows=0),
     )

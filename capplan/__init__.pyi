@@ -163,6 +163,8 @@ def compare(
     regions: Sequence[str] | str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     sort: RowOrder | str = ...,
     training: Training | bool | None = ...,
 ) -> CompareAnswer:
@@ -209,7 +211,9 @@ def compare(
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
-        sort: Order the rows by asked, throughput, latency, memory, cost; asked is the order of the command.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        sort: Order the rows by asked, throughput, latency, memory, cost, energy; asked is the order of the command.
 
     Raises:
         UsageError: there is no such model or GPU, or no model is named.
@@ -259,6 +263,7 @@ def estimate(
     max_usd_per_hour: float | None = ...,
     calibration: str | Path | None = ...,
     energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     gain_fraction: float = ...,
     compare_frameworks: bool = ...,
     training: Training | bool | None = ...,
@@ -306,7 +311,8 @@ def estimate(
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         calibration: A calibration of your own; the shipped one by default.
-        energy: Show the power of the GPUs and the joules of a sample.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         gain_fraction: The knee: doubling gains less than this.
         compare_frameworks: Set eager, compiled, layouts and precisions side by side.
 
@@ -658,6 +664,7 @@ def plan(
     max_latency_s: float | str | None = ...,
     min_throughput_per_s: float | None = ...,
     energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     max_power_draw_w: float | str | None = ...,
     samples: int | None = ...,
     epochs: float = ...,
@@ -713,7 +720,8 @@ def plan(
         utilization_fraction: Share of usable memory that may be filled.
         max_latency_s: Latency limit per batch, such as 50ms.
         min_throughput_per_s: Samples per second wanted.
-        energy: Show the power of the GPUs and the joules of a sample.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         samples: Samples of a whole job: adds the GPU-hours it takes.
         epochs: How often the job takes each of its samples.

@@ -10,6 +10,7 @@ from capplan.app.gpus.priced import PriceFilters
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.energy.power import PowerLaw
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains
 from capplan.core.plan.order import RowOrder
 from capplan.core.plan.recommend import with_recommendations
@@ -26,7 +27,7 @@ class CompareRequest:
     """A request for models side by side, each in every number format, framework and layout listed.
 
     Without GPUs, those that `plan` recommends for the first model are taken. `workload` states what all rows share:
-    the training step and the PyTorch version.
+    the training step and the PyTorch version. `power_law` is None where power and energy are not asked for.
     """
 
     models: tuple[ModelSource, ...]
@@ -39,6 +40,7 @@ class CompareRequest:
     limits: Limits = field(default_factory=Limits)
     prices: PriceFilters = field(default_factory=PriceFilters)
     order: RowOrder = RowOrder.ASKED
+    power_law: PowerLaw | None = None
 
 
 def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Comparison:
@@ -139,7 +141,7 @@ def _own_hosts(planned: Sequence[Mapping[Workload, Plan | str]]) -> tuple[str, .
 
 
 def _terms(request: CompareRequest, workload: Workload) -> PlanTerms:
-    return PlanTerms(batches=request.batches, workload=workload, limits=request.limits)
+    return PlanTerms(batches=request.batches, workload=workload, limits=request.limits, power_law=request.power_law)
 
 
 def _plans(model: Model, request: CompareRequest, context: PlanContext) -> dict[Workload, Plan | str]:

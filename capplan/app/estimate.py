@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.ops.cautions import assumed_sizes
+from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
@@ -85,7 +87,7 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
     model = open_model(request.model, feedback=feedback)
     batches = sorted(set(request.batches)) or _usual_batches(model, request.workload.configuration)
     steps = _steps(model, request.workload, batches, calibration)
-    curves = _curves(steps, gpus.chosen, feedback)
+    curves = _curves(steps, gpus.chosen, feedback, request.power_law)
     trace, step = steps[-1].trace, steps[-1].step
     adviser = Adviser(
         trace=trace,
@@ -146,13 +148,20 @@ def _steps(model: Model, workload: Workload, batches: Sequence[int], calibration
     ]
 
 
-def _curves(steps: Sequence[_Step], gpus: Sequence[GpuSpec], feedback: Feedback) -> list[tuple[GpuSpec, _Curve]]:
+def _curves(
+    steps: Sequence[_Step], gpus: Sequence[GpuSpec], feedback: Feedback, law: PowerLaw | None
+) -> list[tuple[GpuSpec, _Curve]]:
     """Return each GPU with its curve; of several GPUs, one that cannot run the workload is left out with a warning.
 
     Raises:
         UsageError: none of the GPUs can run the workload.
     """
-    by_step = [estimate_latencies(each.step, gpus=gpus, batches=each.batches) for each in steps]
+    by_step = [
+        latencies_under_cap(
+            partial(_latencies, each.step), partial(step_peak_seconds, each.step), gpus, each.batches, law
+        )
+        for each in steps
+    ]
     answers = [_joined(parts) for parts in zip(*by_step, strict=True)]
     refused = [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if isinstance(answer, Unsupported)]
     if len(refused) == len(gpus):
@@ -160,6 +169,10 @@ def _curves(steps: Sequence[_Step], gpus: Sequence[GpuSpec], feedback: Feedback)
     for gpu, answer in refused:
         feedback.warn(f"{gpu.id} is left out: {answer.reason}.")
     return [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if not isinstance(answer, Unsupported)]
+
+
+def _latencies(step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Curve | Unsupported, ...]:
+    return estimate_latencies(step, gpus=gpus, batches=batches)
 
 
 def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:

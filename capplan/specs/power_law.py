@@ -7,13 +7,14 @@ from typing import Any
 
 import yaml
 
+from capplan.core.energy.capping import CapLaw
 from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.origin import Origin
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 
 ENERGY_FILE = "energy.yaml"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def load_power_law(path: Path | None = None) -> PowerLaw:
@@ -41,6 +42,7 @@ def load_power_law(path: Path | None = None) -> PowerLaw:
         return PowerLaw(
             architectures={name: PowerConstants(**found) for name, found in document["architectures"].items()},
             others=PowerConstants(**document["others"]),
+            capping=CapLaw(**document["capping"]),
             served_widening=document["served_widening"],
             task_prompts=document["task_prompts"],
             origin=Origin(**{**origin, "sources": tuple(origin["sources"])}),
@@ -58,6 +60,7 @@ def dump_power_law(law: PowerLaw) -> str:
         "origin": {**asdict(law.origin), "sources": list(law.origin.sources)},
         "architectures": {name: asdict(law.architectures[name]) for name in sorted(law.architectures)},
         "others": asdict(law.others),
+        "capping": asdict(law.capping),
         "served_widening": dict(law.served_widening),
         "task_prompts": dict(law.task_prompts),
     }

@@ -14,6 +14,7 @@ from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
+    EnergyFields,
     GpuFields,
     HostFields,
     InputFields,
@@ -76,7 +77,9 @@ class _ComparedFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareQuestion(_ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, PriceFields):
+class CompareQuestion(
+    _ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, PriceFields, EnergyFields,
+):  # fmt: skip
     """Models, number formats, frameworks and layouts, one row for each on each GPU and batch."""
 
     sort: Annotated[
@@ -114,6 +117,7 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
         limits=question.limits(),
         prices=question.price_filters(),
         order=question.sort,
+        power_law=question.power_law(needed=question.sort is RowOrder.ENERGY),
     )
     return compare(request, feedback=context.feedback)
 

@@ -13,11 +13,11 @@ from capplan.verbs.statement.contract import Context, Look, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     CalibrationFields,
+    EnergyFields,
     GpuFields,
     ModelFields,
     PipelineFields,
     PriceFields,
-    ShowEnergyFields,
     TimedFields,
 )
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
@@ -44,7 +44,7 @@ class _BatchFields:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateQuestion(
-    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields, ShowEnergyFields,
+    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields, EnergyFields,
 ):  # fmt: skip
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
 
@@ -96,7 +96,6 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     """
     from capplan.app.estimate import EstimateRequest, estimate
     from capplan.app.pipelines.find import names_pipeline
-    from capplan.specs.power_law import load_power_law
 
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:
@@ -117,7 +116,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         calibration=question.calibration,
         gain_fraction=question.gain_fraction,
         compares_frameworks=question.compare_frameworks,
-        power_law=load_power_law() if question.energy else None,
+        power_law=question.power_law(),
     )
     return estimate(request, feedback=context.feedback)
 
@@ -127,7 +126,6 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     from capplan.app.pipelines.answer import plan_pipeline
     from capplan.app.plan import PlanContext, PlanTerms
     from capplan.core.plan.order import SortKey
-    from capplan.specs.power_law import load_power_law
     from capplan.verbs.pipelines import pipeline_request
 
     workload = question.workload(question.default_precision())
@@ -135,8 +133,7 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     shared = PlanContext.of(
         context.gpus(question), question.price_filters(), calibration=question.calibration, feedback=context.feedback
     )
-    law = load_power_law() if question.energy else None
-    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME, power_law=law)
+    terms = PlanTerms(batches=batches, workload=workload, sort=SortKey.NAME, power_law=question.power_law())
     return plan_pipeline(pipeline_request(question, context, workload), terms, shared)
 
 

@@ -12,7 +12,7 @@ from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,
     CalibrationFields,
-    EnergyFields,
+    DrawFields,
     GpuFields,
     JobFields,
     LimitFields,
@@ -63,7 +63,7 @@ class TogetherFields:
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
     ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields,
-    EnergyFields, JobFields, PriceFields, StrictFields, CalibrationFields,
+    DrawFields, JobFields, PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capplan import llm
+from capplan import llm, plan
 from capplan.core.energy.power import PowerLaw
 from capplan.errors import SpecError
 from capplan.llm.answer.deployments import Deployments
@@ -45,10 +45,10 @@ def test_the_constants_are_shares_and_others_are_less_certain(law: PowerLaw) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("schema_version: 7", "is not a law of power of schema_version 2"),
-        ("schema_version: 2", "origin is missing"),
+        ("schema_version: 7", "is not a law of power of schema_version 3"),
+        ("schema_version: 3", "origin is missing"),
         ("schema_version: [", "is not YAML"),
-        ("schema_version: 2\norigin: {made: soon}", "origin.made is 'soon'"),
+        ("schema_version: 3\norigin: {made: soon}", "origin.made is 'soon'"),
     ],
 )
 def test_a_file_that_is_no_law_is_refused_in_a_sentence(text: str, words: str, tmp_path: Path) -> None:
@@ -106,6 +106,24 @@ def test_intervals_hold_about_nine_of_ten_measured_runs(found: ServingValidation
         accuracy = overall[metric]
         assert accuracy is not None
         assert 0.86 <= accuracy.coverage <= 0.94, metric
+
+
+def test_an_rtx_3090_at_280_of_350_watts_keeps_nearly_all_of_its_speed() -> None:
+    # Puget Systems, Quad RTX 3090 GPU Wattage Limited: ResNet-50 at 95 % of the speed at 280 W
+    free, capped = (
+        plan("resnet50", precision="amp-fp16", batches=128, gpus=["rtx-3090"], power_limit_w=limit_w).fits[0]
+        for limit_w in (350, 280)
+    )
+    kept = capped.latency.throughput_per_s.expected / free.latency.throughput_per_s.expected
+    assert kept == pytest.approx(0.95, abs=0.05)
+
+
+def test_errors_of_the_law_of_caps_are_those_that_the_page_states(law: PowerLaw) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "energy.md").read_text(encoding="utf-8")
+    assert law.capping.rows == law.capping.held_out_errors["all"]["rows"] >= 15
+    assert f"The exponent of all cards is {law.capping.exponent:.2f}" in page
+    for card, found in law.capping.held_out_errors.items():
+        assert card == "all" or f"| {card} | {found['rows']:.0f} | {found['exponent']:.2f} |" in page
 
 
 def test_the_page_shows_what_the_command_answers_for_a_chat_service() -> None:

@@ -16,6 +16,7 @@ from capplan.core.pipelines.prepared import PreparedPart, PreparedPipeline
 from capplan.core.pipelines.sharing import Degrees, share_sequence
 from capplan.core.pipelines.timing import Correction
 from capplan.core.pipelines.types import Offload, Part, PartKind, Pipeline
+from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.planner import Prepared, make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Plan, Rejection, rank_fits
@@ -283,7 +284,7 @@ def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: Tra
     found = []
     for name, option, other in others:
         try:
-            after = _fit_under(best, prepare_pipeline(other, traced), available_bytes=room)
+            after = _fit_under(best, prepare_pipeline(other, traced), terms, available_bytes=room)
         except CapplanError:  # a remark beside the answer, which other conditions may not take
             continue
         if after is not None:
@@ -291,11 +292,13 @@ def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: Tra
     return tuple(found)
 
 
-def _fit_under(best: Fit, prepared: Sequence[PreparedPipeline], *, available_bytes: float) -> Fit | None:
+def _fit_under(
+    best: Fit, prepared: Sequence[PreparedPipeline], terms: PlanTerms, *, available_bytes: float
+) -> Fit | None:
     """Return a fit as it would be under other conditions, with weights in the first place that has room."""
     for each in prepared:
         memory = each.memory_at(best.batch, best.gpu, available_bytes=available_bytes)
-        row = each.latencies([best.gpu], [best.batch])[0]
+        row = latencies_under_cap(each.latencies, each.peak_seconds, [best.gpu], [best.batch], terms.power_law)[0]
         if memory.total_bytes.expected <= available_bytes and not isinstance(row, Unsupported):
             return replace(best, memory=memory, latency=row[0], offload=each.offload.value)
     return None

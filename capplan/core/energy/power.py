@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import exp, hypot, log
 
+from capplan.core.energy.capping import CapLaw
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
+from capplan.units import format_watts
 
 _NARROW = frozenset({PeakKind.FP8, PeakKind.INT8, PeakKind.FP4})
 
@@ -48,18 +50,42 @@ class PowerLaw:
 
     `served_widening` multiplies the half-widths of joules per output token ("low" and "high"), which join those of the
     law and of the time: measured runs left out of the fit lie within them nine times of ten. `task_prompts` are the
-    prompt tokens assumed of a measured run that names its task and not its prompts.
+    prompt tokens assumed of a measured run that names its task and not its prompts. `cap_w` is a power limit that is
+    set on every card in place of its own; None where none is asked for, and cards keep theirs. [W]
     """
 
     architectures: Mapping[str, PowerConstants]
     others: PowerConstants
     origin: Origin
+    capping: CapLaw
+    cap_w: float | None = None
     served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})
     task_prompts: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, architecture: str) -> PowerConstants:
         """Return the constants that serve an architecture."""
         return self.architectures.get(architecture, self.others)
+
+    def limit_w(self, gpu: GpuSpec) -> float | None:
+        """Return the most that a card draws: its own limit or the cap; None where its own is not known. [W]"""
+        return gpu.tdp_w if gpu.tdp_w is None or self.cap_w is None else min(gpu.tdp_w, self.cap_w)
+
+    def caps(self, gpu: GpuSpec) -> bool:
+        """Return True if the cap lies below the card's own limit."""
+        return self.cap_w is not None and gpu.tdp_w is not None and self.cap_w < gpu.tdp_w
+
+    def refusal(self, gpu: GpuSpec) -> str | None:
+        """Return why the cap cannot be set on a card; None where it can, or where there is none."""
+        if self.cap_w is None:
+            return None
+        if gpu.tdp_w is None:
+            return f"the power limit of {gpu.id} is not known"
+        if gpu.tdp_min_w is not None and self.cap_w < gpu.tdp_min_w:
+            return f"{gpu.id} takes no limit below {format_watts(gpu.tdp_min_w)}, {format_watts(self.cap_w)} asked"
+        least_w = self.of(gpu.architecture).base_fraction * gpu.tdp_w
+        if self.cap_w <= least_w:
+            return f"{gpu.id} draws {format_watts(least_w)} without work, {format_watts(self.cap_w)} asked"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +225,8 @@ def step_energy(
     """Return the power of a step and the energy of a sample; None where the card's power limit is not known.
 
     The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
-    squares. A step that takes longer draws less and costs more.
+    squares. A step that takes longer draws less and costs more. Under a cap the time must be that of the capped card,
+    which draws the cap where the cap binds.
 
     Args:
         gpu: The card.
@@ -210,18 +237,19 @@ def step_energy(
         gpus: Cards that take the step, each with the same work.
         widening: By what the half-widths of energy are multiplied, "low" and "high"; None for 1.
     """
-    if gpu.tdp_w is None:
+    limit_w = law.limit_w(gpu)
+    if gpu.tdp_w is None or limit_w is None:
         return None
-    constants, limit_w = law.of(gpu.architecture), gpu.tdp_w
+    constants = law.of(gpu.architecture)
     slow_w, expected_w, quick_w = (
-        limit_w * power_fraction(work.over(seconds), constants)
+        min(limit_w, gpu.tdp_w * power_fraction(work.over(seconds), constants))
         for seconds in (time_s.high, time_s.expected, time_s.low)
     )
     width, widened = constants.log_half_width, widening or {"low": 1.0, "high": 1.0}
     per_sample = gpus * expected_w * time_s.expected / samples
     below = widened["low"] * hypot(log(expected_w * time_s.expected / (quick_w * time_s.low)), width)
     above = widened["high"] * hypot(log(slow_w * time_s.high / (expected_w * time_s.expected)), width)
-    least_w = constants.base_fraction * limit_w
+    least_w = constants.base_fraction * gpu.tdp_w
     return StepEnergy(
         power_w=Interval(
             low=gpus * max(least_w, expected_w * exp(-hypot(log(expected_w / slow_w), width))),

@@ -395,8 +395,12 @@ class PreparedPipeline(Planned):
         return tuple(found)
 
     def with_parts(self, fit: Fit, *, available_bytes: float) -> Fit:
-        """Return a fit with what each part takes and where weights wait."""
+        """Return a fit with what each part takes and where weights wait; a power cap lengthens all parts alike."""
         parts = self.part_times(fit.gpu, fit.batch, available_bytes=available_bytes)
+        summed_s = sum(part.total_s for part in parts)
+        longer = fit.latency.latency_s.expected / summed_s if summed_s else 1.0
+        if longer > 1 + 1e-9:
+            parts = tuple(replace(part, compute_s=part.compute_s + (longer - 1) * part.total_s) for part in parts)
         return replace(fit, parts=parts, offload=self.offload.value)
 
     def input_bytes(self, batch: int) -> int:

@@ -93,4 +93,6 @@ def _rank(fit: Fit, order: RowOrder) -> float:
         return fit.latency.latency_s.expected
     if order is RowOrder.MEMORY:
         return fit.memory.total_bytes.expected
+    if order is RowOrder.ENERGY:
+        return fit.energy.joules_per_sample.expected if fit.energy else float("inf")
     return float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples

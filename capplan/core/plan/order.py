@@ -23,3 +23,4 @@ class RowOrder(StrEnum):
     LATENCY = "latency"
     MEMORY = "memory"
     COST = "cost"
+    ENERGY = "energy"

@@ -31,6 +31,7 @@ from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.ops.cautions import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
+from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.trace.model_input import model_input
@@ -247,7 +248,7 @@ def make_plan(
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
-    question = _Question(planned=prepared, limits=limits, offers=offers_to_plan_with(prices))
+    question = _Question(planned=prepared, limits=limits, offers=offers_to_plan_with(prices), law=power_law)
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
@@ -342,6 +343,7 @@ class _Question:
     planned: Planned
     limits: Limits
     offers: Mapping[str, tuple[Price, ...]]
+    law: PowerLaw | None
 
 
 def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
@@ -351,7 +353,8 @@ def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
     maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
-    grid = question.planned.latencies(gpus, sizes)
+    planned = question.planned
+    grid = latencies_under_cap(planned.latencies, planned.peak_seconds, gpus, sizes, question.law)
     judged = []
     for gpu, size, row in zip(gpus, largest, grid, strict=True):
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))

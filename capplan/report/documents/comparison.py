@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
@@ -72,6 +72,9 @@ class ComparisonRowDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_million_samples: float | None
     evidence: Evidence | None
     evidence_reason: str | None
+    power_w: Annotated[Interval | UnsetType, Meta(description="of all GPUs, without their host; --energy")] = UNSET
+    joules_per_sample: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
 
 
 class ComparisonDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +151,9 @@ def _row(row: ComparisonRow) -> ComparisonRowDocument:
         usd_per_million_samples=fit.usd_per_million_samples if fit else None,
         evidence=fit.latency.evidence if fit else None,
         evidence_reason=fit.latency.evidence_reason if fit else None,
+        power_w=fit.energy.power_w if fit and fit.energy else UNSET,
+        joules_per_sample=fit.energy.joules_per_sample if fit and fit.energy else UNSET,
+        power_evidence=fit.energy.evidence if fit and fit.energy else UNSET,
     )
 
 

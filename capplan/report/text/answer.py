@@ -2,16 +2,18 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
-from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
 from capplan.units import (
     counted,
@@ -203,6 +205,30 @@ def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
             format_joules,
             rank=2,
         ),
+    ]
+
+
+_Row = TypeVar("_Row")
+
+
+def energy_data(energy: Callable[[_Row], StepEnergy | None]) -> list[Column[_Row]]:
+    """Return the columns for programs of power [W] and of the energy of a sample [J], each with both ends.
+
+    Args:
+        energy: What a row has of it, None where it has none.
+    """
+
+    def column(name: str, value: Callable[[StepEnergy], float | str]) -> Column[_Row]:
+        return data(name, lambda row: value(found) if (found := energy(row)) else None)
+
+    return [
+        column("power_w_low", lambda found: found.power_w.low),
+        column("power_w", lambda found: found.power_w.expected),
+        column("power_w_high", lambda found: found.power_w.high),
+        column("joules_per_sample_low", lambda found: found.joules_per_sample.low),
+        column("joules_per_sample", lambda found: found.joules_per_sample.expected),
+        column("joules_per_sample_high", lambda found: found.joules_per_sample.high),
+        column("power_evidence", lambda found: found.evidence),
     ]
 
 

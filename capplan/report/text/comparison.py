@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
@@ -24,8 +25,16 @@ from capplan.report.sections import (
     line,
     words,
 )
-from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, evidence_legend, largest_batch
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds
+from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, energy_data, evidence_legend, largest_batch
+from capplan.units import (
+    format_bytes,
+    format_count,
+    format_flops,
+    format_joules,
+    format_rate,
+    format_seconds,
+    format_watts,
+)
 
 Value = TypeVar("Value")
 _MOST_REASONS = 6
@@ -39,10 +48,12 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         comparison: The rows.
         width: The room for the line that explains the evidence. [characters]
     """
+    has_energy = any(row.fit and row.fit.energy for row in comparison.rows)
+    energy = energy_data(_energy_of) if has_energy else []
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
-        Table([*_columns(comparison), *_data(comparison)], comparison.rows),
+        Table([*_columns(comparison), *_data(comparison), *energy], comparison.rows),
     ]
     if beside := [*_best_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
@@ -99,17 +110,32 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
     ]
     if any(row.fit is None or row.fit.status is FitStatus.BORDERLINE for row in rows):
         columns.append(words("fits", _status))
+    has_energy = any(row.fit and row.fit.energy for row in rows)
     return [
         *columns,
         figure("latency", _of_fit(lambda fit: fit.latency.latency_s.expected), format_seconds),
         figure("from … to", _of_fit(_span), rank=6),
         figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
         figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
+        *([figure("power", _of_fit(_watts), format_watts, rank=7)] if has_energy else []),
+        *([figure("per sample", _of_fit(_joules), format_joules, rank=3)] if has_energy else []),
         figure("memory", _of_fit(lambda fit: fit.memory.total_bytes.expected), format_bytes, rank=3),
         figure("safe batch", _of_fit(largest_batch), rank=8),
         figure("USD/M", _of_fit(_cost), rank=4),
         words("evidence", _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
     ]
+
+
+def _energy_of(row: ComparisonRow) -> StepEnergy | None:
+    return row.fit.energy if row.fit else None
+
+
+def _watts(fit: Fit) -> float | None:
+    return fit.energy.power_w.expected if fit.energy else None
+
+
+def _joules(fit: Fit) -> float | None:
+    return fit.energy.joules_per_sample.expected if fit.energy else None
 
 
 def _of_fit(value: Callable[[Fit], Value]) -> Callable[[ComparisonRow], Value | None]:
@@ -187,6 +213,8 @@ def _best_lines(comparison: Comparison) -> list[Line]:
     least = min(rows, key=lambda row: row.fit.memory.total_bytes.expected if row.fit else float("inf"))
     priced = [row for row in rows if row.fit and row.fit.usd_per_million_samples is not None]
     found = [("Fastest", fastest), ("Smallest", least)]
+    if metered := [row for row in rows if row.fit and row.fit.energy]:
+        found.append(("Frugalest", min(metered, key=lambda row: (row.fit and _joules(row.fit)) or 0.0)))
     if priced:
         found.insert(1, ("Cheapest", min(priced, key=lambda row: (row.fit and row.fit.usd_per_million_samples) or 0.0)))
     dtypes = {each.label: each.facts.dtype for each in comparison.models}
@@ -200,6 +228,7 @@ def _best_line(label: str, row: ComparisonRow, dtype: str | None) -> Line:
         "Fastest": f"{format_rate(fit.latency.throughput_per_s.expected)} samples/s"
         + ("" if row.gain is None else f", ×{row.gain:.2f}"),
         "Cheapest": f"{_cost(fit)} USD per million samples",
+        "Frugalest": f"{format_joules(_joules(fit) or 0.0)} per sample",
         "Smallest": f"{format_bytes(fit.memory.total_bytes.expected)} at its peak",
     }
     return line(Span(text=label.ljust(10), style=Style.HEADING), f"{_name(row, dtype)}: {figures[label]}")

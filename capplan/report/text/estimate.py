@@ -13,7 +13,7 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.workload import precision_label
 from capplan.report.estimates import EstimateReport
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
-from capplan.report.text.answer import EVIDENCE_WORDS
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_data
 from capplan.report.text.explain import explain_classic_bound, explain_latency
 from capplan.units import format_flops, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
@@ -45,14 +45,20 @@ def estimate_sections(
     """
     batch = reports[0].curve[-1].batch
     points = [(report, point) for report in reports for point in report.curve]
+    energy = energy_data(_energy) if any(report.energy for report in reports) else []
     return [
         *(_section(report, top=top, explain=explain, calibration=calibration) for report in reports),
         *(
             Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
             for gpu, runs in (compared or {}).items()
         ),
-        Section([Table([*_DATA, *_energy_data(reports)], points)]),
+        Section([Table([*_DATA, *energy], points)]),
     ]
+
+
+def _energy(row: tuple[EstimateReport, LatencyEstimate]) -> StepEnergy | None:
+    report, point = row
+    return report.energy.get(point.batch)
 
 
 def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Calibration | None) -> Section:
@@ -194,25 +200,6 @@ def _energy_columns(report: EstimateReport) -> list[Column[LatencyEstimate]]:
 
 
 _Point = tuple[EstimateReport, LatencyEstimate]
-
-
-def _energy_data(reports: Sequence[EstimateReport]) -> list[Column[_Point]]:
-    """Return power of all GPUs [W] and energy of a sample [J] with both ends; nothing where nobody asked."""
-    if not any(report.energy for report in reports):
-        return []
-
-    def column(name: str, value: Callable[[StepEnergy], float | str]) -> Column[_Point]:
-        return data(name, lambda row: value(row[0].energy[row[1].batch]) if row[1].batch in row[0].energy else None)
-
-    return [
-        column("power_w_low", lambda energy: energy.power_w.low),
-        column("power_w", lambda energy: energy.power_w.expected),
-        column("power_w_high", lambda energy: energy.power_w.high),
-        column("joules_per_sample_low", lambda energy: energy.joules_per_sample.low),
-        column("joules_per_sample", lambda energy: energy.joules_per_sample.expected),
-        column("joules_per_sample_high", lambda energy: energy.joules_per_sample.high),
-        column("power_evidence", lambda energy: energy.evidence),
-    ]
 
 
 def _knee_sentence(report: EstimateReport) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from capplan.core.energy.power import StepEnergy
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
-from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, largest_batches
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches
 from capplan.report.text.pipelines.plan import columns as pipeline_columns
 from capplan.report.text.pipelines.plan import pipeline_blocks
 from capplan.units import (
@@ -25,7 +26,7 @@ def plan_sections(plans: Sequence[Plan]) -> list[Section]:
     """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
     fits = [(plan, fit) for plan in plans for fit in plan.fits]
     rejections = [(plan, rejection) for plan in plans for rejection in plan.rejections]
-    energy = _ENERGY_DATA if any(fit.energy for _, fit in fits) else ()
+    energy = energy_data(_energy) if any(fit.energy for _, fit in fits) else []
     return [*map(_section, plans), Section([Table([*_FIT_DATA, *energy], fits), Table(_REJECTION_DATA, rejections)])]
 
 
@@ -101,6 +102,10 @@ def _recommended_as(row: tuple[Plan, Fit]) -> str:
     return " ".join(recommendation.criterion for recommendation in plan.recommended if recommendation.fit is fit)
 
 
+def _energy(row: tuple[Plan, Fit]) -> StepEnergy | None:
+    return row[1].energy
+
+
 _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("model", lambda row: row[0].model.name),
     data("gpu", lambda row: row[1].gpu.id),
@@ -133,16 +138,6 @@ _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("evidence", lambda row: row[1].latency.evidence.value),
     data("recommended_as", _recommended_as),
 )
-_ENERGY_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
-    data("power_w_low", lambda row: row[1].energy and row[1].energy.power_w.low),
-    data("power_w", lambda row: row[1].energy and row[1].energy.power_w.expected),
-    data("power_w_high", lambda row: row[1].energy and row[1].energy.power_w.high),
-    data("joules_per_sample_low", lambda row: row[1].energy and row[1].energy.joules_per_sample.low),
-    data("joules_per_sample", lambda row: row[1].energy and row[1].energy.joules_per_sample.expected),
-    data("joules_per_sample_high", lambda row: row[1].energy and row[1].energy.joules_per_sample.high),
-    data("power_evidence", lambda row: row[1].energy and row[1].energy.evidence),
-)
-"""Power of all GPUs of an answer [W] and energy of a sample [J], with both ends."""
 _REJECTION_DATA: tuple[Column[tuple[Plan, Rejection]], ...] = (
     data("model", lambda row: row[0].model.name),
     data("gpu", lambda row: row[1].gpu.id),

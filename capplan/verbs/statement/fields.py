@@ -602,18 +602,42 @@ class LimitFields(UtilizationFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowEnergyFields:
-    """Whether power and energy are shown."""
+class EnergyFields:
+    """Whether power and energy are shown, and a power limit that is set on every card."""
 
     energy: Annotated[
         bool,
-        Option(help="Show the power of the GPUs and the joules of a sample.", topic=Topic.ANSWER, doors=EVERYWHERE),
-    ] = False
+        Option(
+            help="Show the power of the GPUs and the joules of a sample, or of an output token.", topic=Topic.ANSWER,
+            doors=ON_PAGE, label="Power and energy",
+        ),
+    ] = False  # fmt: skip
+    power_limit_w: Annotated[
+        float | None,
+        Meta(gt=0.0, le=1e6),
+        Option(
+            help="A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.",
+            flags=("--power-limit",), metavar="WATTS", words=WATTS, topic=Topic.WORKLOAD, doors=ON_PAGE,
+            label="Power limit", placeholder="300W",
+        ),
+    ] = None  # fmt: skip
+
+    def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
+        """Return the law of power, with the power limit that is asked for; None where nothing asks for it.
+
+        Args:
+            needed: another field of the question needs it.
+        """
+        if not (self.energy or self.power_limit_w is not None or needed):
+            return None
+        from capplan.specs.power_law import load_power_law
+
+        return replace(load_power_law(), cap_w=self.power_limit_w)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnergyFields(ShowEnergyFields):
-    """Whether power and energy are shown, and the most that may be drawn."""
+class DrawFields(EnergyFields):
+    """Energy, and the most that may be drawn."""
 
     max_power_draw_w: Annotated[
         float | None,
@@ -625,16 +649,8 @@ class EnergyFields(ShowEnergyFields):
     ] = None  # fmt: skip
 
     def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
-        """Return the law of power where power or energy is asked for.
-
-        Args:
-            needed: another field of the question needs it.
-        """
-        if not (self.energy or self.max_power_draw_w is not None or needed):
-            return None
-        from capplan.specs.power_law import load_power_law
-
-        return load_power_law()
+        """Return the law of power, which a limit of the draw needs, too."""
+        return EnergyFields.power_law(self, needed=needed or self.max_power_draw_w is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capplan.core.energy.capping import CapLaw
 from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
 from capplan.core.gpus.spec import PeakKind
 from capplan.core.numbers import Interval
@@ -28,6 +29,7 @@ LAW = PowerLaw(
     architectures={"Hopper": HOPPER},
     others=replace(HOPPER, base_fraction=0.3, log_half_width=0.4),
     origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
+    capping=CapLaw(low=0.2, exponent=0.4, high=0.6),
 )
 sizes = st.floats(0, 1e15)
 times = st.floats(1e-6, 1e3)

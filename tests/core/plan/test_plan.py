@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from capplan.core.batches import Batches, parse_batches
+from capplan.core.energy.capping import CapLaw
 from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
@@ -215,6 +216,7 @@ LAW = PowerLaw(
         base_fraction=0.2, top_fraction=1.0, memory=1.0, cache=1.0, compute=9.0, narrow_weight=2.0, log_half_width=0.1
     ),
     origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
+    capping=CapLaw(low=0.3, exponent=0.5, high=0.7),
 )
 
 
@@ -226,14 +228,16 @@ def unstated(name: str) -> GpuSpec:
     return replace(gpu(name, memory_gib=24), tdp_w=None)
 
 
-def energy_plan(gpus: Sequence[GpuSpec], *, limits: Limits | None = None, sort: SortKey = SortKey.NAME) -> Plan:
+def energy_plan(
+    gpus: Sequence[GpuSpec], *, limits: Limits | None = None, sort: SortKey = SortKey.NAME, cap_w: float | None = None
+) -> Plan:
     return make_plan(
         Prepared.of(matrix_trace(), Workload(), calibration=None),
         gpus=gpus,
         batches=parse_batches("64"),
         limits=limits or Limits(),
         sort=sort,
-        power_law=LAW,
+        power_law=replace(LAW, cap_w=cap_w),
     )
 
 
@@ -249,6 +253,36 @@ def test_energy_of_one_product_is_that_worked_out_on_paper() -> None:
     assert fit.energy.joules_per_sample.expected == pytest.approx(expected_w * time_s / 64, rel=0.01)
     assert fit.energy.power_w.low >= 20
     assert fit.energy.power_w.high <= 100
+
+
+def test_a_cap_lengthens_products_by_the_root_of_what_it_leaves_of_the_power_above_the_base() -> None:
+    (free,), (capped,) = (energy_plan(powered("card"), cap_w=cap_w).fits for cap_w in (None, 60.0))
+    assert free.energy is not None
+    assert capped.energy is not None
+    # the product takes 3.4 ms at its full clock and its bytes 1.1 ms, so that time is the inverse of the clock; its
+    # bytes cost 2.0 W (8·7.5 pJ each for 1.08·10⁹ bytes in the time), so little that the exponent of a half decides
+    free_w = free.energy.power_w.expected
+    factor = capped.latency.latency_s.expected / free.latency.latency_s.expected
+    assert factor == pytest.approx(((free_w - 20) / (60 - 20)) ** 0.5, rel=0.35)
+    assert factor > 1
+    assert capped.energy.power_w.expected == 60
+    assert capped.energy.joules_per_sample.expected < free.energy.joules_per_sample.expected
+    assert "a limit of 60.0 W" in capped.latency.notes[0]
+
+
+def test_a_cap_above_the_draw_changes_nothing() -> None:
+    assert energy_plan(powered("card"), cap_w=100.0).fits == energy_plan(powered("card")).fits
+
+
+def test_gpus_that_take_no_such_cap_are_left_out_with_the_reason() -> None:
+    made = energy_plan(
+        [*powered("card"), *powered("large", tdp_w=500.0), unstated("card of unknown limit")], cap_w=60.0
+    )
+    assert [fit.gpu.id for fit in made.fits] == ["card"]
+    assert {each.gpu.id: each.reason for each in made.rejections} == {
+        "large": "large draws 100 W without work, 60.0 W asked",
+        "card of unknown limit": "the power limit of card of unknown limit is not known",
+    }
 
 
 def test_a_plan_without_a_law_has_no_energy() -> None:
