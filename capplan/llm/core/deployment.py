@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.serving_engines import find_engine
+from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
 from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
@@ -19,7 +19,7 @@ from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
 from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
-from capplan.llm.core.timing.machine import Machine, machine_of
+from capplan.llm.core.timing.machine import Machine, ggml_machine, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
 from capplan.llm.core.weights import EngineLayout, stage_weights
@@ -168,6 +168,8 @@ def _machine(gpu: GpuSpec, words: DeploymentWords) -> Machine:
         link_bytes_per_s=words.link_bytes_per_s,
         network_bytes_per_s=words.network_bytes_per_s,
     )
+    if machine is not None and find_engine(words.engine) is Engine.LLAMACPP:
+        return ggml_machine(machine, gpu)
     if machine is None:
         raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
     return machine
@@ -216,6 +218,7 @@ def _formats(
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
         weight_scale=_weight_scale(model, quantisation),
         adapters=words.adapters,
+        is_ggml=find_engine(words.engine) is Engine.LLAMACPP,
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 

@@ -41,6 +41,8 @@ _KERNELS = {
     KernelClass.GEMM_FP4: _kernel(0.71, 0.66, 8),
     KernelClass.GEMM_W8A16: _kernel(0.83, 0.90, 8),
     KernelClass.GEMM_W4A16: _kernel(0.81, 0.85, 10),
+    KernelClass.GGML_16: _kernel(0.748, 0.995, 1),
+    KernelClass.GGML_NARROW: _kernel(0.586, 0.871, 1),
     KernelClass.MOE_16: _kernel(0.54, 0.86, 25),
     KernelClass.MOE_FP8: _kernel(0.54, 0.85, 25),
     KernelClass.MOE_FP8_BLOCK: _kernel(0.29, 0.90, 28),
@@ -66,6 +68,7 @@ def _engine(
     *,
     polled_steps: float = 1.5,
     quantised_bytes: float = 6.0,
+    elementwise_bytes: float = 4.5,
     sorted_logit_ps: float = 100.0,
 ) -> EngineTimes:
     return EngineTimes(
@@ -85,7 +88,7 @@ def _engine(
         lockstep_burst=0.1,
         lockstep_steps=1.5,
         lockstep_offset_s=0.02,
-        elementwise_bytes=4.5,
+        elementwise_bytes=elementwise_bytes,
         quantised_bytes=quantised_bytes,
         sorted_logit_s=sorted_logit_ps * 1e-12,
     )
@@ -95,7 +98,7 @@ PRIOR = LlmCalibration(
     name="prior",
     kernels=_KERNELS,
     engines={
-        "llama.cpp": _engine(8, 300, 4, 60),
+        "llama.cpp": _engine(63, 300, 4, 60, elementwise_bytes=28.4),
         "sglang": _engine(10, 400, 4, 300, polled_steps=10),
         "trtllm": _engine(8, 400, 4, 300),
         "trtllm before 1.0": _engine(6, 200, 4, 100, quantised_bytes=0.5),
@@ -111,7 +114,8 @@ PRIOR = LlmCalibration(
     ),
     device=DeviceConstants(power_knee=1.9e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
 )
-"""`host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce kernels of three engines on 2, 4 and 8 GPUs: with the
+"""llama.cpp's products, layers and element bytes are learnt from single streams on 19 GPUs by `benchmarks/llama_cpp.py`: its
+activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce kernels of three engines on 2, 4 and 8 GPUs: with the
 wait between stages they are met within 9 % (median) over NVLink, without it within 16 %. `other_*` follow MLPerf
 Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight H100 SXM on Llama-2-70B, with 1.3 times the peak
 and 1.6 times the bandwidth. `STATE` runs several small kernels a layer, whose time no run here tells. SGLang looks for

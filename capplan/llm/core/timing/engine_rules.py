@@ -73,7 +73,7 @@ SCHEDULING: Mapping[str, Scheduling] = {
     "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096, arrival_steps=0),
     "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, arrival_steps=0),
     "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048, overlaps=True, evicts=True),
-    "llama.cpp": Scheduling(token_budget=2048, mixes=True, most_sequences=256),
+    "llama.cpp": Scheduling(token_budget=512, mixes=True, most_sequences=256),
 }
 """Defaults of vLLM 0.19 and TensorRT-LLM 1.0 on data-centre GPUs, of SGLang 0.5 and of llama-server. TensorRT-LLM keeps
 room for whole answers (GUARANTEED_NO_EVICT)."""

@@ -9,7 +9,7 @@ class KernelClass(StrEnum):
     `GEMM_*` are dense matrix products and `MOE_*` grouped products over experts, by the format of weights and
     activations (`W4A16`: 4-bit weights, 16-bit arithmetic; `MXFP4` and `NVFP4`: 4-bit arithmetic).
     `DECODE_*` and `PREFILL*` are attention (`DECODE_VECTOR` without tensor cores), `STATE` the
-    recurrent state of linear attention.
+    recurrent state of linear attention. `GGML_*` are the dense products of llama.cpp.
     """
 
     GEMM_16 = "gemm 16-bit"
@@ -19,6 +19,8 @@ class KernelClass(StrEnum):
     GEMM_FP4 = "gemm fp4"
     GEMM_W8A16 = "gemm 8-bit weights"
     GEMM_W4A16 = "gemm 4-bit weights"
+    GGML_16 = "gemm 16-bit, llama.cpp"
+    GGML_NARROW = "gemm of few bits, llama.cpp"
     MOE_16 = "moe 16-bit"
     MOE_FP8 = "moe fp8"
     MOE_FP8_BLOCK = "moe fp8 block"

@@ -1,7 +1,7 @@
 """Facts of a GPU on which the time of an LLM step depends: bandwidth, peaks by arithmetic, power and links."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
@@ -9,6 +9,7 @@ from capplan.llm.core.timing.weight_kernels import Arithmetic
 
 _PEAKS = {
     Arithmetic.VECTOR: PeakKind.FP32,
+    Arithmetic.HALF_SUMS: PeakKind.FP16_ACC16,
     Arithmetic.FP8: PeakKind.FP8,
     Arithmetic.INT8: PeakKind.INT8,
     Arithmetic.FP4: PeakKind.FP4,
@@ -56,6 +57,31 @@ _ISSUED_PER_CLOCK = 128.0
 """Lanes to which a multiprocessor issues an instruction per clock, four warps of 32 in all generations since Volta.
 Attention on vector units converts and loads more than it multiplies, so that issue bounds it, and not the number of
 fp32 units, which doubled with Ampere's consumer cards and Hopper."""
+
+
+_GGML_BYTES_PER_CLOCK = 6.7
+"""Bytes of weights that a multiprocessor moves per clock in llama.cpp's products with one token, which keep less data in
+flight than large HBM needs: A100 and H100 reach 0.4 to 0.5 of their bandwidth, other cards 0.75 to 0.87
+(`benchmarks/llama_cpp.py`)."""
+_FP32_PER_CLOCK = 2 * 128
+"""FLOPs per clock of a core of Apple's GPUs, which print no clock."""
+
+
+def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
+    """Return a GPU as llama.cpp's kernels see it: bounded by what its multiprocessors move, too.
+
+    Args:
+        machine: The GPU.
+        gpu: Its spec.
+    """
+    clocks_per_s = (gpu.unit_count or 0) * (gpu.boost_clock_hz or 0.0) or (
+        gpu.peak(PeakKind.FP32) or 0
+    ) / _FP32_PER_CLOCK
+    moved = _GGML_BYTES_PER_CLOCK * clocks_per_s
+    if not moved:
+        return machine
+    printed = machine.bandwidth_bytes_per_s
+    return replace(machine, bandwidth_bytes_per_s=(printed**-3 + moved**-3) ** (-1 / 3))
 
 
 NETWORK_BYTES_PER_S = 50e9

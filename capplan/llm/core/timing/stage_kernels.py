@@ -16,7 +16,7 @@ from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import Role, Split, Tensor, layer_tensors
 from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, weight_kernel
+from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, ggml_kernel, weight_kernel
 from capplan.llm.core.timing.work import AttentionKernel, ExpertProduct, Kernels, Product, StateKernel
 
 
@@ -27,7 +27,7 @@ class Formats:
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
     `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
     whose format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token.
-    `adapters` are served beside the model, None for none.
+    `adapters` are served beside the model, None for none. `is_ggml` says that llama.cpp computes them.
     """
 
     quantisation: Quantisation
@@ -38,6 +38,7 @@ class Formats:
     weight_scale: float = 1.0
     sorts_logits: bool = False
     adapters: Adapters | None = None
+    is_ggml: bool = False
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +89,8 @@ class _Lister:
 
     def _kernel(self, role: Role) -> WeightKernel:
         kernel = weight_kernel(self.formats.quantisation, role, units=self.formats.units)
-        return replace(kernel, weight_bytes=kernel.weight_bytes * self.formats.weight_scale)
+        kernel = replace(kernel, weight_bytes=kernel.weight_bytes * self.formats.weight_scale)
+        return ggml_kernel(kernel) if self.formats.is_ggml else kernel
 
     def products(self, layer: Layer, count: float) -> Iterator[Product]:
         """Yield a product for the tensors of a layer that an engine concatenates."""

@@ -15,8 +15,9 @@ from capplan.llm.core.timing.calibration import factor_name
 from capplan.llm.core.timing.collectives import Collectives, collectives, collectives_s
 from capplan.llm.core.timing.constants import Constants, Layout
 from capplan.llm.core.timing.engine_rules import SCHEDULING
+from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.machine import Machine
-from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, step_work
+from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, kernel_classes, step_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,8 @@ class StepTime:
 def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout, engine: str) -> StepTable:
     """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
 
+    What memory and vendors change was learnt from serving engines; llama.cpp's kernels have shares of their own on all.
+
     Args:
         kernels: The kernels of one pipeline stage on one GPU.
         load: What the steps process.
@@ -96,6 +99,7 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout
     half = next(iter(machine.peaks_flops_per_s.values()))
     peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
     one = np.ones_like(load.tokens)
+    shares = not {KernelClass.GGML_16, KernelClass.GGML_NARROW} & kernel_classes(kernels)
     return StepTable(
         compute_s=work.flops * work.padding / peaks,
         memory_s=work.traffic_bytes / machine.bandwidth_bytes_per_s,
@@ -110,8 +114,8 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout
         sorted_logits=load.sampled * kernels.sorted_logits,
         prefilling=(load.prefilled > 0).astype(float),
         flops_per_joule=(machine.flops_per_joule or 0.0) * one,
-        narrow=float(machine.narrow_memory) * one,
-        foreign=float(machine.vendor != "NVIDIA") * one,
+        narrow=float(machine.narrow_memory and shares) * one,
+        foreign=float(machine.vendor != "NVIDIA" and shares) * one,
         engine=np.full(one.shape, layout.engines.index(engine)),
         factor=np.broadcast_to(
             _factor_places(work.kernel_class, machine.architecture, layout, engine), work.flops.shape
