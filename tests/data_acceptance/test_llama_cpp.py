@@ -25,7 +25,8 @@ DEPLOYMENTS = Deployments(gpus=load_gpus())
     ],
 )
 def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_per_s: float) -> None:
-    # Llama 3 8B, 1,024 tokens generated, llama.cpp b2824 of May 2024 (github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference)
+    # Llama 3 8B, 1,024 tokens generated, llama.cpp b2824 of May 2024
+    # (github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference).
     words = DeploymentWords(
         model="llama-3-8b-instruct", gpu=gpu, engine="llama.cpp", weights=weights, kv="fp16", sharding=Sharding()
     )

@@ -114,13 +114,13 @@ PRIOR = LlmCalibration(
     ),
     device=DeviceConstants(power_knee=1.9e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
 )
-"""llama.cpp's products, layers and element bytes are learnt from single streams on 19 GPUs by `benchmarks/llama_cpp.py`: its
-activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce kernels of three engines on 2, 4 and 8 GPUs: with the
-wait between stages they are met within 9 % (median) over NVLink, without it within 16 %. `other_*` follow MLPerf
-Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight H100 SXM on Llama-2-70B, with 1.3 times the peak
-and 1.6 times the bandwidth. `STATE` runs several small kernels a layer, whose time no run here tells. SGLang looks for
-new requests every 10 or 30 steps in published recipes (`--scheduler-recv-interval`), so that a prompt waits for ten on
-average."""
+"""llama.cpp's products, layers and element bytes are learnt from single streams on 19 GPUs (`benchmarks/llama_cpp.py`):
+its activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce
+kernels of three engines on 2, 4 and 8 GPUs: with the wait between stages they are met within 9 % (median) over NVLink,
+without it within 16 %. `other_*` follow MLPerf Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight
+H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `STATE` runs several small kernels a
+layer, whose time no run here tells. SGLang looks for new requests every 10 or 30 steps in published recipes
+(`--scheduler-recv-interval`), so that a prompt waits for ten on average."""
 
 _DEVIATIONS = {
     "compute_fraction": 0.25,

@@ -60,8 +60,8 @@ fp32 units, which doubled with Ampere's consumer cards and Hopper."""
 
 
 _GGML_BYTES_PER_CLOCK = 6.7
-"""Bytes of weights that a multiprocessor moves per clock in llama.cpp's products with one token, which keep less data in
-flight than large HBM needs: A100 and H100 reach 0.4 to 0.5 of their bandwidth, other cards 0.75 to 0.87
+"""Bytes of weights that a multiprocessor moves per clock in llama.cpp's products with one token, which keep less data
+in flight than large HBM needs: A100 and H100 reach 0.4 to 0.5 of their bandwidth, other cards 0.75 to 0.87
 (`benchmarks/llama_cpp.py`)."""
 _FP32_PER_CLOCK = 2 * 128
 """FLOPs per clock of a core of Apple's GPUs, which print no clock."""
