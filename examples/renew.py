@@ -20,18 +20,18 @@ EXAMPLE = re.compile(
 
 _GPUS = "--gpu t4 --gpu l4 --gpu a10g --gpu a100-sxm4-80gb --gpu h100-sxm5-80gb"
 PLANS = {
-    "resnet50.plan.json": f"plan torchvision:resnet50 --precision fp16 --batch 1..64 {_GPUS}",
+    "resnet50.plan.json": f"plan torchvision:resnet50 --precision fp16 --batch 1..64 --energy {_GPUS}",
     "resnet50-training.plan.json": (
-        f"plan torchvision:resnet50 --precision amp-fp16 --train --optimizer momentum --batch 32..256 {_GPUS}"
+        f"plan torchvision:resnet50 --precision amp-fp16 --train --optimizer momentum --batch 32..256 --energy {_GPUS}"
     ),
 }
 """The saved plans, and the command that makes each."""
 
 _REPORT = "--provider aws --provider gcp --load"
-_BERT = f"plan hf:bert --seq-len 128 --precision fp16 --batch 1..64 {_GPUS}"
+_BERT = f"plan hf:bert --seq-len 128 --precision fp16 --batch 1..64 --energy {_GPUS}"
 PLANS["bert.plan.json"] = _BERT
 PLANS["flux-schnell.plan.json"] = (
-    "plan diffusers:black-forest-labs/FLUX.1-schnell --batch 1,2,4,8 --gpu l40s,a100-sxm4-80gb,h100-sxm5-80gb"
+    "plan diffusers:black-forest-labs/FLUX.1-schnell --batch 1,2,4,8 --energy --gpu l40s,a100-sxm4-80gb,h100-sxm5-80gb"
 )
 REPORTS = {
     "image-service": f"report resnet50.plan.json --batch 1..64 {_REPORT} image-service.load.yaml",

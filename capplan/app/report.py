@@ -41,6 +41,7 @@ from capplan.specs.calibration import load_calibration
 from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.power_law import load_power_law
 from capplan.specs.price_drift import load_price_drift
 from capplan.specs.prices import Prices, load_price_file, read_price_section
 from capplan.units import counted
@@ -168,6 +169,7 @@ def _circumstances(request: ReportRequest, plans: Sequence[PlanDocument]) -> Cir
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
         drift=load_price_drift(),
+        power_law=load_power_law(),
     )
 
 
@@ -246,6 +248,7 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
                 gpus=gpus.chosen,
                 batches=Batches(choice=BatchChoice.LISTED, sizes=held),
                 limits=Limits(utilization_fraction=request.utilization_fraction),
+                power_law=load_power_law(),
             )
             for trace, held in traced
         ]
@@ -259,6 +262,7 @@ def _pipeline_plan(words: str, request: ReportRequest, gpus: GpuChoice, feedback
         batches=Batches(choice=BatchChoice.LISTED, sizes=tuple(sorted(powers | set(request.largest_batches)))),
         workload=request.workload,
         limits=Limits(utilization_fraction=request.utilization_fraction),
+        power_law=load_power_law(),
     )
     context = PlanContext.of(GpuRequest(specs=gpus.chosen), PriceFilters(), feedback=feedback)
     asked = PipelineRequest(words=words, workload=request.workload)

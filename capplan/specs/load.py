@@ -372,9 +372,10 @@ class _LoadReader(ValueReader):
             if value < 0 or (each.name.endswith("_fraction") and value > 1):
                 self.refuse(f"assumptions.{each.name}", f"must lie between 0 and 1, not {value:g}")
             values[each.name] = int(value) if whole else value
-        for key, least in (("pue", 1.0), ("server_power_factor", 1.0)):
-            if values[key] < least:
-                self.refuse(f"assumptions.{key}", f"cannot be below {least:g}, not {values[key]:g}")
+        if values["pue"] < 1:
+            self.refuse("assumptions.pue", f"cannot be below 1, not {values['pue']:g}")
+        if values["card_power_factor"] <= 0:
+            self.refuse("assumptions.card_power_factor", f"must be above 0, not {values['card_power_factor']:g}")
         self._check_hosts()
         return CostAssumptions(**values)
 

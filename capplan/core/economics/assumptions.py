@@ -48,7 +48,9 @@ class CostAssumptions:
     gpus_per_server_pcie: int
     rack_units_sxm: int
     rack_units_pcie: int
-    server_power_factor: float
+    host_w_sxm: float
+    host_w_pcie: float
+    card_power_factor: float
     power_fraction: float
     idle_power_fraction: float
     pue: float

@@ -1,37 +1,38 @@
 """Compute what an option costs: prices with their date, buying and renting over the years, power and carbon.
 
-All amounts are US dollars before tax. Formulas are those of `core.cost_flows`; the worked example of a bought
+All amounts are US dollars before tax. Formulas are those of `core.formulas`; the worked example of a bought
 8-GPU node against renting one is in the tests.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from capplan.core import formulas
 from capplan.core.economics.assumptions import CostAssumptions
-from capplan.core.economics.finance import (
-    HOURS_PER_YEAR,
-    break_even_hours,
-    discount_factor,
-    equivalent_annual,
-    present_value,
-)
+from capplan.core.economics.finance import break_even_hours, present_value
 from capplan.core.gpus.prices import Price, PurchasePrice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What a fleet draws: its nameplate for provisioning, its average for the bill. [W, kWh, kg]"""
+    """What a fleet draws: its nameplate and predicted peak for provisioning, its average for the bill. [W, kWh, kg]
+
+    `card_used_w` is the predicted mean of one card while in use. `peak_w` is the draw with every card as at the busiest
+    hour and every host at full load; None where the draw at peak was not asked for.
+    """
 
     nameplate_w: float
     average_w: float
+    card_used_w: float
+    peak_w: float | None = None
     pue: float
     grid_g_per_kwh: float
     embodied_kg: float
 
     @property
     def kwh_per_year(self) -> float:
-        """Energy from the grid in a year: average power × PUE × 8760 h. [kWh]"""
-        return self.average_w / 1000 * self.pue * HOURS_PER_YEAR
+        """Return the energy from the grid in a year: average power × PUE × 8760 h. [kWh]"""
+        return formulas.kwh_per_year(self.average_w, self.pue)
 
     @property
     def use_kg_per_year(self) -> float:
@@ -54,27 +55,48 @@ class Usage:
     stays_on: bool
 
 
-def fleet_energy(*, gpus: int, servers: float, tdp_w: float, usage: Usage, money: CostAssumptions) -> Energy:
-    """Compute the power of a fleet from its GPUs' printed TDP, the server around them and the load.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDraw:
+    """What one GPU of a fleet draws without its host: at its limit, in use, idle, and at the busiest hour. [W]"""
 
-    Nameplate is TDP × server power factor. While in use, power rises with the load from the idle share of nameplate to
-    the share at full load. Out of use, a fleet that stays on draws the idle share, one that was given back nothing.
+    limit_w: float
+    used_w: float
+    idle_w: float
+    peak_w: float | None = None
+
+
+def fleet_energy(
+    *, gpus: float, servers: float, card: CardDraw, host_w: float, usage: Usage, money: CostAssumptions
+) -> Energy:
+    """Compute the power of a fleet from the draw of its cards, the servers around them and the load.
+
+    Out of use, a fleet that stays on idles, one that was given back draws nothing.
 
     Args:
         gpus: GPUs of the fleet.
         servers: Servers of the fleet; a part of one where an instance is a part of a server.
-        tdp_w: Printed power limit of one GPU. [W]
+        card: What one GPU draws.
+        host_w: What one server without its GPUs draws at full load. [W]
         usage: How the fleet is used.
         money: The assumptions about power and carbon.
     """
-    nameplate_w = gpus * tdp_w * money.server_power_factor
-    idle = money.idle_power_fraction
-    used = idle + (money.power_fraction - idle) * usage.load_fraction
-    unused = idle if usage.stays_on else 0.0
-    share = usage.in_use_fraction * used + (1 - usage.in_use_fraction) * unused
+
+    def drawn(watts: float) -> float:
+        return formulas.card_w(watts, money.card_power_factor, card.limit_w)
+
+    def host(load: float) -> float:
+        return formulas.host_w(host_w, money.idle_power_fraction, money.power_fraction, load)
+
     return Energy(
-        nameplate_w=nameplate_w,
-        average_w=nameplate_w * share,
+        nameplate_w=formulas.drawn_w(gpus, card.limit_w, servers, host_w),
+        average_w=formulas.average_w(
+            usage.in_use_fraction,
+            formulas.drawn_w(gpus, drawn(card.used_w), servers, host(usage.load_fraction)),
+            formulas.drawn_w(gpus, drawn(card.idle_w), servers, host(0.0)),
+            float(usage.stays_on),
+        ),
+        card_used_w=card.used_w,
+        peak_w=None if card.peak_w is None else formulas.drawn_w(gpus, drawn(card.peak_w), servers, host(1.0)),
         pue=money.pue,
         grid_g_per_kwh=money.grid_g_per_kwh,
         embodied_kg=gpus * money.embodied_kg_per_gpu + servers * money.embodied_kg_per_server,
@@ -134,12 +156,12 @@ class OwnedCost:
     @property
     def running_per_year(self) -> float:
         """Return what is paid at the end of every year."""
-        return (
-            self.energy_per_year
-            + self.space_per_year
-            + self.support_per_year
-            + self.staff_per_year
-            + self.licences_per_year
+        return formulas.running_usd(
+            self.energy_per_year,
+            self.space_per_year,
+            self.support_per_year,
+            self.staff_per_year,
+            self.licences_per_year,
         )
 
     @property
@@ -172,22 +194,19 @@ class OwnedCost:
     @property
     def total(self) -> float:
         """Total cost of ownership: all outlays less the residual value, undiscounted."""
-        return self.initial + self.years * self.running_per_year - self.residual
+        return formulas.total_bought_usd(self.initial, self.running_per_year, self.residual, self.years)
 
     @property
     def present(self) -> float:
         """Net present cost: C0 + Σ opex/(1+r)^t - R/(1+r)^n."""
-        rate = self.discount_fraction
-        return (
-            self.initial
-            + present_value([self.running_per_year] * self.years, rate_fraction=rate)
-            - self.residual * discount_factor(rate_fraction=rate, years=self.years)
+        return formulas.present_bought_usd(
+            self.initial, self.running_per_year, self.residual, self.discount_fraction, self.years
         )
 
     @property
     def per_year(self) -> float:
         """Equivalent annual cost."""
-        return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=self.years)
+        return formulas.equivalent_annual(self.present, self.discount_fraction, self.years)
 
 
 def cost_of_owning(
@@ -205,17 +224,17 @@ def cost_of_owning(
     """
     gpus_usd = gpus * price.usd
     chassis = 0.0 if price.includes_server else servers * chassis_usd
-    hardware = gpus_usd + chassis
+    hardware = formulas.hardware_usd(gpus, price.usd, servers, 0.0 if price.includes_server else chassis_usd)
     return OwnedCost(
         gpus_usd=gpus_usd,
         chassis_usd=chassis,
-        network=hardware * money.network_fraction,
-        energy_per_year=energy.kwh_per_year * money.usd_per_kwh,
-        space_per_year=energy.nameplate_w / 1000 * 12 * money.space_usd_per_kw_month,
-        support_per_year=hardware * money.support_fraction,
-        staff_per_year=servers * money.staff_usd_per_server_year,
-        licences_per_year=gpus * money.licence_usd_per_gpu_year,
-        residual=hardware * money.residual_fraction,
+        network=formulas.share_usd(hardware, money.network_fraction),
+        energy_per_year=formulas.each_usd(energy.kwh_per_year, money.usd_per_kwh),
+        space_per_year=formulas.space_usd(energy.nameplate_w, money.space_usd_per_kw_month),
+        support_per_year=formulas.share_usd(hardware, money.support_fraction),
+        staff_per_year=formulas.each_usd(servers, money.staff_usd_per_server_year),
+        licences_per_year=formulas.each_usd(gpus, money.licence_usd_per_gpu_year),
+        residual=formulas.share_usd(hardware, money.residual_fraction),
         years=money.years,
         discount_fraction=money.discount_fraction,
     )
@@ -256,13 +275,13 @@ class RentedCost:
     @property
     def per_year(self) -> float:
         """Equivalent annual cost; the rent itself where the fleet does not grow."""
-        return equivalent_annual(self.present, rate_fraction=self.discount_fraction, years=len(self.yearly_rent))
+        return formulas.equivalent_annual(self.present, self.discount_fraction, len(self.yearly_rent))
 
 
 def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: CostAssumptions) -> RentedCost:
     """Compute the cost of renting some GPU-hours each year."""
     return RentedCost(
-        yearly_rent=tuple(hours * price.usd_per_hour for hours in gpu_hours_by_year),
+        yearly_rent=tuple(formulas.each_usd(hours, price.usd_per_hour) for hours in gpu_hours_by_year),
         discount_fraction=money.discount_fraction,
     )
 

@@ -9,7 +9,7 @@ from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.constraints import LeftOut, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.economics.finance import HOURS_PER_YEAR, best_reserve
+from capplan.core.economics.finance import best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import Recommendation, ranking, recommend, safer_nearby, worth
 from capplan.core.economics.uncertainty import (
@@ -25,6 +25,7 @@ from capplan.core.economics.uncertainty import (
     sensitivity,
     switching_price_factor,
 )
+from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term, current_prices
 from capplan.core.serving.load import OneGpu, Service
 from capplan.core.serving.response import Candidate

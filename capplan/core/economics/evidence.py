@@ -41,13 +41,17 @@ PRICE_CONCERNS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What a fleet takes of a budget and of a site: capex and the highest later year [USD], power [W], rack units."""
+    """What a fleet takes of a budget and of a site: capex and the highest later year [USD], power [W], rack units.
+
+    `power_w` is the nameplate, which a cap holds for; `predicted_w` is what the busiest hour draws, None if unknown.
+    """
 
     capex_usd: float
     highest_year_usd: float
     is_bought: bool
     power_w: float | None
     rack_units: float | None
+    predicted_w: float | None = None
 
 
 def caps_exceeded(caps: Constraints, taken: Taken) -> tuple[str, ...]:
@@ -64,7 +68,10 @@ def caps_exceeded(caps: Constraints, taken: Taken) -> tuple[str, ...]:
         _over("cost in a year", taken.highest_year_usd, caps.max_usd_per_year, "USD"),
     ]
     if taken.is_bought:
-        found.append(_over("power", _kilo(taken.power_w), _kilo(caps.max_power_w), "kW"))
+        power = _over("power", _kilo(taken.power_w), _kilo(caps.max_power_w), "kW")
+        if power and taken.predicted_w is not None:
+            power += f" (nameplate; {taken.predicted_w / 1000:.3g} kW predicted at the busiest hour)"
+        found.append(power)
         found.append(_over("rack units", taken.rack_units, caps.max_rack_units, "U"))
     return tuple(each for each in found if each)
 
@@ -156,6 +163,7 @@ class Standards:
             is_bought=option.term is Term.BUY,
             power_w=option.energy.nameplate_w if option.energy else None,
             rack_units=option.rack_units,
+            predicted_w=option.energy.peak_w if option.energy else None,
         )
         return caps_exceeded(self.constraints, taken)
 

@@ -3,13 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.economics.cost import OwnedCost, RentedCost, Usage, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.cost import (
+    CardDraw,
+    Energy,
+    OwnedCost,
+    RentedCost,
+    Usage,
+    cost_of_owning,
+    cost_of_renting,
+    fleet_energy,
+)
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
-from capplan.core.economics.finance import HOURS_PER_YEAR
 from capplan.core.economics.options import Option, server_of, server_slots
 from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen
+from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.mig import MigProfile
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
 from capplan.core.serving.load import Job, OneGpu, Service
@@ -50,8 +59,9 @@ class GpuFacts:
 class FleetOption:
     """All services on GPUs of one kind, under one term.
 
-    `cost` is None where no price is known; `power_w` [W] and `rack_units` are those of the servers that are bought,
-    None for rented ones and where the GPU's power limit is unknown.
+    `cost` is None where no price is known; `energy` is that of all GPUs of the last year, owned ones included, None
+    where the GPU's power limit is unknown; `power_w` [W] and `rack_units` are those of the servers that are bought,
+    None for rented ones.
     """
 
     gpu: str
@@ -61,6 +71,7 @@ class FleetOption:
     owned: int
     option: Option
     cost: OwnedCost | RentedCost | None
+    energy: Energy | None = None
     power_w: float | None = None
     rack_units: int | None = None
 
@@ -245,6 +256,8 @@ def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, 
     made = FleetOption(
         gpu=option.gpu, term=option.term, packing=packings[0], fleets=fleets, owned=owned, option=option, cost=None
     )
+    last = fleets[-1]
+    made = replace(made, energy=_energy(made, services, gpus=last.gpus, servers=last.gpus / slots))
     if option.rent is not None:
         return replace(made, cost=_rented(made, option.rent, services))
     return _bought(made, option.purchase, services) if option.purchase is not None else made
@@ -270,11 +283,10 @@ def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[Servi
     """Return a fleet with the cost, power and rack units of what is bought; unchanged where its power is unknown."""
     money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
     added, last = made.added_by_year[-1], made.fleets[-1]
-    if candidate.tdp_w is None:
-        return made
     servers = -(-added // last.gpus_per_server)
-    usage = Usage(in_use_fraction=1.0, load_fraction=_mean_load(made, services), stays_on=True)
-    energy = fleet_energy(gpus=added, servers=servers, tdp_w=candidate.tdp_w, usage=usage, money=money)
+    energy = _energy(made, services, gpus=added, servers=servers)
+    if energy is None:
+        return made
     server = server_of(candidate.form_factor, money)
     cost = cost_of_owning(
         gpus=added, servers=servers, price=purchase, chassis_usd=server.chassis_usd, energy=energy, money=money
@@ -282,16 +294,33 @@ def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[Servi
     return replace(made, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
 
 
-def _mean_load(made: FleetOption, services: Sequence[ServiceAnswer]) -> float:
-    """Return the mean load of the last year's fleet as a share of what it can do."""
-    years = len(made.fleets)
-    busy = 0.0
+def _energy(made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float, servers: float) -> Energy | None:
+    """Return what some GPUs of the last year's fleet draw at the mean load; None where their power limit is unknown.
+
+    A GPU idles but for the share of time that each service's batches take; while they run it draws what a full batch of
+    that service does.
+    """
+    years, money = len(made.fleets), services[0].answer.case.money
+    busy = above_idle_w = idle_w = limit_w = 0.0
     for each, tenant in zip(services, tenants_on(made.gpu, services, years=years), strict=True):
+        point, candidate = tenant.sizing.operating_point, tenant.sizing.capacity.candidate
+        curve = candidate.power_curve(point.largest_batch)
+        if curve is None:
+            return None
         load = each.answer.demand.load
         mean = 0.0 if isinstance(load, OneGpu) else load.mean_per_s * (1 + load.growth_per_year_fraction) ** years
-        operation = tenant.sizing.operating_point
-        busy += mean * tenant.sizing.batch_latency_s.expected / operation.largest_batch
-    return min(1.0, busy / made.fleets[-1].gpus)
+        share = mean * tenant.sizing.batch_latency_s.expected / point.largest_batch / made.fleets[-1].gpus
+        idle_w, limit_w, busy = curve.idle_w, curve.limit_w, busy + share
+        above_idle_w += share * (curve.watts[-1] - curve.idle_w)
+    most = max(1.0, busy)
+    return fleet_energy(
+        gpus=gpus,
+        servers=servers,
+        card=CardDraw(limit_w=limit_w, used_w=idle_w + above_idle_w / most, idle_w=idle_w),
+        host_w=server_of(made.option.sizing.capacity.candidate.form_factor, money).host_w,
+        usage=Usage(in_use_fraction=1.0, load_fraction=min(1.0, busy), stays_on=True),
+        money=money,
+    )
 
 
 def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> InventoryUse:

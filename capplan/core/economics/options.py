@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from capplan.core import formulas
 from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.cost import (
+    CardDraw,
     Energy,
     OwnedCost,
     RentedCost,
@@ -13,7 +15,7 @@ from capplan.core.economics.cost import (
     cost_of_renting,
     fleet_energy,
 )
-from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR, cost_per_million
+from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Load, OneGpu, Service
@@ -104,10 +106,7 @@ class Option:
         """Cost of a million samples at what is served in the mean over the years. [USD]"""
         if self.cost is None:
             return None
-        seconds = len(self.samples_by_year) * HOURS_PER_YEAR * SECONDS_PER_HOUR
-        return cost_per_million(
-            cost_per_hour=self.cost.per_year / HOURS_PER_YEAR, samples_per_s=sum(self.samples_by_year) / seconds
-        )
+        return formulas.usd_per_million(self.cost.per_year, len(self.samples_by_year), sum(self.samples_by_year))
 
     @property
     def headroom_fraction(self) -> float:
@@ -169,10 +168,11 @@ def server_slots(form_factor: str | None, money: CostAssumptions) -> tuple[int, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A bought server without its GPUs: its price [USD] and its height [U]."""
+    """A bought server without its GPUs: its price [USD], its height [U] and its draw at full load [W]."""
 
     chassis_usd: float
     rack_units: int
+    host_w: float
 
 
 def server_of(form_factor: str | None, money: CostAssumptions) -> Server:
@@ -183,8 +183,8 @@ def server_of(form_factor: str | None, money: CostAssumptions) -> Server:
         money: The assumptions about servers.
     """
     if server_slots(form_factor, money)[1]:
-        return Server(chassis_usd=money.chassis_usd_sxm, rack_units=money.rack_units_sxm)
-    return Server(chassis_usd=money.chassis_usd_pcie, rack_units=money.rack_units_pcie)
+        return Server(chassis_usd=money.chassis_usd_sxm, rack_units=money.rack_units_sxm, host_w=money.host_w_sxm)
+    return Server(chassis_usd=money.chassis_usd_pcie, rack_units=money.rack_units_pcie, host_w=money.host_w_pcie)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +214,8 @@ class _Question:
         load = self.case.load
         if isinstance(load, OneGpu):
             return (self.operating_point.rate_per_s * HOURS_PER_YEAR * SECONDS_PER_HOUR,) * self.money.years
-        mean_per_s = load.mean_per_s
-        yearly = mean_per_s * self.scenario.load * HOURS_PER_YEAR * SECONDS_PER_HOUR
-        return tuple(yearly * grown / (1 + load.growth_per_year_fraction) for grown in self.growth())
+        mean_per_s, growth = load.mean_per_s * self.scenario.load, load.growth_per_year_fraction
+        return tuple(formulas.samples_of_year(mean_per_s, growth, year) for year in range(self.money.years))
 
     def fleets(self, *, server_slots: int, full_servers: bool) -> tuple[Fleet, ...]:
         if isinstance(self.case.load, OneGpu):
@@ -238,10 +237,9 @@ class _Question:
         """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work."""
         if isinstance(self.case.load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
-        worked = [samples / self.operating_point.rate_per_s / SECONDS_PER_HOUR for samples in self.samples_by_year()]
         return tuple(
-            hours * fleet.gpus / (fleet.gpus - fleet.spares * fleet.gpus_per_server)
-            for hours, fleet in zip(worked, fleets, strict=True)
+            formulas.worked_hours(samples, self.operating_point.rate_per_s, fleet.gpus, fleet.servers, fleet.spares)
+            for samples, fleet in zip(self.samples_by_year(), fleets, strict=True)
         )
 
     def finish_s(self, fleet: Fleet) -> float | None:
@@ -287,11 +285,11 @@ class _Question:
         hours = tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets) if is_committed else used
         year = -1 if purchase else 0
         usage = Usage(
-            in_use_fraction=min(1.0, used[year] / (fleets[year].gpus * HOURS_PER_YEAR)),
+            in_use_fraction=formulas.busy_share(used[year], fleets[year].gpus),
             load_fraction=self.load_fraction(fleets[year], self.samples_by_year()[year]),
             stays_on=purchase is not None or is_committed,
         )
-        energy = self.energy(fleets[year], usage, is_bought=purchase is not None)
+        energy = self.energy(fleets[year], usage, year, is_bought=purchase is not None)
         cost: OwnedCost | RentedCost | None = None
         if rent:
             cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
@@ -327,20 +325,49 @@ class _Question:
         """The server that a bought GPU needs."""
         return server_of(self.sizing.capacity.candidate.form_factor, self.money)
 
-    def energy(self, fleet: Fleet, usage: Usage, *, is_bought: bool) -> Energy | None:
+    def energy(self, fleet: Fleet, usage: Usage, year: int, *, is_bought: bool) -> Energy | None:
+        """Return what a year's fleet draws; None where the power limit of the GPU is not known."""
         candidate = self.sizing.capacity.candidate
-        if candidate.tdp_w is None:
+        curve = candidate.power_curve(
+            self.operating_point.largest_batch, latency_factor=self.scenario.latency.get(self.sizing.gpu, 1.0)
+        )
+        if curve is None:
             return None
         slots, _ = server_slots(candidate.form_factor, self.money)
-        servers = fleet.servers if is_bought else fleet.gpus / slots
-        return fleet_energy(gpus=fleet.gpus, servers=servers, tdp_w=candidate.tdp_w, usage=usage, money=self.money)
+        return fleet_energy(
+            gpus=fleet.gpus,
+            servers=fleet.servers if is_bought else fleet.gpus / slots,
+            card=CardDraw(
+                limit_w=curve.limit_w,
+                used_w=curve.mean_w(self.hourly_rates_per_s(fleet, year)),
+                idle_w=curve.idle_w,
+                peak_w=curve.mean_w([self.peak_of_one_per_s(fleet, year)]),
+            ),
+            host_w=self.server.host_w,
+            usage=usage,
+            money=self.money,
+        )
+
+    def hourly_rates_per_s(self, fleet: Fleet, year: int) -> list[float]:
+        """Return what one GPU of a year's fleet serves over the day while in use; jobs run at full load. [1/s]"""
+        load = self.case.load
+        if not isinstance(load, Service):
+            return [self.operating_point.rate_per_s]
+        mean_per_s = self.samples_by_year()[year] / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / fleet.gpus
+        return [mean_per_s * share for share in load.daily_shares]
+
+    def peak_of_one_per_s(self, fleet: Fleet, year: int) -> float:
+        """Return what one GPU of a year's fleet serves at the busiest time. [1/s]"""
+        if not isinstance(self.case.load, Service):
+            return self.operating_point.rate_per_s
+        return self.peaks_per_s()[year] / fleet.gpus
 
     def load_fraction(self, fleet: Fleet, samples: float) -> float:
         """Return a year's mean load while in use, as a share of what the fleet can do; jobs run at full load."""
         if not isinstance(self.case.load, Service):
             return 1.0
-        most_per_s = fleet.gpus * self.operating_point.rate_per_s / self.case.load.utilization_ceiling_fraction
-        return min(1.0, samples / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / most_per_s)
+        ceiling = self.case.load.utilization_ceiling_fraction
+        return formulas.load_share(samples, fleet.gpus, self.operating_point.rate_per_s, ceiling)
 
     def rented(self, price: Price) -> Option:
         factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)

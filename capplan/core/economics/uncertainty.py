@@ -97,7 +97,8 @@ DRAWN_KEYS = ("peak_factor", "rent_price_factor", "purchase_price_factor")
 MONEY_KEYS = (
     "discount_fraction", "residual_fraction", "chassis_usd_sxm", "chassis_usd_pcie", "network_fraction",
     "support_fraction", "space_usd_per_kw_month", "staff_usd_per_server_year",
-    "licence_usd_per_gpu_year", "power_fraction", "pue", "usd_per_kwh",
+    "licence_usd_per_gpu_year", "card_power_factor", "host_w_sxm", "host_w_pcie", "power_fraction", "pue",
+    "usd_per_kwh",
 )  # fmt: skip
 
 

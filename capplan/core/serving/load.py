@@ -26,6 +26,12 @@ class Service:
     daily_per_s: tuple[float, ...] = ()
     allow_spot: bool = False
 
+    @property
+    def daily_shares(self) -> tuple[float, ...]:
+        """Return the rate of each hour of the day over their mean; a single 1 where no profile is stated."""
+        mean = sum(self.daily_per_s) / max(1, len(self.daily_per_s))
+        return tuple(rate / mean for rate in self.daily_per_s) if mean else (1.0,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

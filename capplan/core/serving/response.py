@@ -34,11 +34,12 @@ class SpeedTier(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPoint:
-    """What the estimate says of one batch on one GPU: latency and memory."""
+    """What the estimate says of one batch on one GPU: latency, memory, and power without the host, None if unknown."""
 
     batch: int
     latency_s: Interval
     memory_bytes: Interval
+    power_w: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class Candidate:
     `largest_batches` are those that it may be run with; all estimated ones where it is empty. `segment` is the market
     that its vendor sells it for, `licence` what its driver's licence forbids in a data centre; None where unknown or
     nothing. `host_limits` say how fast the host feeds one GPU, `exchange` how GPUs that train together exchange
-    gradients; None where they do not.
+    gradients; None where they do not. `idle_w` is what a GPU with an open process draws that launches little [W]; None
+    where the power limit is unknown. `power_evidence` says what the power of a step rests on.
     """
 
     gpu: str
@@ -71,6 +73,8 @@ class Candidate:
     licence: str | None = None
     host_limits: tuple[HostLimit, ...] = ()
     exchange: Exchange | None = None
+    idle_w: float | None = None
+    power_evidence: str = "no law of power: drawn up to the limit while in use"
 
     @property
     def stream(self) -> int:
@@ -87,9 +91,44 @@ class Candidate:
         """Return the batches that were estimated."""
         return tuple(point.batch for point in self.points)
 
+    def power_curve(self, largest: int, *, latency_factor: float = 1.0) -> "PowerCurve | None":
+        """Return what one GPU draws over its rate with batches up to a largest; None where its limit is not known.
+
+        Batches are taken greedily: at a low rate the GPU works now and then on single samples; once it works all the
+        time, batches grow with the rate. Both are straight lines between the rates of full batches, in the limit of
+        many arrivals. Where the power of a step or of an idle GPU is not known, the limit stands for it: a bound.
+        """
+        if self.tdp_w is None:
+            return None
+        rates, watts = [0.0], [self.tdp_w if self.idle_w is None else self.idle_w]
+        for point in self.points:
+            rate = point.batch / (point.latency_s.expected * latency_factor)
+            if point.batch <= largest and rate > rates[-1]:
+                rates.append(rate)
+                watts.append(point.power_w.expected if point.power_w else self.tdp_w)
+        return PowerCurve(limit_w=self.tdp_w, rates_per_s=tuple(rates), watts=tuple(watts))
+
     def batch_times_s(self, largest: int) -> Floats:
         """Return the expected time of each batch 1..largest: linear between estimates, padded below them. [s]"""
         return np.interp(np.arange(1, largest + 1), self.batches, [point.latency_s.expected for point in self.points])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCurve:
+    """What one GPU draws over the rate that it serves, without its host: linear between points, the first one idle."""
+
+    limit_w: float
+    rates_per_s: tuple[float, ...]
+    watts: tuple[float, ...]
+
+    @property
+    def idle_w(self) -> float:
+        """Return the draw without work. [W]"""
+        return self.watts[0]
+
+    def mean_w(self, rates_per_s: Sequence[float]) -> float:
+        """Return the mean draw over hours of different rates. [W]"""
+        return float(np.mean(np.interp(rates_per_s, self.rates_per_s, self.watts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from capplan.core.formulas import gpus_in_servers, servers_needed
 from capplan.core.numbers import ceil_guarded
 
 
@@ -32,9 +33,9 @@ def make_fleet(*, need: int, spares: int, server_slots: int, full_servers: bool)
     A failure takes a server, not a GPU. `full_servers` where servers come only full, as boards of eight SXM modules
     and cloud instances do; otherwise the GPUs are spread evenly over as few servers as hold them.
     """
-    servers = math.ceil(need / server_slots) + spares
-    per_server = server_slots if full_servers else math.ceil(need / (servers - spares))
-    return Fleet(need=need, servers=servers, gpus_per_server=per_server, spares=spares)
+    servers = round(servers_needed(need, server_slots, spares))
+    gpus = round(gpus_in_servers(need, servers, spares, server_slots, float(full_servers)))
+    return Fleet(need=need, servers=servers, gpus_per_server=gpus // servers, spares=spares)
 
 
 def at_least_up(*, needed: int, installed: int, availability: float) -> float:

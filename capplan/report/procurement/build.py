@@ -10,6 +10,7 @@ from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.drift import NO_DRIFT, PriceDrift
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
@@ -44,7 +45,7 @@ _ROOFS = 4
 class Circumstances:
     """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured.
 
-    `drift` is how far prices move as they age.
+    `drift` is how far prices move as they age, `power_law` what GPUs draw.
     """
 
     today: date
@@ -54,6 +55,7 @@ class Circumstances:
     load_file: str | None = None
     largest_batches: tuple[int, ...] = ()
     measured: tuple[Measured, ...] = ()
+    power_law: PowerLaw
     drift: PriceDrift = NO_DRIFT
 
 
@@ -137,8 +139,9 @@ def _answered(
 ) -> tuple[Answer, ModelReport]:
     _check_mode(plan, demand.load)
     candidates = candidates_of(
-        plan, market.gpus, assumptions=demand.assumptions, largest_batches=circumstances.largest_batches
-    )
+        plan, market.gpus, power_law=circumstances.power_law, assumptions=demand.assumptions,
+        largest_batches=circumstances.largest_batches,
+    )  # fmt: skip
     if not candidates:
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")
     standards = _standards(plan, demand.constraints, circumstances)

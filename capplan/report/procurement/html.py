@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from msgspec import UNSET
 
 from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
@@ -23,6 +24,7 @@ from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
+from capplan.report.procurement.formulas import script
 from capplan.report.procurement.money_tables import (
     appendix_table,
     breakdown_table,
@@ -70,7 +72,7 @@ def render_report_html(report: Report) -> str:
     return template.render(
         report=report,
         css=Markup(_file("report.css")),
-        js=Markup(_file("report.js")),
+        js=Markup(_file("report.js").replace("/*FORMULAS*/", script())),
         load_words=figures.capitalised(load_words(report)),
         money=report.demand.money,
         vega=Markup(packed_drawing_program()),
@@ -325,13 +327,16 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "load": _load_words(report),
         "constraintLines": _constraint_lines(report.demand.constraints),
         "picks": picks,
+        "hours": list(load.daily_shares) if isinstance(load, Service) else [1.0],
+        "draws": _draws(model),
         "options": [
             {
                 "key": row.key, "gpu": row.gpu, "name": row.gpu_name, "term": row.offer.term,
                 "termWords": figures.option_term(row),
                 "price": None if row.offer.price_usd is None else _listed(row, factors),
                 "slots": row.count.server_slots, "full": row.count.full_servers, "tdp": row.power.tdp_w,
-                "includesServer": row.offer.includes_server, "batch": row.speed.batch,
+                "idle": row.power.card_watts[0] if row.power.card_watts else row.power.tdp_w,
+                "board": row.power.is_board, "includesServer": row.offer.includes_server, "batch": row.speed.batch,
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
                 "offer": figures.offer(row), "others": _others_of(row, others),
@@ -341,6 +346,17 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _draws(model: ModelReport) -> dict[str, list[tuple[int, float, float]]]:
+    """Return batch, rate and power of a full batch on every GPU, smallest first; the limit where power is unknown."""
+    limits = {option.gpu: option.power.tdp_w for option in model.options}
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for fit in sorted(model.plan.fits, key=lambda fit: fit.batch):
+        if (limit_w := limits.get(fit.gpu)) is not None:
+            watts = limit_w if fit.power_w is UNSET else fit.power_w.expected
+            found.setdefault(fit.gpu, []).append((fit.batch, fit.batch / fit.latency_s.expected, watts))
+    return found
 
 
 def _others_of(row: OptionRow, others: "_Others") -> list[dict[str, Any]]:

@@ -32,7 +32,10 @@ CONVENTIONS = (
     "Cost per year is the equivalent annual cost: net present cost over the annuity factor. Total cost is "
     "undiscounted: all outlays less the residual value.",
     "A bought fleet is bought at once for the last year's peak; a rented one grows year by year.",
-    "Energy is nameplate power (TDP × server factor) × average share × PUE × 8,760 h; rent includes energy.",
+    "Energy is the mean draw × PUE × 8,760 h; rent includes it. A GPU draws what the law of power says of the batches "
+    "that it runs at each hour's rate, its server what the assumptions state, idle hours included.",
+    "Nameplate is every GPU at its limit and every server at full load; caps on power hold for it. The draw predicted "
+    "for the busiest hour stands beside it.",
     "Space is nameplate kW × 12 × the price of a kW and month. Staff, energy, space, support and licences are counted "
     "for bought servers; rent includes them, except the staff that runs your software, which is the same for both.",
     "A commitment is paid for every hour, used or not; its fleet is what the last year of its term needs.",
@@ -255,14 +258,20 @@ def power_table(model: ModelReport) -> Grid:
     return grid(_POWER, model.options[:10])
 
 
+def _kilowatts(power_w: float) -> str:
+    return f"{power_w / 1000:,.2f}"
+
+
 _POWER: tuple[Column[OptionRow], ...] = (
     words("option", figures.option_name),
     figure(
         "nameplate kW",
         lambda row: row.power.nameplate_w,
-        lambda power_w: f"{power_w / 1000:,.2f}",
+        _kilowatts,
         unknown=figures.UNKNOWN,
     ),
+    figure("predicted at peak, kW", lambda row: row.power.predicted_peak_w, _kilowatts, unknown=figures.UNKNOWN),
+    figure("mean kW", lambda row: row.power.average_w, _kilowatts, unknown=figures.UNKNOWN),
     figure("kWh per year", lambda row: figures.whole(row.power.energy_kwh_per_year)),
     figure("kg CO2e per year", lambda row: figures.whole(row.power.carbon_kg_per_year)),
     figure("kg CO2e embodied", lambda row: figures.whole(row.power.embodied_kg)),

@@ -144,10 +144,25 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerPart:
-    """Power, energy and carbon of the fleet; None where the GPU's power limit is unknown."""
+    """Power, energy and carbon of the fleet; None where the GPU's power limit is unknown.
+
+    `nameplate_w` is every card at its limit and every host at full load, `predicted_peak_w` what the law of power says
+    of the busiest hour, `average_w` the mean over the year with hours in which the fleet idles. `card_watts` are what
+    one GPU draws at the rates `card_rates_per_s`, linear between them, `card_used_w` the mean while in use. `host_w` is
+    one server without its GPUs at full load, `is_board` that its GPUs are modules. `power_evidence` says what the draw
+    rests on.
+    """
 
     tdp_w: float | None
     nameplate_w: float | None
+    predicted_peak_w: float | None
+    average_w: float | None
+    card_used_w: float | None
+    card_rates_per_s: tuple[float, ...]
+    card_watts: tuple[float, ...]
+    host_w: float
+    is_board: bool
+    power_evidence: str
     energy_kwh_per_year: float | None
     carbon_kg_per_year: float | None
     embodied_kg: float | None
@@ -391,6 +406,9 @@ class FleetOptionRow:
     present_usd: float | None = None
     residual_usd: float | None = None
     upfront_fraction: float | None = None
+    average_w: float | None = None
+    energy_kwh_per_year: float | None = None
+    carbon_kg_per_year: float | None = None
     power_w: float | None = None
     rack_units: int | None = None
     violations: tuple[str, ...] = ()

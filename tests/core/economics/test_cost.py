@@ -7,38 +7,34 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.assumptions import CostAssumptions
-from capplan.core.economics.cost import Usage, break_even, cost_of_owning, cost_of_renting, fleet_energy
-from capplan.core.economics.finance import (
-    annuity_factor,
-    best_reserve,
-    break_even_hours,
-    cost_per_million,
-    equivalent_annual,
-    present_value,
-)
+from capplan.core.economics.cost import CardDraw, Usage, break_even, cost_of_owning, cost_of_renting, fleet_energy
+from capplan.core.economics.finance import best_reserve, break_even_hours, present_value
+from capplan.core.formulas import annuity_factor, equivalent_annual, usd_per_million
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
 
 near = pytest.approx
 DAY = date(2026, 11, 1)
 
-# A node of 300,000 USD (8 GPUs of 37,500 with their share), 12 % network, 10.2 kW nameplate drawn to 60 %.
+# A node of 300,000 USD (8 GPUs of 37,500 with their share), 12 % network, 10.2 kW nameplate (8 × 700 W and a
+# host of 4.6 kW) drawn to 60 % by both: a card draws 420 W at work and 175 W without.
 NODE = CostAssumptions(
     years=3, discount_fraction=0.08, residual_fraction=0.30, chassis_usd_sxm=0.0, chassis_usd_pcie=0.0,
     network_fraction=0.12,
     support_fraction=0.04, space_usd_per_kw_month=0, staff_usd_per_server_year=15_000,
     licence_usd_per_gpu_year=0, gpus_per_server_sxm=8,
     gpus_per_server_pcie=4, rack_units_sxm=8, rack_units_pcie=2,
-    server_power_factor=10_200 / 5_600, power_fraction=0.60, idle_power_fraction=0.25,
+    host_w_sxm=4_600, host_w_pcie=500, card_power_factor=1.0, power_fraction=0.60, idle_power_fraction=0.25,
     pue=1.35, usd_per_kwh=0.10, grid_g_per_kwh=381, embodied_kg_per_gpu=375, embodied_kg_per_server=1_500,
     failures_per_gpu_year=0.173, repair_days=3,
 )  # fmt: skip
+CARD = CardDraw(limit_w=700, used_w=420, idle_w=175)
 BARE = PurchasePrice(gpu="h100", usd=37_500, date=DAY, source="quote", seller="somebody")
 
 
 def energy(money=NODE, busy_fraction=1.0):
     usage = Usage(in_use_fraction=busy_fraction, load_fraction=1.0, stays_on=True)
-    return fleet_energy(gpus=8, servers=1, tdp_w=700, usage=usage, money=money)
+    return fleet_energy(gpus=8, servers=1, card=CARD, host_w=4_600, usage=usage, money=money)
 
 
 def owned(money=NODE):
@@ -152,11 +148,12 @@ def test_monthly_rent_at_the_effective_rate():
     assert present_value([monthly] * 36, rate_fraction=1.08 ** (1 / 12) - 1) == near(559_527.835377, rel=1e-9)
 
 
-def test_unit_costs():
-    assert cost_per_million(cost_per_hour=2.99, samples_per_s=120 * 0.5) == near(13.842593, rel=1e-6)
-    assert cost_per_million(cost_per_hour=2.99, samples_per_s=120) == near(6.921296, rel=1e-6)
-    assert cost_per_million(cost_per_hour=23.92, samples_per_s=20_000 * 0.4) == near(0.830556, rel=1e-6)
-    assert cost_per_million(cost_per_hour=0.204, samples_per_s=648 / 60) == near(5.246914, rel=1e-6)
+@pytest.mark.parametrize(
+    ("usd_per_hour", "samples_per_s", "usd"),
+    [(2.99, 60, 13.842593), (2.99, 120, 6.921296), (23.92, 8_000, 0.830556), (0.204, 648 / 60, 5.246914)],
+)
+def test_unit_costs(usd_per_hour, samples_per_s, usd):
+    assert usd_per_million(usd_per_hour, 1, 3_600 * samples_per_s) == near(usd, rel=1e-6)
 
 
 def test_reserve_by_the_newsvendor():
@@ -197,15 +194,27 @@ def test_cheap_cards_pay_the_same_chassis_as_dear_ones():
 
 
 def test_energy_follows_the_load():
-    # At half load between idle (25 %) and full load (60 %): 42.5 % of 10.2 kW.
+    # The host at half load between idle (25 %) and full load (60 %): 42.5 % of 4.6 kW, and 8 × 300 W for the cards.
     usage = Usage(in_use_fraction=1.0, load_fraction=0.5, stays_on=True)
-    assert fleet_energy(gpus=8, servers=1, tdp_w=700, usage=usage, money=NODE).average_w == near(10_200 * 0.425)
+    card = CardDraw(limit_w=700, used_w=300, idle_w=175, peak_w=650)
+    drawn = fleet_energy(gpus=8, servers=1, card=card, host_w=4_600, usage=usage, money=NODE)
+    assert drawn.average_w == near(8 * 300 + 4_600 * 0.425)
+    assert drawn.nameplate_w == near(10_200)
+    assert drawn.peak_w == near(8 * 650 + 4_600 * 0.6)
+
+
+def test_a_card_never_draws_more_than_its_limit():
+    # Twice the 420 W that the law predicts is 840 W: the limit of 700 W holds. Idle cards draw 2 × 175 W.
+    usage = Usage(in_use_fraction=0.5, load_fraction=1.0, stays_on=True)
+    money = replace(NODE, card_power_factor=2.0)
+    drawn = fleet_energy(gpus=8, servers=0, card=CARD, host_w=4_600, usage=usage, money=money)
+    assert drawn.average_w == near(8 * (0.5 * 700 + 0.5 * 350))
 
 
 def test_a_rented_fleet_that_was_given_back_draws_nothing():
-    # 2 GPUs of 230 W for 315 hours each: 2 × 0.23 kW × 1.8214 × 0.6 × 1.35 × 315 h = 213.8 kWh.
+    # 2 GPUs that draw 138 W, a quarter of a host of 1,000 W at 60 %: (276 + 150) W × 1.35 × 315 h = 181.2 kWh.
     usage = Usage(in_use_fraction=315 / 8760, load_fraction=1.0, stays_on=False)
-    drawn = fleet_energy(gpus=2, servers=0.25, tdp_w=230, usage=usage, money=NODE)
-    assert drawn.kwh_per_year == near(2 * 0.23 * (10_200 / 5_600) * 0.6 * 1.35 * 315, rel=1e-9)
-    assert drawn.kwh_per_year == near(213.8, abs=0.1)
+    card = CardDraw(limit_w=230, used_w=138, idle_w=40)
+    drawn = fleet_energy(gpus=2, servers=0.25, card=card, host_w=1_000, usage=usage, money=NODE)
+    assert drawn.kwh_per_year == near(181.2, abs=0.05)
     assert drawn.embodied_kg == near(2 * 375 + 0.25 * 1500)

@@ -203,21 +203,21 @@ def fleet_choice(caps: Constraints, *owned: Owned) -> FleetAnswer:
 
 
 def test_a_fleet_keeps_the_caps_on_power_and_rack_units():
-    # 9 × 0.125 = 1.125 GPUs: two cards of 100 W in one server of two rack units: 200 W × 10,200 / 5,600 = 364.3 W.
-    # Each service alone would take one card and 182.1 W, which keeps both caps.
+    # 9 × 0.125 = 1.125 GPUs: two cards of 100 W in one server of two rack units: 200 W and
+    # a host of 500 W. Each service alone would take one card and 600 W, which keeps both caps.
     free = fleet_choice(Constraints())
     assert free.choice is not None
-    assert free.choice.power_w == near(364.2857, rel=1e-6)
+    assert free.choice.power_w == near(700)
     assert free.choice.rack_units == 2
     for caps, words in (
-        (Constraints(max_power_w=300.0), "power 0.364286 kW over the cap of 0.3 kW"),
+        (Constraints(max_power_w=699.0), "power 0.7 kW over the cap of 0.699 kW"),
         (Constraints(max_rack_units=1.0), "rack units 2 U over the cap of 1 U"),
         (Constraints(max_capex_usd=11_000.0), "capex 11,200 USD over the cap of 11,000 USD"),
     ):
         refused = fleet_choice(caps)
         assert refused.choice is None
         assert violations_of(refused.options[0], refused.services) == (words,)
-    assert fleet_choice(Constraints(max_power_w=365.0, max_rack_units=2.0, max_capex_usd=11_200.0)).choice
+    assert fleet_choice(Constraints(max_power_w=700.0, max_rack_units=2.0, max_capex_usd=11_200.0)).choice
 
 
 def test_what_is_owned_counts_against_no_cap():

@@ -12,6 +12,7 @@ from capplan.report.procurement.rows.candidates import candidates_of
 from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
 from capplan.specs.load import demand_without_load, read_demand, read_load_file
+from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import load_prices, read_price_section
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -26,6 +27,14 @@ SPEEDS = {
     "h100-sxm5-80gb": (0.002, 0.0002),
     "mi300x": (0.003, 0.0003),
 }
+
+
+CIRCUMSTANCES = Circumstances(
+    today=date(2026, 11, 21),
+    command="capplan report toynet",
+    title="GPUs for toynet",
+    power_law=load_power_law(),
+)
 
 
 def interval(value: float, low: float = 1.0, high: float = 1.0) -> dict[str, float]:
@@ -80,6 +89,9 @@ def _fit(gpu: Any, batch: int, latency_s: float) -> dict[str, Any]:
         "throughput_per_s": {"bound": 2 * batch / latency_s, **interval(batch / latency_s, 0.8, 1.25)},
         "bound_by": "compute", "share_by_binding": {"compute": 1.0}, "host_copy_s": None, "calibration": "made up",
         "evidence": "measured", "evidence_reason": "500 timed steps on this GPU",
+        "power_w": interval(gpu.tdp_w * (0.3 + 0.02 * batch), 0.8, 1.2),
+        "joules_per_sample": interval(gpu.tdp_w * (0.3 + 0.02 * batch) * latency_s / batch, 0.8, 1.2),
+        "power_evidence": "architecture measured",
         "notes": [],
     }  # fmt: skip
 
@@ -91,7 +103,7 @@ def made_answer(load: str) -> Answer:
     plan = read_plan(plan_document(), where="toynet")
     demand = read_demand(EXAMPLES / f"{load}.load.yaml")
     return decide(
-        candidates_of(plan, gpus, assumptions=demand.assumptions),
+        candidates_of(plan, gpus, power_law=load_power_law(), assumptions=demand.assumptions),
         demand=demand,
         rents=prices.hourly,
         purchases=prices.purchase,
@@ -113,5 +125,5 @@ def made_report(load: str | Path | None = "image-service", *, names: tuple[str, 
         gpus=gpus,
         rents=prices.hourly,
         purchases=prices.purchase,
-        circumstances=Circumstances(today=date(2026, 11, 21), command="capplan report toynet", title="GPUs for toynet"),
+        circumstances=CIRCUMSTANCES,
     )

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import subprocess
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.fleet import Owned
 from capplan.report.documents.plan import read_plan
-from capplan.report.procurement.build import Circumstances, Market, PlannedService, build_fleet_report
+from capplan.report.procurement.build import Market, PlannedService, build_fleet_report
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
@@ -23,7 +22,7 @@ from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
 from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices
-from tests.report.procurement.made_up import EXAMPLES, plan_document
+from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, plan_document
 from tests.report.procurement.test_report_html import drive
 
 pytestmark = pytest.mark.slow
@@ -44,7 +43,7 @@ def fleet_report(*, owned: int = 0) -> Report:
         services,
         market=Market(gpus=gpus, rents=prices.hourly, purchases=prices.purchase),
         inventory=[Owned(gpu="a100-sxm4-80gb", count=owned)] if owned else [],
-        circumstances=Circumstances(today=date(2026, 11, 21), command="capplan report", title="three services"),
+        circumstances=CIRCUMSTANCES,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.choice import choose, evidence_rank
-from capplan.core.economics.finance import cost_per_million
+from capplan.core.formulas import SECONDS_PER_HOUR, usd_per_million
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.rented import RentedGpu
@@ -135,7 +135,7 @@ class DeploymentFit:
 
     @staticmethod
     def _per_million(usd_per_hour: float | None, per_s: float) -> float | None:
-        return None if usd_per_hour is None else cost_per_million(cost_per_hour=usd_per_hour, samples_per_s=per_s)
+        return None if usd_per_hour is None else usd_per_million(usd_per_hour, 1, SECONDS_PER_HOUR * per_s)
 
     @property
     def words(self) -> str:

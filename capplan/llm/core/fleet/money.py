@@ -6,6 +6,7 @@ from math import ceil
 
 from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.cost import (
+    CardDraw,
     Energy,
     OwnedCost,
     RentedCost,
@@ -14,8 +15,8 @@ from capplan.core.economics.cost import (
     cost_of_renting,
     fleet_energy,
 )
-from capplan.core.economics.finance import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.economics.options import server_slots
+from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.rented import rented_gpu
@@ -207,7 +208,13 @@ def energy_of(
     full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
     usage = Usage(in_use_fraction=1.0, load_fraction=min(1.0, fit.rate_per_s / full) if full else 1.0, stays_on=True)
     around = servers if servers is not None else count / money.gpus_per_server_sxm
-    return fleet_energy(gpus=count, servers=around, tdp_w=fit.tdp_w, usage=usage, money=money)
+    idle, busy = money.idle_power_fraction, money.power_fraction
+    card = CardDraw(
+        limit_w=fit.tdp_w,
+        used_w=fit.tdp_w * (idle + (busy - idle) * usage.load_fraction),
+        idle_w=fit.tdp_w * idle,
+    )
+    return fleet_energy(gpus=count, servers=around, card=card, host_w=money.host_w_sxm, usage=usage, money=money)
 
 
 def joules_per_output_token(fit: DeploymentFit, money: CostAssumptions) -> float | None:

@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import UNSET
+
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.evidence import PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.licences import driver_licence
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, Status
@@ -24,6 +27,7 @@ def candidates_of(
     plan: PlanDocument,
     gpus: Mapping[str, GpuSpec],
     *,
+    power_law: PowerLaw,
     assumptions: Sequence[Assumption] = (),
     largest_batches: Sequence[int] = (),
 ) -> tuple[Candidate, ...]:
@@ -32,6 +36,7 @@ def candidates_of(
     Args:
         plan: The plan of one model.
         gpus: The GPU specs by id.
+        power_law: The law of power, which says what a GPU draws that launches little.
         assumptions: What is assumed of hosts and networks; without them neither limits anything.
         largest_batches: Batch limits that are compared. A GPU must hold one of them and is run with it; where there
             are none, all batches of the plan count.
@@ -40,7 +45,7 @@ def candidates_of(
     fits: dict[str, list[PlannedFit]] = {}
     for fit in sorted(plan.fits, key=lambda each: each.batch):
         fits.setdefault(fit.gpu, []).append(fit)
-    made = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches)) for gpu in plan.gpus)
+    made = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in plan.gpus)
     return tuple(_surrounded(each, plan, gpus.get(each.gpu), values) for each in made if each is not None)
 
 
@@ -81,7 +86,7 @@ def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, flo
 _LINKS = {"NVIDIA": "NVLink", "AMD": "Infinity Fabric", "Intel": "Gaudi links"}
 
 
-def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int]) -> Candidate | None:
+def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int], law: PowerLaw) -> Candidate | None:
     wanted = [each for each in fits if not limits or each.batch in limits]
     chosen = [each for each in wanted if each.status is FitStatus.FITS] or wanted
     if not chosen:
@@ -97,11 +102,22 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         segment=spec.segment.value if spec and spec.segment else None,
         is_end_of_sale=spec is not None and spec.status is Status.END_OF_SALE,
         licence=driver_licence(spec) if spec else None,
+        idle_w=law.of(spec.architecture).base_fraction * spec.tdp_w if spec and spec.tdp_w else None,
+        power_evidence=_power_evidence(fits[0]),
     )
 
 
 def _point(fit: PlannedFit) -> BatchPoint:
-    return BatchPoint(batch=fit.batch, latency_s=fit.latency_s.interval, memory_bytes=fit.memory.total_bytes)
+    power_w = None if fit.power_w is UNSET else fit.power_w
+    return BatchPoint(
+        batch=fit.batch, latency_s=fit.latency_s.interval, memory_bytes=fit.memory.total_bytes, power_w=power_w
+    )
+
+
+def _power_evidence(fit: PlannedFit) -> str:
+    if isinstance(fit.power_evidence, str):
+        return fit.power_evidence
+    return "upper bound: the saved plan holds no power, so that GPUs at work draw their limit; plan it with --energy"
 
 
 def speed_tier(evidence: Evidence) -> SpeedTier:

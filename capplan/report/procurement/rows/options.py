@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Option, server_slots
+from capplan.core.economics.options import Option, comes_on_boards, server_of, server_slots
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
@@ -52,7 +52,7 @@ def option_row(option: Option, answer: Answer, plan: PlanDocument, rank: int | N
         response=_response(option, answer),
         count=_count(option, answer),
         memory=MemoryPart(memory_bytes=estimate.memory.total_bytes, usable_bytes=estimate.memory.usable_bytes),
-        power=_power(option),
+        power=_power(option, answer),
         money=_money(option, answer),
     )
 
@@ -188,12 +188,21 @@ def _response(option: Option, answer: Answer) -> ResponsePart:
     )
 
 
-def _power(option: Option) -> PowerPart:
+def _power(option: Option, answer: Answer) -> PowerPart:
     """Return power, energy and carbon of the fleet; None where the GPU's power limit is unknown."""
-    energy = option.energy
+    energy, candidate = option.energy, option.sizing.capacity.candidate
+    curve = candidate.power_curve(option.operating_point.largest_batch)
     return PowerPart(
-        tdp_w=option.sizing.capacity.candidate.tdp_w,
+        tdp_w=candidate.tdp_w,
         nameplate_w=energy.nameplate_w if energy else None,
+        predicted_peak_w=energy.peak_w if energy else None,
+        average_w=energy.average_w if energy else None,
+        card_used_w=option.energy.card_used_w if option.energy else None,
+        card_rates_per_s=curve.rates_per_s if curve else (),
+        card_watts=curve.watts if curve else (),
+        host_w=server_of(candidate.form_factor, answer.case.money).host_w,
+        is_board=comes_on_boards(candidate.form_factor),
+        power_evidence=candidate.power_evidence,
         energy_kwh_per_year=energy.kwh_per_year if energy else None,
         carbon_kg_per_year=energy.use_kg_per_year if energy else None,
         embodied_kg=energy.embodied_kg if energy else None,

@@ -2,18 +2,10 @@
 (() => {
   document.documentElement.classList.add("js");
   const HOURS = 8760, SECONDS = 3600;
-
-  /* The formulas below are those of capplan/core/economics (cost.py, finance.py, options.py) and capplan/core/serving/servers.py. */
   const ceilGuarded = (value) => Math.ceil(value - 1e-9 * Math.max(1, Math.abs(value)));
-  const discount = (rate, years) => (1 + rate) ** -years;
-  const annuity = (rate, years) => rate === 0 ? years : (1 - discount(rate, years)) / rate;
+  /*FORMULAS*/
 
-  function makeFleet(need, spares, slots, full) {
-    const servers = Math.ceil(need / slots) + spares;
-    const perServer = full ? slots : Math.ceil(need / (servers - spares));
-    return { need, servers, perServer, gpus: servers * perServer };
-  }
-
+  /* `formulas` is printed above from capplan/core/formulas.py; only what is no arithmetic is written here. */
   function interpolate(x, xs, ys) {
     if (x <= xs[0]) return ys[0];
     for (let i = 1; i < xs.length; i++) {
@@ -38,65 +30,78 @@
     return option.slots > 1 && ceilGuarded(demand / within) <= option.slots ? within : across;
   }
 
+  /* A GPU's power over its rate with batches up to a largest: linear between the rates of full batches. */
+  function drawAt(option, data, batch, rates) {
+    const xs = [0], ys = [option.idle];
+    for (const [size, rate, watts] of data.draws[option.gpu] || []) {
+      if (size <= batch && rate > xs[xs.length - 1]) { xs.push(rate); ys.push(watts); }
+    }
+    return rates.reduce((sum, rate) => sum + interpolate(rate, xs, ys), 0) / rates.length;
+  }
+
   /* What an option is and costs under the page's settings; null where the picked batch cannot carry the load. */
   function evaluate(option, data, s) {
     const pick = s.batch === "best" ? null : (data.picks[option.gpu] || {})[s.batch];
     if (s.batch !== "best" && !pick) return null;
-    const one = data.kind === "one-gpu";
+    const one = data.kind === "one-gpu", service = data.kind === "service", full = option.full ? 1 : 0;
     const rate = rateOf(pick || option, option, data.peak * s.load);
-    const growth = s.growth ?? data.growth, spareServers = s.spares ?? data.spares;
-    const grown = Array.from({ length: s.years }, (_, i) => (1 + growth) ** (i + 1));
-    const yearly = grown.map((g) => one ? { need: 1, servers: 1, perServer: 1, gpus: 1 }
-      : makeFleet(Math.max(1, ceilGuarded(data.peak * s.load * g / rate)), spareServers, option.slots, option.full));
+    const growth = s.growth ?? data.growth, spares = one ? 0 : s.spares ?? data.spares;
+    const sized = (year) => {
+      if (one) return { servers: 1, gpus: 1 };
+      const need = formulas.gpus_needed(data.peak * s.load, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);
+      return { servers, gpus: formulas.gpus_in_servers(need, servers, spares, option.slots, full) };
+    };
+    const years = Array.from({ length: s.years }, (_, year) => year);
     const span = option.term === "buy" ? s.years : option.commitment || 1;
-    const fleets = yearly.map((_, i) => yearly[Math.min(s.years - 1, Math.floor(i / span) * span + span - 1)]);
-    const samples = grown.map((g) => one ? rate * HOURS * SECONDS : data.mean * s.load * HOURS * SECONDS * g / (1 + growth));
-    const always = data.kind === "service" || one || (option.commitment > 0 && option.term !== "buy");
-    const spares = one ? 0 : spareServers;
-    const hoursOf = (fleet, i) => always ? fleet.gpus * HOURS
-      : samples[i] / rate / SECONDS * fleet.gpus / (fleet.gpus - spares * fleet.perServer);
-    const today = one ? 1 : Math.max(1, ceilGuarded(data.peak * s.load / rate));
+    const fleets = years.map((year) => sized(Math.min(s.years - 1, Math.floor(year / span) * span + span - 1)));
+    const samples = years.map((year) => one ? rate * HOURS * SECONDS : formulas.samples_of_year(data.mean * s.load, growth, year));
+    const worked = (year) => service || one ? fleets[year].gpus * HOURS
+      : formulas.worked_hours(samples[year], rate, fleets[year].gpus, fleets[year].servers, spares);
+    const committed = option.commitment > 0 && option.term !== "buy";
     const found = { fleet: fleets[0], last: fleets[s.years - 1], batch: pick ? pick.batch : option.batch, latency: option.latency };
-    if (data.kind === "service" && (pick || s.load !== 1)) {
+    const today = one ? 1 : formulas.gpus_needed(data.peak * s.load, 0, 0, rate);
+    if (service && (pick || s.load !== 1)) {
       const curve = pick || (data.picks[option.gpu] || {})[option.batch];
       found.latency = curve ? percentile(curve, data.peak * s.load / today) : null;
     } else if (pick) {
       found.latency = pick.time;
     }
-    if (data.work) found.latency = data.work * s.load * grown[0] / ((found.fleet.gpus - spares * found.fleet.perServer) * rate);
-    found.headroom = one ? 0 : (found.fleet.gpus - spares * found.fleet.perServer) * rate / (data.peak * s.load * grown[0]) - 1;
+    const working = found.fleet.gpus - spares * found.fleet.gpus / found.fleet.servers;
+    if (data.work) found.latency = data.work * s.load * (1 + growth) / (working * rate);
+    found.headroom = one ? 0 : working * rate / (data.peak * s.load * (1 + growth)) - 1;
     if (option.price === null) return found;
-    const price = option.price;
     found.parts = PARTS.map(() => 0);
     if (option.term === "buy") {
-      const bought = found.last, hours = hoursOf(bought, s.years - 1);
-      const chassis = option.includesServer ? 0 : bought.servers * (option.full ? s.chassis_usd_sxm : s.chassis_usd_pcie);
-      const hardware = bought.gpus * price * s.purchaseFactor + chassis;
-      const busy = Math.min(1, hours / (bought.gpus * HOURS));
-      const most = bought.gpus * rate / data.ceiling, idle = data.money.idle_power_fraction;
-      const load = data.kind === "service" ? Math.min(1, samples[s.years - 1] / (HOURS * SECONDS) / most) : 1;
-      const share = busy * (idle + (s.power_fraction - idle) * load) + (1 - busy) * idle;
-      const kwh = bought.gpus * option.tdp * data.money.server_power_factor * share / 1000 * s.pue * HOURS;
-      const space = bought.gpus * option.tdp * data.money.server_power_factor / 1000 * 12 * s.space_usd_per_kw_month;
-      const running = kwh * s.usd_per_kwh + space + hardware * s.support_fraction + bought.servers * s.staff_usd_per_server_year
-        + bought.gpus * data.money.licence_usd_per_gpu_year;
-      const residual = hardware * s.residual_fraction;
-      const initial = hardware + hardware * s.network_fraction;
-      found.total = initial + s.years * running - residual;
-      found.yearly = [initial, ...Array.from({ length: s.years }, (_, i) => running - (i === s.years - 1 ? residual : 0))];
-      found.parts = [bought.gpus * price * s.purchaseFactor, chassis, hardware * s.network_fraction, s.years * kwh * s.usd_per_kwh,
-        s.years * space, s.years * hardware * s.support_fraction, s.years * bought.servers * s.staff_usd_per_server_year,
-        s.years * bought.gpus * data.money.licence_usd_per_gpu_year, 0, -residual];
-      found.present = initial + running * annuity(s.discount_fraction, s.years) - residual * discount(s.discount_fraction, s.years);
+      const { gpus, servers } = found.last, last = s.years - 1;
+      const price = option.price * s.purchaseFactor, chassis = option.includesServer ? 0 : option.board ? s.chassis_usd_sxm : s.chassis_usd_pcie;
+      const hostFull = option.board ? s.host_w_sxm : s.host_w_pcie;
+      const load = service ? formulas.load_share(samples[last], gpus, rate, data.ceiling) : 1;
+      const rates = service ? data.hours.map((share) => samples[last] / (HOURS * SECONDS) / gpus * share) : [rate];
+      const drawn = (watts, share) => formulas.drawn_w(gpus, formulas.card_w(watts, s.card_power_factor, option.tdp), servers,
+        formulas.host_w(hostFull, data.money.idle_power_fraction, data.money.power_fraction, share));
+      const used = drawn(drawAt(option, data, found.batch, rates), load);
+      const mean = formulas.average_w(formulas.busy_share(worked(last), gpus), used, drawn(option.idle, 0), 1);
+      const energy = formulas.each_usd(formulas.kwh_per_year(mean, s.pue), s.usd_per_kwh);
+      const space = formulas.space_usd(formulas.drawn_w(gpus, option.tdp, servers, hostFull), s.space_usd_per_kw_month);
+      const hardware = formulas.hardware_usd(gpus, price, servers, chassis);
+      const yearly = [energy, space, formulas.share_usd(hardware, s.support_fraction), formulas.each_usd(servers, s.staff_usd_per_server_year),
+        formulas.each_usd(gpus, data.money.licence_usd_per_gpu_year)];
+      const running = formulas.running_usd(...yearly), residual = formulas.share_usd(hardware, s.residual_fraction);
+      const initial = formulas.initial_usd(hardware, s.network_fraction);
+      found.total = formulas.total_bought_usd(initial, running, residual, s.years);
+      found.yearly = [initial, ...years.map((year) => running - (year === last ? residual : 0))];
+      found.parts = [gpus * price, servers * chassis, initial - hardware, ...yearly.map((usd) => s.years * usd), 0, -residual];
+      found.present = formulas.present_bought_usd(initial, running, residual, s.discount_fraction, s.years);
     } else {
-      const rents = fleets.map((fleet, i) => hoursOf(fleet, i) * price * s.rentFactor);
+      const hours = years.map((year) => committed ? fleets[year].gpus * HOURS : worked(year));
+      const rents = hours.map((count) => formulas.each_usd(count, option.price * s.rentFactor));
       found.total = rents.reduce((a, b) => a + b, 0);
       found.yearly = [0, ...rents];
       found.parts[8] = found.total;
-      found.present = rents.reduce((sum, rent, i) => sum + rent * discount(s.discount_fraction, i + 1), 0);
+      found.present = rents.reduce((sum, rent, year) => sum + formulas.present_usd(rent, s.discount_fraction, year + 1), 0);
     }
-    found.perYear = found.present / annuity(s.discount_fraction, s.years);
-    found.perMillion = found.perYear * s.years / samples.reduce((a, b) => a + b, 0) * 1e6;
+    found.perYear = formulas.equivalent_annual(found.present, s.discount_fraction, s.years);
+    found.perMillion = formulas.usd_per_million(found.perYear, s.years, samples.reduce((a, b) => a + b, 0));
     return found;
   }
 

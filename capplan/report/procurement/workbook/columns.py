@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import Term
@@ -97,12 +98,13 @@ def _speed_columns(report: Report) -> Iterator[SheetColumn]:
     slots = partial(SheetColumn, key="slots", title="GPUs per server or instance", digits="#,##0")
     yield slots(value=lambda o: o.count.server_slots)
     yield SheetColumn(key="full", title="comes only full", value=lambda o: "yes" if o.count.full_servers else "no")
-    yield SheetColumn(key="tdp", title="TDP, W", value=lambda o: o.power.tdp_w, digits="#,##0")
+    yield SheetColumn(key="tdp", title="power limit of a GPU, W", value=lambda o: o.power.tdp_w, digits="#,##0")
 
 
 def _working_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]:
     """Yield energy, the parts of the money, and what options are ranked by."""
     pool = choosable(report, model)
+    yield from _power_columns(model)
     kwh = partial(SheetColumn, key="kwh", title="kWh per year", digits="#,##0.00")
     yield kwh(value=lambda o: o.power.energy_kwh_per_year)
     for key, title, field in (
@@ -113,6 +115,35 @@ def _working_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn
     yield SheetColumn(key="worth", title="ranked by", value=lambda o: _worth(report, o, pool), digits="#,##0.00")
     yield SheetColumn(key="name", title="option", value=figures.option_name, width=34)
     yield SheetColumn(key="best", title="cheapest of those", value=lambda _: 0, digits="#,##0")
+
+
+def _power_columns(model: ModelReport) -> Iterator[SheetColumn]:
+    """Yield what a GPU draws: idle, in use, and its curve over the rate as points and how the slope turns at each."""
+    used = partial(SheetColumn, key="used", title="W of a GPU in use", digits="#,##0.00")
+    yield used(value=lambda o: o.power.card_used_w)
+    idle = partial(SheetColumn, key="idle", title="W of an idle GPU", digits="#,##0.00")
+    yield idle(value=lambda o: o.power.card_watts[0] if o.power.card_watts else None)
+    count = max((len(option.power.card_watts) for option in model.options), default=0)
+    for place in range(count):
+        title = f"samples/s at point {place + 1} of its power"
+        yield SheetColumn(key=f"knot{place}", title=title, value=partial(_point, place), digits="#,##0.00")
+    for place in range(count):
+        title = f"W per sample/s that point {place + 1} adds to the slope"
+        yield SheetColumn(key=f"turn{place}", title=title, value=partial(_turn, place), digits="0.000000")
+
+
+def _point(place: int, option: OptionRow) -> Value:
+    rates = option.power.card_rates_per_s
+    return rates[place] if place < len(rates) else None
+
+
+def _turn(place: int, option: OptionRow) -> Value:
+    """Return by how much the slope of a GPU's power over its rate changes at a point; it is flat beyond the last."""
+    points = list(zip(option.power.card_rates_per_s, option.power.card_watts, strict=True))
+    if place >= len(points):
+        return None
+    slopes = [0.0, *((w - v) / (y - x) for (x, v), (y, w) in pairwise(points)), 0.0]
+    return slopes[place + 1] - slopes[place]
 
 
 def _money(field: str, option: OptionRow) -> Value:

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capplan.core import formulas as money
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.report.procurement.formulas import spreadsheet
 from capplan.report.procurement.types import OptionRow, Report
 from capplan.units import SECONDS
 
@@ -35,7 +37,7 @@ class Formulas:
         stem = key.rstrip("0123456789")
         if key[len(stem) :] and stem in ("need", "servers", "gpus", "samples", "hours"):
             return None if self._one_gpu else f"={self._of_year(stem, int(key[len(stem) :]))}"
-        if self.option.offer.price_usd is None and key != "kwh":
+        if self.option.offer.price_usd is None and key not in ("kwh", "used"):
             return None
         spelled = self._bought() if self.option.offer.term == Term.BUY else self._rented()
         found = spelled.get(key)
@@ -53,22 +55,21 @@ class Formulas:
         return f"${self.places[key]}{self.row}"
 
     def _of_year(self, stem: str, year: int) -> str:
-        growth = f"(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else "1"
+        growth = self.names.get("growth_per_year", "0")
         need, servers, gpus = (self._cell(f"{name}{year}") for name in ("need", "servers", "gpus"))
-        rate, spares = self._cell("rate"), self.names["spares"]
+        spares, slots = self.names["spares"], self._cell("slots")
         if stem == "need":
-            grown = self._signed_for(year)
-            wanted = f"{self.names['peak_per_s']}*{growth}^{grown}/{rate}"
-            return f"MAX(1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0))"
+            grown = str(self._signed_for(year))
+            return spreadsheet(money.gpus_needed, self.names["peak_per_s"], growth, grown, self._cell("rate"))
         if stem == "servers":
-            return f"ROUNDUP({need}/{self._cell('slots')},0)+{spares}"
+            return spreadsheet(money.servers_needed, need, slots, spares)
         if stem == "gpus":
-            spread = f"ROUNDUP({need}/({servers}-{spares}),0)"
-            return f'{servers}*IF({self._cell("full")}="yes",{self._cell("slots")},{spread})'
+            full = f'IF({self._cell("full")}="yes",1,0)'
+            return spreadsheet(money.gpus_in_servers, need, servers, spares, slots, full)
         if stem == "samples":
-            return f"{self.names['mean_per_s']}*8760*3600*{growth}^{year}"
+            return spreadsheet(money.samples_of_year, self.names["mean_per_s"], growth, str(year))
         if isinstance(self.report.demand.load, Service) or self._commitment:
-            return f"{gpus}*8760"
+            return f"{gpus}*{money.HOURS_PER_YEAR}"
         return self._worked(year)
 
     def _rate_beside_others(self) -> str:
@@ -108,66 +109,110 @@ class Formulas:
 
     def _worked(self, year: int) -> str:
         """Write the formula of the GPU-hours that a job's work takes, redundancy included."""
-        servers, gpus = self._cell(f"servers{year}"), self._cell(f"gpus{year}")
-        lost = f"{self.names['spares']}*{gpus}/{servers}"
-        return f"{self._cell(f'samples{year}')}/{self._cell('rate')}/3600*{gpus}/({gpus}-{lost})"
+        cells = (self._cell(f"{name}{year}") for name in ("gpus", "servers"))
+        samples = self._cell(f"samples{year}")
+        return spreadsheet(money.worked_hours, samples, self._cell("rate"), *cells, self.names["spares"])
 
-    def _energy(self, year: int) -> str:
-        n, gpus = self.names, self._cell(f"gpus{year}")
-        is_job = not isinstance(self.report.demand.load, Service | OneGpu)
+    @property
+    def _counted_year(self) -> int:
+        """The year whose fleet's energy is counted, from 0: the last one's for what is bought."""
+        return self._years - 1 if self.option.is_bought else 0
+
+    def _used_card_w(self) -> str:
+        """Write the formula of a GPU's mean draw while in use: its curve over the rates of the day's hours."""
+        load, count = self.report.demand.load, len(self.option.power.card_watts)
+        if not count:
+            return self._cell("tdp")
+        rate, hours = self._cell("rate"), "1"
+        if isinstance(load, Service):
+            year = self._counted_year
+            seconds = money.HOURS_PER_YEAR * money.SECONDS_PER_HOUR
+            rate = f"({self._cell(f'samples{year}')}/{seconds}/{self._cell(f'gpus{year}')})"
+            if len(load.daily_shares) > 1:
+                hours = f"{{{';'.join(f'{share:.12g}' for share in load.daily_shares)}}}"
+        knots = f"{self._cell('knot0')}:{self._cell(f'knot{count - 1}')}"
+        turns = f"{self._cell('turn0')}:{self._cell(f'turn{count - 1}')}"
+        at = f"{rate}*{hours}"
+        mean = len(load.daily_shares) if isinstance(load, Service) else 1
+        return f"{self._cell('idle')}+SUMPRODUCT(({at}>{knots})*({at}-{knots})*{turns})/{mean}"
+
+    def _servers(self, year: int) -> str:
+        """Write the servers around a year's fleet: a rented instance is a part of one."""
+        if self.option.is_bought:
+            return self._cell(f"servers{year}")
+        return f"{self._cell(f'gpus{year}')}/{self.names[f'gpus_per_server_{self._kind}']}"
+
+    @property
+    def _kind(self) -> str:
+        return "sxm" if self.option.power.is_board else "pcie"
+
+    def _energy(self) -> str:
+        names, year = self.names, self._counted_year
+        load_given, gpus = self.report.demand.load, self._cell(f"gpus{year}")
+        is_job = not isinstance(load_given, Service | OneGpu)
         hours = self._worked(year) if self._commitment and is_job else self._cell(f"hours{year}")
-        busy = f"MIN(1,{hours}/({gpus}*8760))"
-        idle, load = n["idle_power_fraction"], "1"
-        if isinstance(self.report.demand.load, Service):
-            ceiling = self.report.demand.load.utilization_ceiling_fraction
-            most = f"({gpus}*{self._cell('rate')}/{ceiling!r})"
-            load = f"MIN(1,{self._cell(f'samples{year}')}/(8760*3600)/{most})"
-        used = f"({idle}+({n['power_fraction']}-{idle})*{load})"
-        unused = idle if self.option.offer.term == Term.BUY or self._commitment else "0"
-        share = f"({busy}*{used}+(1-{busy})*{unused})"
-        return f"{gpus}*{self._cell('tdp')}*{n['server_power_factor']}*{share}/1000*{n['pue']}*8760"
+        busy, load = spreadsheet(money.busy_share, hours, gpus), "1"
+        if isinstance(load_given, Service):
+            ceiling = repr(load_given.utilization_ceiling_fraction)
+            load = spreadsheet(money.load_share, self._cell(f"samples{year}"), gpus, self._cell("rate"), ceiling)
 
-    def _nameplate_kw(self, year: int) -> str:
-        return f"{self._cell(f'gpus{year}')}*{self._cell('tdp')}*{self.names['server_power_factor']}/1000"
+        def drawn(card: str, share: str) -> str:
+            host = (names[f"host_w_{self._kind}"], names["idle_power_fraction"], names["power_fraction"], share)
+            card_w = spreadsheet(money.card_w, self._cell(card), names["card_power_factor"], self._cell("tdp"))
+            return spreadsheet(money.drawn_w, gpus, card_w, self._servers(year), spreadsheet(money.host_w, *host))
+
+        stays_on = "1" if self.option.is_bought or self._commitment else "0"
+        mean_w = spreadsheet(money.average_w, busy, drawn("used", load), drawn("idle", "0"), stays_on)
+        return spreadsheet(money.kwh_per_year, mean_w, names["pue"])
 
     def _bought(self) -> dict[str, str]:
-        n, last, rate = self.names, self._years - 1, self.names["discount_fraction"]
-        chassis = n["chassis_usd_sxm" if self.option.count.full_servers else "chassis_usd_pcie"]
-        around = "0" if self.option.offer.includes_server else f"{self._cell(f'servers{last}')}*{chassis}"
-        price = f"{self._cell('price')}*{n['purchase_price_factor']}"
-        hardware = f"({self._cell(f'gpus{last}')}*{price}+{around})"
+        names, last, years = self.names, self._years - 1, str(self._years)
+        gpus, servers = self._cell(f"gpus{last}"), self._cell(f"servers{last}")
+        chassis = "0" if self.option.offer.includes_server else names[f"chassis_usd_{self._kind}"]
+        price = f"{self._cell('price')}*{names['purchase_price_factor']}"
+        hardware = spreadsheet(money.hardware_usd, gpus, price, servers, chassis)
+        nameplate = spreadsheet(money.drawn_w, gpus, self._cell("tdp"), servers, names[f"host_w_{self._kind}"])
         initial, running, residual = (self._cell(key) for key in ("initial", "running", "residual"))
+        parts = (
+            spreadsheet(money.each_usd, self._cell("kwh"), names["usd_per_kwh"]),
+            spreadsheet(money.space_usd, nameplate, names["space_usd_per_kw_month"]),
+            spreadsheet(money.share_usd, hardware, names["support_fraction"]),
+            spreadsheet(money.each_usd, servers, names["staff_usd_per_server_year"]),
+            spreadsheet(money.each_usd, gpus, names["licence_usd_per_gpu_year"]),
+        )
+        rate = names["discount_fraction"]
         return {
-            "kwh": self._energy(last),
-            "initial": f"{hardware}*(1+{n['network_fraction']})",
-            "running": (
-                f"{self._cell('kwh')}*{n['usd_per_kwh']}+{hardware}*{n['support_fraction']}"
-                f"+{self._nameplate_kw(last)}*12*{n['space_usd_per_kw_month']}"
-                f"+{self._cell(f'servers{last}')}*{n['staff_usd_per_server_year']}"
-                f"+{self._cell(f'gpus{last}')}*{n['licence_usd_per_gpu_year']}"
-            ),
-            "residual": f"{hardware}*{n['residual_fraction']}",
-            "total": f"{initial}+{self._years}*{running}-{residual}",
-            "present": f"{initial}+PV({rate},{self._years},-{running})-{residual}/(1+{rate})^{self._years}",
+            "used": self._used_card_w(),
+            "kwh": self._energy(),
+            "initial": spreadsheet(money.initial_usd, hardware, names["network_fraction"]),
+            "running": spreadsheet(money.running_usd, *parts),
+            "residual": spreadsheet(money.share_usd, hardware, names["residual_fraction"]),
+            "total": spreadsheet(money.total_bought_usd, initial, running, residual, years),
+            "present": spreadsheet(money.present_bought_usd, initial, running, residual, rate, years),
             **self._shared(),
         }
 
     def _rented(self) -> dict[str, str]:
-        rate = self.names["discount_fraction"]
         price = f"{self._cell('price')}*{self.names['rent_price_factor']}"
         hours = [self._cell(f"hours{year}") for year in range(self._years)]
+        rents = [spreadsheet(money.each_usd, cell, price) for cell in hours]
+        rate = self.names["discount_fraction"]
         return {
-            "kwh": self._energy(0),
-            "running": f"{hours[0]}*{price}",
-            "total": f"({'+'.join(hours)})*{price}",
-            "present": "+".join(f"{cell}*{price}/(1+{rate})^{year}" for year, cell in enumerate(hours, start=1)),
+            "used": self._used_card_w(),
+            "kwh": self._energy(),
+            "running": rents[0],
+            "total": spreadsheet(money.each_usd, "+".join(hours), price),
+            "present": "+".join(
+                spreadsheet(money.present_usd, rent, rate, str(year)) for year, rent in enumerate(rents, start=1)
+            ),
             **self._shared(),
         }
 
     def _shared(self) -> dict[str, str]:
         samples = "+".join(self._cell(f"samples{year}") for year in range(self._years))
+        years, rate = str(self._years), self.names["discount_fraction"]
         return {
-            "annual": f"PMT({self.names['discount_fraction']},{self._years},-{self._cell('present')})",
-            "million": f"{self._cell('annual')}*{self._years}/({samples})*1000000",
+            "annual": spreadsheet(money.equivalent_annual, self._cell("present"), rate, years),
+            "million": spreadsheet(money.usd_per_million, self._cell("annual"), years, samples),
             "worth": f'IF({self._cell("may")}="yes",{self._cell("million" if self._one_gpu else "annual")},"no")',
         }

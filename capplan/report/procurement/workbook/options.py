@@ -71,7 +71,8 @@ def _write_value(
     if formula and value is not None:
         sheet.write_formula(row, place, formula, form, value)
     elif value is None:
-        is_known_empty = not column.digits or (column.key == "residual" and not spelled.option.is_bought)
+        is_curve = column.key.startswith(("knot", "turn"))
+        is_known_empty = not column.digits or is_curve or (column.key == "residual" and not spelled.option.is_bought)
         sheet.write_string(row, place, "" if is_known_empty else figures.UNKNOWN, looks.right)
     elif isinstance(value, str):
         sheet.write_string(row, place, cell_text(value), looks.left if place else looks.chosen if is_choice else None)

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from capplan.core.economics.finance import HOURS_PER_YEAR
+from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
 from capplan.llm.core.fleet.planned import PlannedFleet

@@ -22,7 +22,9 @@ MONEY = replace(
     demand_without_load().money,
     years=3,
     discount_fraction=0.0,
-    server_power_factor=1.82,
+    host_w_sxm=4600.0,
+    host_w_pcie=500.0,
+    card_power_factor=1.0,
     power_fraction=0.60,
     idle_power_fraction=0.25,
     pue=1.35,
@@ -70,9 +72,9 @@ def test_the_fleet_grows_with_the_load() -> None:
 
 
 def test_energy_follows_the_load() -> None:
-    # Nameplate 8 x 700 x 1.82 = 10,192 W. Four replicas of 5 requests/s are loaded to 0.8: 0.25 + 0.35 x 0.8 = 0.53 of
-    # it, 5,401.76 W, with PUE 7,292.376 W, for 1,600 output tokens a second.
-    assert joules_per_output_token(fit(), MONEY) == pytest.approx(4.557735)
+    # Nameplate 8 x 700 + 4,600 = 10,200 W. Four replicas of 5 requests/s are loaded to 0.8: 0.25 + 0.35 x 0.8 = 0.53 of
+    # it, 5,406 W, with PUE 7,298.1 W, for 1,600 output tokens a second.
+    assert joules_per_output_token(fit(), MONEY) == pytest.approx(4.5613125)
 
 
 def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
