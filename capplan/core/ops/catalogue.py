@@ -58,7 +58,7 @@ UNCOUNTED = "uncounted"
 _OWN_KERNEL = "own kernel"
 _PROFILED_AS = "profiled as "
 INSTRUCTIONS_UNLESS_STATED = 2
-_OWN_NAMESPACES = frozenset({"aten", "capplan", "torchvision", "prims"})
+_OWN_NAMESPACES = frozenset({"aten", "capplan", "torchvision", "prims", "quanto", "bitsandbytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The operator catalogue: a row per operator, read by `capplan.core.ops.catalogue`.
 
 Columns:
-    operator: Name without its library ("aten.", "torchvision.", "capplan.") and without a trailing underscore.
+    operator: Name without its library ("aten.", "torchvision.", "quanto.", ...: those of `catalogue`) and without a trailing
+        underscore.
     class: What kind of work it does, an `OperatorClass`.
     efficiency: The class of the latency model whose fitted efficiency it has: a label of `core.latency.classes`;
         "by filter" for convolutions, which are sorted by their filters; "by shape" for an operator that is
@@ -58,7 +59,13 @@ _addmm_activation                        | matmul      | by shape       | own ke
 _trilinear                               | matmul      | by shape       | own kernel |       | trilinear            |
 linalg_vecdot                            | matmul      | by shape       | own kernel |       | uncounted            |
 _cdist_forward                           | matmul      | by shape       | own kernel |       | uncounted            |
-_weight_int8pack_mm                      | matmul      | by shape       | own kernel |       | uncounted            |
+_weight_int8pack_mm                      | matmul      | by shape       | own kernel |       | linear               |
+qbytes_mm                                | matmul      | linear         | own kernel |       | linear               |
+int8_scaled_mm                           | matmul      | linear         | own kernel |       | linear               |
+int8_linear_matmul                       | matmul      | linear         | own kernel |       | linear               |
+int8_vectorwise_quant                    | cast        | pointwise      | own kernel |       |                      |
+unpack                                   | pointwise   | pointwise      | own kernel |       |                      |
+quantize_symmetric                       | cast        | pointwise      | pointwise  | 6     |                      |
 _weight_int4pack_mm                      | matmul      | by shape       | own kernel |       | uncounted            |
 attention                                | attention   | attention      | own kernel |       | attention            | profiled as scaled_dot_product_attention
 attention_backward                       | attention   | attention      | own kernel |       | attention_backward   |

@@ -21,6 +21,7 @@ from capplan.probe.cuda.attention_native import (
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
 from capplan.probe.cuda.rnn import RnnRules
 from capplan.probe.foreign.machine.cuda import CUDA_TYPES, cuda_present
+from capplan.probe.foreign.machine.triton import triton_launches_recorded
 from capplan.probe.record.recorder import Recorder
 
 _VARIABLE = torch._C._VariableFunctions
@@ -301,6 +302,7 @@ def as_on_cuda(note: Callable[[str], None], *, as_cpu: bool = False) -> Iterator
             stack.enter_context(mock.patch.object(flexible, "_warn_once", _is_plain))
         if not as_cpu:
             stack.enter_context(cuda_present(note))
+        stack.enter_context(triton_launches_recorded())
         stack.enter_context(contexts_of_models())
         stack.enter_context(autocast_of_cuda())
         yield

@@ -21,6 +21,7 @@ from capplan.probe.foreign.machine.cuda import cuda_present
 from capplan.probe.foreign.machine.network import Attempts, no_network
 from capplan.probe.foreign.machine.settings import settings_kept_out
 from capplan.probe.foreign.preserve import globals_preserved
+from capplan.probe.foreign.torchaudio_library import torchaudio_importable
 from capplan.probe.foreign.torchvision_ops import torchvision_importable
 from capplan.probe.foreign.where import user_line
 
@@ -45,6 +46,7 @@ def model_code(doing: str, *, error: type[CapplanError] = TraceError, answers_cu
         no_network(attempts),
         settings_kept_out(),
         compilation_off(),
+        torchaudio_importable(),
         torchvision_importable(),
         cuda_present(_unnoted) if answers_cuda else contextlib.nullcontext(),
         _output_to_stderr(),

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.meta import LARGEST_KNOWN, redirected
 from capplan.probe.foreign.preserve import swapped
+from capplan.probe.foreign.subclasses import as_parameter, is_wrapper, rewrapped
 
 LARGEST_BUILD_BYTES = 16 * 10**9
 """Tensors that a constructor may hold at once when it runs on the CPU. [bytes]"""
@@ -45,9 +46,11 @@ def _moved(tensor: Tensor) -> Tensor:
     """Make the meta twin of a CPU tensor; a small buffer keeps its value."""
     if tensor.is_meta or torch.nn.parameter.is_lazy(tensor) or tensor.layout is not torch.strided:
         return tensor
+    if is_wrapper(tensor):
+        return rewrapped(tensor, _moved)
     twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):
-        return nn.Parameter(twin, requires_grad=tensor.requires_grad)
+        return as_parameter(twin, tensor, _moved)
     if tensor.numel() <= LARGEST_KNOWN:
         twin.__dict__["_known_value"] = tensor.detach().clone()
     return twin

@@ -52,6 +52,25 @@ def rewrapped(tensor: Tensor, replace: Callable[[Tensor], Tensor]) -> Tensor:
     return made
 
 
+def as_parameter(made: Tensor, like: nn.Parameter, replace: Callable[[Tensor], Tensor]) -> nn.Parameter:
+    """Make a parameter of a tensor that stands in for another one's, of its class and with its attributes.
+
+    Quantising libraries keep scales and states as attributes of a class of their own (bitsandbytes' `Int8Params`).
+
+    Args:
+        made: the tensor that stands in.
+        like: the parameter that it stands in for.
+        replace: makes the tensor that stands in for one among the attributes.
+    """
+    if type(like) is nn.Parameter:
+        return nn.Parameter(made, requires_grad=like.requires_grad)
+    parameter: nn.Parameter = Tensor._make_subclass(type(like), made, like.requires_grad)
+    for name, value in vars(like).items():
+        if not name.startswith("_"):
+            parameter.__dict__[name] = replace(value) if isinstance(value, Tensor) else value
+    return parameter
+
+
 def is_main(tensor: Tensor, stored: Tensor) -> bool:
     """Return True if a stored tensor holds the weights themselves, and not their scales or offsets."""
     return tensor is stored or stored.numel() == max(plain.numel() for _, plain in stored_tensors(tensor))

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.meta import LARGEST_KNOWN
-from capplan.probe.foreign.subclasses import is_wrapper, rewrapped
+from capplan.probe.foreign.subclasses import as_parameter, is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
 from capplan.probe.record.recorder import lacks_data
 from capplan.probe.record.schema import ALLOCATING_ONLY
@@ -56,7 +56,7 @@ class TensorFactory:
             return rewrapped(_in_dtype(tensor, self._half), lambda plain: self._place(plain, keeps_dtype=True))
         made = self._place(tensor, keeps_dtype=id(tensor) in self.kept_full)
         if isinstance(tensor, nn.Parameter):
-            return nn.Parameter(made, requires_grad=tensor.requires_grad)
+            return as_parameter(made, tensor, lambda held: self._place(held, keeps_dtype=True))
         return made
 
     def input(self, tensor: Tensor) -> Tensor:

@@ -115,7 +115,11 @@ def _refuse_sharded(module: nn.Module) -> None:
 
 
 def _note_of_no_products(recording: Recording, parameters: Sequence[Parameter]) -> tuple[str, ...]:
-    """Explain why a model that has matrices multiplies none; empty where it multiplies."""
+    """Explain why a model that has matrices multiplies none; empty where it multiplies.
+
+    Raises:
+        TraceError: it multiplies none because of a value that was assumed, so that the count would be of nothing.
+    """
     matrices = [
         index for index, parameter in enumerate(parameters) if len(parameter.shape) > 1 and not parameter.is_buffer
     ]
@@ -126,6 +130,13 @@ def _note_of_no_products(recording: Recording, parameters: Sequence[Parameter]) 
     if not unread:
         return ("no products of matrices: the model's matrices are looked up or added, not multiplied",)
     named = ", ".join(unread[:3]) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
+    lines = list(dict.fromkeys(line for value in recording.assumed_values for line in value.lines))
+    if lines:
+        raise TraceError(
+            f"a loop or branch at {lines[0]} depends on data that is unknown, and without it nothing multiplies "
+            f"{named}, so that no count would be true: bound the loop, or give inputs with values (--inputs-from) that "
+            "a run on the CPU ends with."
+        )
     return (f"no products of matrices: nothing that was traced reads {named}",)
 
 

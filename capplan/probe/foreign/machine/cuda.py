@@ -161,6 +161,7 @@ def cuda_present(note: Callable[[str], None]) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, type(name, (_Stream,), {})))
         for name in ("device", "device_of"):
             stack.enter_context(mock.patch.object(torch.cuda, name, type(name, (_Device,), {})))
+        stack.enter_context(mock.patch.object(torch._C, "_cuda_getCurrentRawStream", _returns(0), create=True))
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _returns(None), create=True))
         for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
             stack.enter_context(mock.patch.object(torch.cuda.nvtx, name, _returns(0)))

@@ -11,6 +11,7 @@ from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
+from capplan.probe.foreign.subclasses import as_parameter
 from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, SpecInputs
@@ -117,8 +118,9 @@ def _copy(module: torch.nn.Module) -> torch.nn.Module:
         if torch.nn.parameter.is_lazy(tensor):
             continue
         twin = tensor.detach().to("meta")
-        is_parameter = isinstance(tensor, torch.nn.Parameter)
-        memo[id(tensor)] = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad) if is_parameter else twin
+        memo[id(tensor)] = (
+            as_parameter(twin, tensor, lambda held: held.to("meta")) if isinstance(tensor, torch.nn.Parameter) else twin
+        )
     return copy.deepcopy(module, memo)
 
 
