@@ -104,8 +104,9 @@ def estimate(
     concurrency: Sequence[int] | str = ...,
     input_len: int = ...,
     output_len: int = ...,
-    first_burst: bool = ...,
     energy: bool = ...,
+    power_limit_w: float | str | None = ...,
+    first_burst: bool = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -137,8 +138,9 @@ def estimate(
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
-        energy: Show the power of the GPUs and the joules of an output token.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -193,6 +195,8 @@ def plan(
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -243,6 +247,8 @@ def plan(
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -302,6 +308,8 @@ def simulate(
     max_tpot_s: float | str | None = ...,
     max_e2e_s: float | str | None = ...,
     percentile: int | str = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -355,6 +363,8 @@ def simulate(
         max_tpot_s: Limit of the time between tokens: 40ms.
         max_e2e_s: Limit of a whole answer: 10s.
         percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.

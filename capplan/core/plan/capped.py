@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from capplan.core.energy.capping import PROBED_CLOCKS, at_clock, memory_chips_w, slowdown
-from capplan.core.energy.power import PeakSeconds, PowerLaw, RateShares, power_fraction
+from capplan.core.energy.capping import PROBED_CLOCKS, at_clock
+from capplan.core.energy.card_cap import CardCap
+from capplan.core.energy.power import PeakSeconds, PowerLaw
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import LatencyEstimate
@@ -46,9 +47,15 @@ def latencies_under_cap(
             times_s = [point.latency_s.expected for point in row]
             done = zip(work(gpu, batches), times_s, strict=True)
             shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in done]
-            factors = _slowdowns(gpu, shares, law, partial(_probed, latencies, gpu, batches, times_s))
-            pairs = zip(row, factors, strict=True)
-            made.append(tuple(_lengthened(point, factor, cap_w=law.cap_w) for point, factor in pairs))
+            probe = partial(_probed, latencies, gpu, batches, times_s)
+            found = CardCap(gpu=gpu, law=law).slowdowns(shares, probe)
+            factors = zip(row, found.low.tolist(), found.expected.tolist(), found.high.tolist(), strict=True)
+            made.append(
+                tuple(
+                    _lengthened(point, Interval(low=low, expected=expected, high=high), cap_w=law.cap_w)
+                    for point, low, expected, high in factors
+                )
+            )
     return tuple(made)
 
 
@@ -60,37 +67,6 @@ def _probed(latencies: Latencies, gpu: GpuSpec, batches: Sequence[int], times_s:
         for row in rows
         if not isinstance(row, Unsupported)
     ]
-
-
-def _slowdowns(
-    gpu: GpuSpec, shares: Sequence[RateShares], law: PowerLaw, probe: Callable[[], Sequence[FloatArray]]
-) -> list[Interval]:
-    """Return by what factor the cap lengthens steps of these rates; `probe` gives their times at lower clocks."""
-    constants, tdp_w, cap_w = law.of(gpu.architecture), gpu.tdp_w, law.cap_w
-    assert tdp_w is not None
-    assert cap_w is not None
-    width = float(np.exp(constants.log_half_width))
-    draw_w = np.array([tdp_w * power_fraction(share, constants) for share in shares])
-    if (np.minimum(tdp_w, draw_w * width) <= cap_w).all():
-        return [Interval.exact(1.0)] * len(shares)
-    memory_w = memory_chips_w(gpu, np.array([share.memory + share.cache for share in shares]))
-    probed = probe()
-    ends = [
-        slowdown(
-            draw,
-            base_w=constants.base_fraction * tdp_w,
-            cap_w=cap_w,
-            memory_w=memory_w,
-            probed=probed,
-            exponent=exponent,
-        ).tolist()
-        for draw, exponent in (
-            (draw_w / width, law.capping.low),
-            (draw_w, law.capping.exponent),
-            (np.minimum(draw_w * width, tdp_w), law.capping.high),
-        )
-    ]
-    return [Interval(low=low, expected=expected, high=high) for low, expected, high in zip(*ends, strict=True)]
 
 
 def _lengthened(point: LatencyEstimate, factor: Interval, *, cap_w: float) -> LatencyEstimate:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from capplan.core.energy.power import PowerLaw
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment, build_deployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.model import LanguageModel
@@ -17,12 +18,14 @@ class Deployments:
     """Finds deployments, each once.
 
     `assumes_narrow_cache` says that a KV format that is not stated is fp8 where the weights are narrower than 16 bits,
-    as in most published runs; otherwise it is 16 bits unless the checkpoint declares fp8.
+    as in most published runs; otherwise it is 16 bits unless the checkpoint declares fp8. The cap of `power_law` is set
+    on every GPU; None leaves them their limits.
     """
 
     gpus: Gpus
     assumes_narrow_cache: bool = False
     download: bool = False
+    power_law: PowerLaw | None = None
     memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
     _models: dict[str, LanguageModel] = field(default_factory=dict)
     _found: dict[DeploymentWords, ServingDeployment] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class Deployments:
                 constants=self.memory,
                 relatives=models_of_equal_size(count_parameters(model.architecture)),
                 assumes_narrow_cache=self.assumes_narrow_cache,
+                power_law=self.power_law,
             )
         return self._found[words]
 

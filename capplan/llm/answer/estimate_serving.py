@@ -1,9 +1,11 @@
 """Estimate what clients of a deployment see at each concurrency, with intervals and the evidence behind them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from capplan.core.energy.card_cap import CapEnd
 from capplan.core.energy.power import PowerLaw
+from capplan.core.numbers import Interval
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
@@ -16,7 +18,7 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -162,13 +164,16 @@ class _Basis:
 
 def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
     case = _case(deployment, _demand(question, deployment), clients=clients, flags=question.flags)
-    times = answer(case, basis.constants)
+    times, ends = answer(case, basis.constants), _ends_under_cap(case, basis.constants)
     found = {
-        metric: interval(
-            metric_of(times, metric),
-            width=tpot_width(metric, deployment, basis.calibration),
-            evidence=basis.evidence,
-            adjustment=basis.adjustments.get(metric, Adjustment()),
+        metric: _widened(
+            interval(
+                metric_of(times, metric),
+                width=tpot_width(metric, deployment, basis.calibration),
+                evidence=basis.evidence,
+                adjustment=basis.adjustments.get(metric, Adjustment()),
+            ),
+            [metric_of(end, metric) / metric_of(times, metric) for end in ends],
         )
         for metric in Metric
     }
@@ -191,6 +196,21 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
         if basis.power_law
         else None,
     )
+
+
+def _ends_under_cap(case: Case, constants: Constants) -> tuple[ServingTimes, ...]:
+    """Return the times at both ends of what a power cap may cost; none where the GPU keeps its limit."""
+    cap = case.machine.cap
+    if cap is None:
+        return ()
+    ends = (replace(case.machine, cap=replace(cap, end=end)) for end in (CapEnd.LOW, CapEnd.HIGH))
+    return tuple(answer(replace(case, machine=machine), constants) for machine in ends)
+
+
+def _widened(found: Interval, factors: Sequence[float]) -> Interval:
+    """Return an interval that also spans what its expected value becomes times each factor."""
+    least, most = min(1.0, *factors, 1.0), max(1.0, *factors, 1.0)
+    return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
 
 def _adjustments(
@@ -241,6 +261,8 @@ def _notes(
         )
     if not deployment.machine.switched and deployment.words.sharding.gpus > 1 and deployment.machine.server_gpus > 1:
         found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")
+    if cap := deployment.machine.cap:
+        found.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
     if note := half_note(deployment.gpu, deployment.quantisation.format.name, deployment.kv):
         found.append(f"{note}.")
     if adjustments:

@@ -54,6 +54,7 @@ def _search(
         calibration=calibration,
         constants=constants,
         adjustment=adjustment,
+        power_law=deployments.power_law,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from capplan.core.energy.power import PowerLaw
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
@@ -10,6 +11,7 @@ from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
 from capplan.llm.core.serving.runs import MeasuredRun
@@ -71,7 +73,12 @@ def simulate_serving(
     first = question.loads[0]
     images_s = encoder_s(deployment, service.constants, first)
     curve = load_curve(service, first.demand(capacity, encoder_s=images_s))
-    answers = tuple(_simulated(question, service, deployment, load, label=label) for label, load in _parts(question))
+    answers = tuple(
+        _with_energy(
+            _simulated(question, service, deployment, load, label=label), deployment, load, deployments.power_law
+        )
+        for label, load in _parts(question)
+    )
     return Simulation(
         model=deployment.model.architecture.name,
         gpu=deployment.gpu.id,
@@ -81,7 +88,7 @@ def simulate_serving(
         saturation_rate_per_s=max(point.rate_per_s for point in curve) * service.of_engine("offline_scale"),
         answers=answers,
         limits=question.limits,
-        notes=(*_notes(question), *(_measured_note(learnt) if learnt else ())),
+        notes=(*_notes(question, deployment), *(_measured_note(learnt) if learnt else ())),
     )
 
 
@@ -121,6 +128,28 @@ def _simulated(
     )
 
 
+def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLoad, law: PowerLaw | None) -> LoadAnswer:
+    """Return an answer with the power of the replica and its joules per output token, where a law is given."""
+    if law is None:
+        return found
+    requests_per_s = found.output_tokens_per_s / load.output_len
+    tokens = ServedTokens(
+        running=found.mean_running,
+        input_len=found.input_tokens_per_s / requests_per_s * (1.0 - found.cached_fraction),
+        output_len=load.output_len,
+    )
+    energy = load_energy(
+        deployment.kernels,
+        deployment.gpu,
+        deployment.words.sharding,
+        tokens,
+        output_tokens_per_s=found.output_tokens_per_s,
+        busy_fraction=found.busy_fraction,
+        law=law,
+    )
+    return replace(found, energy=energy)
+
+
 def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
     """Yield the loads to simulate, a day in its parts."""
     for load in question.loads:
@@ -134,8 +163,10 @@ def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
                 yield label, replace(load, rate_per_s=rate)
 
 
-def _notes(question: SimulationQuestion) -> tuple[str, ...]:
+def _notes(question: SimulationQuestion, deployment: ServingDeployment) -> tuple[str, ...]:
     notes = []
+    if cap := deployment.machine.cap:
+        notes.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
     if question.trace is not None and question.trace.has_times:
         notes.append("Requests come at the times of the file; --rate is not used.")
     if question.sessions is not None:

@@ -1,8 +1,10 @@
 """A deployment of a language model: the words that name it, and what the time and memory models need to know of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from capplan.core.energy.card_cap import CardCap
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
@@ -104,6 +106,7 @@ def build_deployment(
     constants: LlmMemoryConstants,
     relatives: frozenset[str] = frozenset(),
     assumes_narrow_cache: bool = False,
+    power_law: PowerLaw | None = None,
 ) -> ServingDeployment:
     """Check a deployment, divide its memory and reduce it to kernels.
 
@@ -115,12 +118,14 @@ def build_deployment(
         relatives: Ids of models that have the same layers.
         assumes_narrow_cache: True to take a KV format that is not stated as fp8 where weights are narrower than 16
             bits.
+        power_law: The law of power, whose cap the GPU is given; None where it keeps its own limit.
 
     Raises:
-        CapplanError: The engine or format is not known, or the model cannot be shared that way.
+        CapplanError: The engine or format is not known, or the model cannot be shared that way, or the GPU cannot take
+            the cap.
     """
     engine = find_engine(words.engine)
-    machine = _machine(gpu, words)
+    machine = _machine(gpu, words, power_law)
     quantisation = model.stored_as(words.weights or None)
     kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
     memory = answer_memory(
@@ -160,7 +165,7 @@ def build_deployment(
     )
 
 
-def _machine(gpu: GpuSpec, words: DeploymentWords) -> Machine:
+def _machine(gpu: GpuSpec, words: DeploymentWords, law: PowerLaw | None) -> Machine:
     machine = machine_of(
         gpu,
         group=words.sharding.tensor * words.sharding.data,
@@ -172,7 +177,11 @@ def _machine(gpu: GpuSpec, words: DeploymentWords) -> Machine:
         return ggml_machine(machine, gpu)
     if machine is None:
         raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
-    return machine
+    if law is None or law.cap_w is None:
+        return machine
+    if refused := law.refusal(gpu):
+        raise UsageError(f"{refused}.")
+    return replace(machine, cap=CardCap(gpu=gpu, law=law) if law.caps(gpu) else None)
 
 
 def _default_kv(

@@ -13,6 +13,7 @@ from capplan.verbs.llm.fields import (
     ReplicaFields,
 )
 from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.fields import EnergyFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 
@@ -40,10 +41,6 @@ class _ShownFields:
         bool,
         Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
     ] = False
-    energy: Annotated[
-        bool,
-        Option(help="Show the power of the GPUs and the joules of an output token.", topic=Topic.ANSWER),
-    ] = False
     explain: Annotated[
         bool,
         Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
@@ -55,7 +52,7 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, _ShownFields, FilesHereFields,
+    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, EnergyFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""
 
@@ -72,8 +69,8 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     """
     from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
     from capplan.llm.read.time_calibration import load_time_calibration
-    from capplan.specs.power_law import load_power_law
 
+    law = question.power_law()
     return estimate_serving(
         ServingQuestion(
             words=question.words(context.language_model(question.model)),
@@ -84,9 +81,9 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
             flags=question.flags(),
             counts_burst=question.first_burst,
         ),
-        deployments=question.deployments(context),
+        deployments=question.deployments(context, law),
         calibration=load_time_calibration(question.calibration),
-        power_law=load_power_law() if question.energy else None,
+        power_law=law,
     )
 
 

@@ -18,6 +18,7 @@ from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
+    from capplan.core.energy.power import PowerLaw
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.core.adapters import Adapters
@@ -553,11 +554,11 @@ class FilesHereFields:
     specs: OwnSpecs = ()
     calibration: Annotated[Path | None, TIME_CALIBRATION] = None
 
-    def deployments(self, context: Context) -> "Deployments":
-        """Return what finds deployments among the GPUs that a door knows."""
+    def deployments(self, context: Context, power_law: "PowerLaw | None" = None) -> "Deployments":
+        """Return what finds deployments among the GPUs that a door knows, under the cap of a law of power."""
         from capplan.llm.answer.deployments import Deployments
 
-        return Deployments(gpus=context.gpu_database(self.specs), download=self.download)
+        return Deployments(gpus=context.gpu_database(self.specs), download=self.download, power_law=power_law)
 
 
 def names_of(several: Sequence[str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from capplan.verbs.llm.fields import (
     names_of,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import OfferFields
+from capplan.verbs.statement.fields import EnergyFields, OfferFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class _ShownFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    SearchFields, LinkFields, MoneyFields, OfferFields, _ShownFields, FilesHereFields,
+    SearchFields, LinkFields, MoneyFields, OfferFields, EnergyFields, _ShownFields,
+    FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -91,7 +92,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.units import counted
 
     prices = question.offered(context.price_list(question.specs))
-    deployments = question.deployments(context)
+    deployments = question.deployments(context, question.power_law())
     gpus, rents = deployments.gpus, on_demand_offers(prices)
     model = context.language_model(question.model)
     load = question.load(rate_per_s=question.rate_per_s, concurrency=question.concurrency)

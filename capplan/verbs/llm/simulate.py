@@ -19,6 +19,7 @@ from capplan.verbs.llm.fields import (
     Word,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.fields import EnergyFields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 from capplan.verbs.statement.words import TIME_LIMIT, Words
@@ -138,7 +139,7 @@ class _PlotFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
     ReplicaFields, MeasuredFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
-    FilesHereFields,
+    EnergyFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 
@@ -159,7 +160,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     from capplan.llm.read.traces import read_requests
 
     trace = None if question.lengths is None else read_requests(question.lengths)
-    deployments, model = question.deployments(context), context.language_model(question.model)
+    deployments, model = question.deployments(context, question.power_law()), context.language_model(question.model)
     served = deployments.model(model)
     asked = SimulationQuestion(
         words=question.words(model),

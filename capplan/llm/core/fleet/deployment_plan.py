@@ -10,6 +10,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
@@ -51,6 +52,8 @@ class DeploymentFit:
         tdp_w: Printed power limit of one GPU. [W]
         rent: The offer whose machines hold all replicas at the least cost; None where no offer does.
         fast_gpus: The largest stage that was timed over fast links.
+        energy: Power of all replicas at the load, and joules of an output token; None where nobody asked, and where the
+            GPU's power limit is not known.
     """
 
     gpu: str
@@ -80,6 +83,7 @@ class DeploymentFit:
     tdp_w: float | None = None
     vendor: str = "NVIDIA"
     simulated: LoadAnswer | None = None
+    energy: ServingEnergy | None = None
 
     @property
     def gpus(self) -> int:

@@ -6,6 +6,7 @@ from math import ceil
 
 import numpy as np
 
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
@@ -29,6 +30,7 @@ from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import simulate_replica
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
+from capplan.llm.core.serving.energy import ServedTokens, load_energy, of_replicas
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
@@ -93,6 +95,7 @@ class Search:
         calibration: Constants of the time model, as they were learnt.
         constants: The same in the form that predictions read.
         adjustment: Returns what measured runs say of a deployment; None where there is none of it.
+        power_law: The law of power; None where energy is not asked for.
     """
 
     question: PlanQuestion
@@ -103,6 +106,7 @@ class Search:
     calibration: LlmCalibration
     constants: Constants
     adjustment: Callable[[ServingDeployment], Adjustment | None] = lambda _: None
+    power_law: PowerLaw | None = None
 
     def candidates(self) -> Iterator[DeploymentWords]:
         """Yield the deployments to judge."""
@@ -212,7 +216,7 @@ class Search:
             is_transferred=times.evidence in (Evidence.TRANSFER, Evidence.NETWORK),
             holds_at_worst=times.holds_at_worst,
         )
-        return self.offer_for(fit)
+        return self.offer_for(self._with_energy(deployment, fit))
 
     def _point(
         self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float, *, replicas: int
@@ -277,6 +281,28 @@ class Search:
                 too_few = middle
         return self._with_simulation(deployment, fit, needed, answer)
 
+    def _with_energy(self, deployment: ServingDeployment, fit: DeploymentFit) -> DeploymentFit:
+        """Return a deployment with the power of all its replicas at the load and the joules of an output token.
+
+        Where it was not simulated, a replica without requests is as likely as with Poisson arrivals and no queue.
+        """
+        if self.power_law is None:
+            return fit
+        found = load_energy(
+            deployment.kernels,
+            deployment.gpu,
+            fit.sharding,
+            ServedTokens(
+                running=fit.running,
+                input_len=fit.input_len * (1.0 - self.question.load.prefix_fraction),
+                output_len=fit.output_len,
+            ),
+            output_tokens_per_s=fit.output_tokens_per_s / fit.replicas,
+            busy_fraction=fit.simulated.busy_fraction if fit.simulated else -np.expm1(-fit.running),
+            law=self.power_law,
+        )
+        return replace(fit, energy=None if found is None else of_replicas(found, fit.replicas))
+
     def _broken(self, answer: LoadAnswer) -> BrokenLimit | None:
         limits = self.question.limits
         ease = _TOLERANCE if limits.statistic is Statistic.MEAN else 1.0
@@ -324,7 +350,7 @@ class Search:
             simulated=answer,
             holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
         )
-        return self.offer_for(made)
+        return self.offer_for(self._with_energy(deployment, made))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

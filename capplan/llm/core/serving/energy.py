@@ -1,12 +1,14 @@
 """Compute the power of a serving replica and its joules per output token from the work of its mean step."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import numpy as np
 
 from capplan.core.energy.power import CardWork, PowerLaw, peak_seconds, step_energy
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.core.numbers import Interval
+from capplan.core.numbers import FloatArray, Interval
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
@@ -97,23 +99,41 @@ def card_work(
         prefilled=prompts * tokens.input_len,
         prompts=prompts,
     )
+    time_s = np.array([tokens.running / output_tokens_per_s / sharding.pipeline])
+    return card_works(kernels, gpu, load, time_s)[0]
+
+
+def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -> list[CardWork]:
+    """Return the work of steps on one card of a pipeline stage.
+
+    Args:
+        kernels: The kernels of one pipeline stage on one GPU.
+        gpu: The card.
+        load: What the steps process.
+        time_s: The time of each step. [s]
+    """
     work = step_work(kernels, load)
-    padding = work.padding[0]
+    padding = np.array(work.padding)
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):
         if item.kernel_class is KernelClass.MOE_FP8:
-            padding[index] = max(padding[index], _tile_padding(item, float(load.tokens[0]) * kernels.data_parallel))
-    by_kernel = work.flops[0] * padding * work.count[0]
-    flops: defaultdict[PeakKind, float] = defaultdict(float)
-    for arithmetic, count in zip(work.arithmetic, by_kernel, strict=True):
-        flops[peak_kind(gpu, arithmetic)] += float(count)
-    traffic_bytes = (work.traffic_bytes * work.count)[0]
-    is_cached = [CLASSES[index] in _CACHED for index in work.kernel_class]
-    return CardWork(
-        traffic_bytes=float(traffic_bytes.sum()),
-        cached_bytes=float(traffic_bytes[is_cached].sum()),
-        flops=dict(flops),
-        time_s=tokens.running / output_tokens_per_s / sharding.pipeline,
-    )
+            tiles = [_tile_padding(item, float(tokens) * kernels.data_parallel) for tokens in load.tokens]
+            padding[:, index] = np.maximum(padding[:, index], tiles)
+    by_kernel, traffic_bytes = work.flops * padding * work.count, work.traffic_bytes * work.count
+    is_cached = np.array([CLASSES[index] in _CACHED for index in work.kernel_class])
+    made = []
+    for step, seconds in enumerate(time_s.tolist()):
+        flops: defaultdict[PeakKind, float] = defaultdict(float)
+        for arithmetic, count in zip(work.arithmetic, by_kernel[step].tolist(), strict=True):
+            flops[peak_kind(gpu, arithmetic)] += count
+        made.append(
+            CardWork(
+                traffic_bytes=float(traffic_bytes[step].sum()),
+                cached_bytes=float(traffic_bytes[step][is_cached].sum()),
+                flops=dict(flops),
+                time_s=seconds,
+            )
+        )
+    return made
 
 
 def _tile_padding(item: ExpertProduct, tokens: float) -> float:
@@ -160,4 +180,65 @@ def serving_energy(
         return None
     return ServingEnergy(
         power_w=found.power_w, joules_per_output_token=found.joules_per_sample, evidence=found.evidence
+    )
+
+
+def load_energy(
+    kernels: Kernels,
+    gpu: GpuSpec,
+    sharding: Sharding,
+    tokens: ServedTokens,
+    *,
+    output_tokens_per_s: float,
+    busy_fraction: float,
+    law: PowerLaw,
+) -> ServingEnergy | None:
+    """Return the mean power of a replica under a load, idle time included, and its joules per output token.
+
+    While it waits for requests, a card draws its base. None where the card's power limit is not known.
+
+    Args:
+        kernels: The kernels of one pipeline stage on one GPU.
+        gpu: The card.
+        sharding: How the replica is shared.
+        tokens: The sequences that the replica processes at a time, in the mean over all time.
+        output_tokens_per_s: Output of the replica in the mean over all time. [1/s]
+        busy_fraction: The share of the time in which it processes anything.
+        law: Power of cards.
+    """
+    busy = min(1.0, max(busy_fraction, 1e-6))
+    found = serving_energy(
+        kernels,
+        gpu,
+        sharding,
+        replace(tokens, running=tokens.running / busy),
+        output_tokens_per_s=Interval.exact(output_tokens_per_s / busy),
+        law=law,
+    )
+    if found is None or gpu.tdp_w is None:
+        return None
+    waiting_w = (1.0 - busy) * sharding.gpus * law.of(gpu.architecture).base_fraction * gpu.tdp_w
+    drawn, token = found.power_w, found.joules_per_output_token
+    per_token = (busy * drawn.expected + waiting_w) / output_tokens_per_s
+    return ServingEnergy(
+        power_w=Interval(
+            low=busy * drawn.low + waiting_w,
+            expected=busy * drawn.expected + waiting_w,
+            high=busy * drawn.high + waiting_w,
+        ),
+        joules_per_output_token=Interval(
+            low=per_token * token.low / token.expected,
+            expected=per_token,
+            high=per_token * token.high / token.expected,
+        ),
+        evidence=found.evidence,
+    )
+
+
+def of_replicas(energy: ServingEnergy, replicas: int) -> ServingEnergy:
+    """Return the power of so many replicas alike; a token costs the same."""
+    power = energy.power_w
+    return replace(
+        energy,
+        power_w=Interval(low=replicas * power.low, expected=replicas * power.expected, high=replicas * power.high),
     )

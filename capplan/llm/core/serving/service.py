@@ -4,13 +4,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.core.energy.capping import PROBED_CLOCKS
+from capplan.core.energy.card_cap import CardCap
+from capplan.core.energy.power import rate_shares
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
+from capplan.llm.core.serving.energy import card_works
 from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
 from capplan.llm.core.timing.constants import Constants
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SCHEDULING, SchedulerFlags, Scheduling
 from capplan.llm.core.timing.machine import Machine
-from capplan.llm.core.timing.step_time import StepTime, step_table, step_time
+from capplan.llm.core.timing.step_time import StepTable, StepTime, step_table, step_time
 from capplan.llm.core.timing.work import Kernels, Load
 
 
@@ -39,7 +43,21 @@ class Service:
         layout = self.constants.layout
         table = step_table(self.kernels, load, machine=self.machine, layout=layout, engine=self.engine)
         times = step_time(table, self.constants)
-        return times if self.time_factor == 1.0 else times.scaled(self.time_factor)
+        if self.time_factor != 1.0:
+            times = times.scaled(self.time_factor)
+        cap = self.machine.cap
+        return times if cap is None else times.scaled(self._slowdown(cap, load, table, times))
+
+    def _slowdown(self, cap: CardCap, load: Load, table: StepTable, times: StepTime) -> FloatArray:
+        """Return by what factor a power cap lengthens each step."""
+        total_s = times.total_s
+
+        def probe() -> list[FloatArray]:
+            slowed = (replace(table, compute_s=table.compute_s / clock) for clock in PROBED_CLOCKS)
+            return [self.time_factor * step_time(each, self.constants).total_s / total_s for each in slowed]
+
+        shares = [rate_shares(cap.gpu, work) for work in card_works(self.kernels, cap.gpu, load, total_s)]
+        return cap.slowdowns(shares, probe).at(cap.end)
 
     def of_engine(self, name: str) -> float:
         """Return a constant of the engine."""

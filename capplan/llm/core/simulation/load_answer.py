@@ -6,6 +6,7 @@ import numpy as np
 
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.continuous_batching import RequestTimes
 
@@ -78,7 +79,8 @@ class LoadAnswer:
     the wait grows with every request, so that percentiles say how long the simulation was, not what users see.
     `clients` is None for an open load. `itl_s` is the time between any two tokens, None for answers of one token.
     `inclusive_tpot_s` is the mean of end-to-end time ÷ output tokens, which some tools call TPOT. `label` names the
-    part of a day.
+    part of a day. `energy` is the replica's, its idle time included; None where nobody asked for it, and where the
+    GPU's power limit is not known.
     """
 
     rate_per_s: float
@@ -98,6 +100,7 @@ class LoadAnswer:
     cached_fraction: float = 0.0
     clients: int | None = None
     label: str = ""
+    energy: ServingEnergy | None = None
 
     @property
     def goodput_per_s(self) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from capplan.core.energy.card_cap import CardCap
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
 from capplan.llm.core.timing.weight_kernels import Arithmetic
@@ -25,6 +26,7 @@ class Machine:
     limits a GPU's clocks in long matrix products. `link_bytes_per_s` is the sum of both directions, and `switched`
     says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
     are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
+    `cap` is a power limit below the GPU's own; None where it keeps that.
     """
 
     id: str
@@ -38,6 +40,7 @@ class Machine:
     switched: bool
     server_gpus: int = 8
     network_bytes_per_s: float = 100e9
+    cap: CardCap | None = None
 
     @property
     def units(self) -> frozenset[Arithmetic]:

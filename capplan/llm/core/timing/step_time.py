@@ -67,9 +67,11 @@ class StepTime:
     engine_s: FloatArray
     launch_s: FloatArray
 
-    def scaled(self, factor: float) -> "StepTime":
-        """Return the same steps with every part so many times as long."""
-        return StepTime(**{item.name: factor * getattr(self, item.name) for item in fields(self)})
+    def scaled(self, factor: float | FloatArray) -> "StepTime":
+        """Return the same steps with every part so many times as long, each by its own factor if there are several."""
+        by_step = np.asarray(factor)
+        parts = {item.name: by_step * getattr(self, item.name) for item in fields(self) if item.name != "kernels_s"}
+        return StepTime(kernels_s=by_step[..., None] * self.kernels_s, **parts)
 
     @property
     def device_s(self) -> FloatArray:

@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import (
@@ -101,6 +101,11 @@ class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="true: no other deployment has more tokens/s per GPU and per user at the load")
     ]
     curve: tuple[CurvePoint, ...] | None
+    power_w: Annotated[
+        Interval | UnsetType, Meta(description="of all GPUs at the load, idle time included, without hosts; --energy")
+    ] = UNSET
+    joules_per_output_token: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
 
 
 class FrontDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,6 +298,9 @@ def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentF
         holds_at_worst=fit.holds_at_worst,
         on_front=on_front,
         curve=tuple(_point(point, fit) for point in fit.curve) if with_curve else None,
+        power_w=fit.energy.power_w if fit.energy else UNSET,
+        joules_per_output_token=fit.energy.joules_per_output_token if fit.energy else UNSET,
+        power_evidence=fit.energy.evidence if fit.energy else UNSET,
     )
 
 

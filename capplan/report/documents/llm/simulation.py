@@ -1,9 +1,11 @@
 """Simulations of LLM serving as typed documents. Times in seconds; rates and tokens are those of one replica."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.numbers import Interval
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles
 from capplan.llm.core.simulation.simulation import Simulation
 
@@ -45,6 +47,9 @@ class LoadAnswerDocument(msgspec.Struct, frozen=True, kw_only=True):
     cached_fraction: float
     preemptions: int
     keeps_up: bool
+    power_w: Annotated[Interval | UnsetType, Meta(description="of the replica's GPUs, idle time included")] = UNSET
+    joules_per_output_token: Interval | UnsetType = UNSET
+    power_evidence: str | UnsetType = UNSET
 
 
 class SimulationDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,4 +114,7 @@ def _answer(each: LoadAnswer, found: Simulation) -> LoadAnswerDocument:
         cached_fraction=each.cached_fraction,
         preemptions=each.preemptions,
         keeps_up=each.keeps_up,
+        power_w=each.energy.power_w if each.energy else UNSET,
+        joules_per_output_token=each.energy.joules_per_output_token if each.energy else UNSET,
+        power_evidence=each.energy.evidence if each.energy else UNSET,
     )

@@ -28,8 +28,9 @@ from capplan.report.sections import (
     shown_as_data,
     words,
 )
+from capplan.report.text.llm.energy import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
-from capplan.units import counted, format_fraction, format_rate, format_seconds
+from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 SHOWN = 10
 _REJECTED_GPUS = 5
@@ -210,6 +211,10 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
         figure("per GPU", lambda fit: fit.output_tokens_per_s_per_gpu, format_rate),
         figure("per user", lambda fit: fit.output_tokens_per_s_per_user, format_rate),
     ]
+    metered: list[Column[DeploymentFit]] = [
+        figure("power", lambda fit: fit.energy.power_w.expected if fit.energy else None, format_watts),
+        figure("J/token", _joules, format_joules),
+    ]
     columns: list[Column[DeploymentFit]] = [
         words("GPU", lambda fit: fit.gpu),
         figure("replicas", lambda fit: fit.replicas),
@@ -224,9 +229,15 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
         *(speeds if generates else []),
         figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
         figure("USD/M tokens", cost, "{:.3g}".format),
+        *(metered if any(fit.energy for fit in plan.fits) else []),
         words("evidence", lambda fit: fit.evidence.partition(":")[0]),
     ]
-    return [shown_as_data(column) for column in columns]
+    energy: list[Column[DeploymentFit]] = energy_data(lambda fit: fit.energy, plan.fits)
+    return [*(shown_as_data(column) for column in columns), *energy]
+
+
+def _joules(fit: DeploymentFit) -> float | None:
+    return fit.energy.joules_per_output_token.expected if fit.energy else None
 
 
 FRONT: tuple[Column[FrontPoint], ...] = (

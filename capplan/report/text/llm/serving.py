@@ -11,6 +11,7 @@ from capplan.llm.core.serving.explain import StepPart, total_s
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Block, Column, Lines, Row, Section, Table, data, figure, words
+from capplan.report.text.llm.energy import energy_data
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -32,9 +33,10 @@ def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -
         explain: True to write out the steps' arithmetic.
     """
     notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
+    energy: list[Column[ServingPoint]] = energy_data(lambda point: point.energy, estimate.points)
     blocks: list[Block] = [
         Lines([_headline(estimate)]),
-        Table([*_points(estimate), *_DATA, *_energy_data(estimate)], estimate.points, is_attached=True),
+        Table([*_points(estimate), *_DATA, *energy], estimate.points, is_attached=True),
         *_energy(estimate),
         *(Lines([note], is_attached=True) for note in notes),
     ]
@@ -123,17 +125,6 @@ def _energy(estimate: ServingEstimate) -> list[Block]:
     ]
     title = f"Power of all GPUs, without the host, and energy of an output token ({rows[-1][1].evidence})"
     return [Lines([title]), Table(columns, rows, is_attached=True)]
-
-
-def _energy_data(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
-    energy = {point.concurrency: energy for point, energy in _energies(estimate)}
-    if not energy:
-        return []
-    return [
-        *_ends("power_w", lambda point: energy[point.concurrency].power_w),
-        *_ends("joules_per_output_token", lambda point: energy[point.concurrency].joules_per_output_token),
-        data("power_evidence", lambda point: energy[point.concurrency].evidence),
-    ]
 
 
 def decode_step(estimate: ServingEstimate) -> list[Block]:

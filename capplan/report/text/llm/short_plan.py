@@ -8,6 +8,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.serving.asked import Statistic, Task
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
 from capplan.report.text.llm.money import money_lines
 from capplan.report.text.llm.plan import (
@@ -19,7 +20,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.styled import styled_table
-from capplan.units import format_rate, format_seconds
+from capplan.units import format_joules, format_rate, format_seconds, format_watts
 
 MOST_LINES = 30
 OTHER_CHOICES = 2
@@ -80,6 +81,8 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
     yield from _labelled("Cost", _cost(plan, best), width)
     yield from _labelled("Times", _times(plan, best), width)
+    if best.energy is not None:
+        yield from _labelled("Energy", _energy(best.energy), width)
     yield from _labelled("Limited", f"by {_limiting(plan, best)}", width)
     yield from _labelled("Why", _why(plan, best), width)
 
@@ -94,6 +97,15 @@ def _cost(plan: DeploymentPlan, best: DeploymentFit) -> str:
     split = best.split_usd_per_million
     parts = f" ({split[0]:.3g} in and {split[1]:.3g} out by busy time)" if split else ""
     return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
+
+
+def _energy(energy: ServingEnergy) -> str:
+    power, joules = energy.power_w, energy.joules_per_output_token
+    return (
+        f"all GPUs without their hosts {format_watts(power.expected)} ({format_watts(power.low)} to "
+        f"{format_watts(power.high)}), {format_joules(joules.expected)} ({format_joules(joules.low)} to "
+        f"{format_joules(joules.high)}) an output token"
+    )
 
 
 def _times(plan: DeploymentPlan, best: DeploymentFit) -> str:

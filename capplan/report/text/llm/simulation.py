@@ -7,7 +7,8 @@ from capplan.llm.core.simulation.simulation import Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Column, Format, Lines, Section, Table, figure, shown_as_data, words
-from capplan.units import format_fraction, format_rate, format_seconds
+from capplan.report.text.llm.energy import energy_data
+from capplan.units import format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 _NEAR = 0.85
 """Share of the saturation rate from which a replica is called near saturation."""
@@ -76,12 +77,19 @@ def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
         figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
         figure("per GPU", lambda load: load.output_tokens_per_s / found.gpus, format_rate),
         figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate),
+        figure("power", lambda load: load.energy.power_w.expected if load.energy else None, format_watts),
+        figure("J/token", _joules, format_joules),
         figure("within limits", lambda load: load.goodput_fraction, format_fraction),
         figure("preempted", lambda load: load.preemptions or None),
         words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
     ]
     filled = [column for column in columns if any(column.cell(load) for load in found.answers)]
-    return [shown_as_data(column) for column in filled]
+    energy: list[Column[LoadAnswer]] = energy_data(lambda load: load.energy, found.answers)
+    return [*(shown_as_data(column) for column in filled), *energy]
+
+
+def _joules(load: LoadAnswer) -> float | None:
+    return load.energy.joules_per_output_token.expected if load.energy else None
 
 
 def simulation_chart(found: Simulation) -> Drawing:

@@ -1,0 +1,65 @@
+"""Power of served models under a load, and of cards whose power limit was lowered."""
+
+from typing import Any
+
+import pytest
+
+from capplan import llm
+from capplan.errors import CapplanError
+
+ASKED: dict[str, Any] = {"gpu": "h100-sxm5-80gb", "input_len": 300, "output_len": 500}
+
+
+def estimated(**more: Any) -> Any:
+    return llm.estimate("qwen3-8b", **ASKED, concurrency="1,256", **more).points
+
+
+def test_a_cap_above_the_limit_of_the_card_changes_nothing() -> None:
+    assert estimated(power_limit_w=700) == estimated(energy=True)
+
+
+def test_a_lower_cap_is_slower_where_the_card_is_busy_and_saves_energy() -> None:
+    free, capped, lower = estimated(energy=True), estimated(power_limit_w=500), estimated(power_limit_w=350)
+    for point, less, least in zip(free, capped, lower, strict=True):
+        assert point.tpot_s.expected <= less.tpot_s.expected <= least.tpot_s.expected
+        assert less.energy.power_w.high <= 500
+        assert least.energy.power_w.high <= 350
+        extra_s = 1 / less.output_tokens_per_s.expected - 1 / point.output_tokens_per_s.expected
+        idle_j = 0.2 * 700 * extra_s  # no card draws more than a fifth of its limit without work
+        assert (
+            less.energy.joules_per_output_token.expected
+            <= point.energy.joules_per_output_token.expected * 1.02 + idle_j
+        )
+    assert lower[1].tpot_s.expected > 1.05 * free[1].tpot_s.expected
+    assert lower[1].tpot_s.high / lower[1].tpot_s.expected > free[1].tpot_s.high / free[1].tpot_s.expected
+
+
+def test_a_cap_below_what_the_card_draws_without_work_is_refused_in_a_sentence() -> None:
+    with pytest.raises(CapplanError, match=r"takes no limit below|draws .* without work"):
+        estimated(power_limit_w=50)
+
+
+def test_a_simulated_replica_draws_its_base_while_it_waits() -> None:
+    (quiet,) = llm.simulate("qwen3-8b", gpu="h100-sxm5-80gb", rates_per_s=0.01, requests=200, energy=True).answers
+    (busy,) = llm.simulate("qwen3-8b", gpu="h100-sxm5-80gb", rates_per_s=8, requests=200, energy=True).answers
+    # a request of 256 tokens takes 2 s of the hundred between two: 2 % of the time above the base of 109 W
+    assert 105 <= quiet.energy.power_w.expected <= 125
+    assert busy.energy.power_w.expected > 3 * quiet.energy.power_w.expected
+    for answer in (quiet, busy):
+        per_token = answer.energy.power_w.expected / answer.output_tokens_per_s
+        assert answer.energy.joules_per_output_token.expected == pytest.approx(per_token, rel=1e-9)
+
+
+def test_a_plan_states_the_power_of_all_its_gpus_and_keeps_a_cap() -> None:
+    asked: dict[str, Any] = {
+        "gpus": ["h100-sxm5-80gb"], "rate_per_s": 20, "input_len": 1000, "output_len": 200, "max_tpot_s": 0.05
+    }  # fmt: skip
+    free, capped = (
+        llm.plan("qwen3-8b", **asked, **more).plan.recommended for more in ({"energy": True}, {"power_limit_w": 350})
+    )
+    assert free.energy.power_w.expected == pytest.approx(
+        free.energy.joules_per_output_token.expected * free.output_tokens_per_s, rel=1e-6
+    )
+    assert free.gpus * 100 <= free.energy.power_w.expected <= free.gpus * 700
+    assert capped.energy.power_w.high <= 350 * capped.gpus
+    assert capped.max_rate_per_s <= free.max_rate_per_s
