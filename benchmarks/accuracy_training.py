@@ -214,7 +214,7 @@ def covered(judged: Judged, rows: Rows, widths: Mapping[str, IntervalWidth]) -> 
 
 
 STEP_SHARES = tuple(np.arange(0.0, 0.031, 0.0025).tolist())
-LINK_SHARES = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7)
+LINK_SHARES = tuple(np.geomspace(0.03, 1.0, 33).round(3).tolist())
 LINK_HALF_WIDTHS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0)
 _LITTLE, _COVERED = 0.03, 0.9
 _FAR = 0.2
@@ -361,7 +361,12 @@ def pairs_table(pairs: Sequence[Pair], laws: DataParallelLaws, gpus: Gpus) -> st
         lines.append(_line(f"GPUs with {link.value} links", errors[here]))
     for count in (2, 4, 8):
         lines.append(_line(f"{count} GPUs", errors[np.array([p.together.workload.gpu_count == count for p in near])]))
-    lines += [_line("all", errors), _line("all, if several GPUs cost nothing", plain)]
+    few = np.array([p.together.workload.gpu_count <= 8 for p in near])
+    lines += [
+        _line("2 to 8 GPUs", errors[few]),
+        _line("all", errors),
+        _line("all, if several GPUs cost nothing", plain),
+    ]
     lines.append(
         f"\nTwo systems of A100s rented in 2022 are left out: there {len(far)} steps took "
         f"{np.exp(-np.median(far)):.1f} times (at most {np.exp(-far.min()):.1f}) as long as on one GPU. Their GPUs "

@@ -122,7 +122,9 @@ class DataParallelLaws:
     """
 
     step_share: float = 0.01
-    link_share: Mapping[str, float] = field(default_factory=lambda: {"switched": 0.3, "host": 0.3, "consumer": 0.1})
+    link_share: Mapping[str, float] = field(
+        default_factory=lambda: {"switched": 0.3, "mesh": 0.1, "host": 0.3, "consumer": 0.1}
+    )
     half_width: float = 0.05
     link_half_width: float = 1.0
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
-from capplan.core.latency.around.data_parallel import Link, link_of
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.around.data_parallel import link_bytes_per_s
 from capplan.core.latency.classes import ALL_CLASSES, ATTENTION, BATCHED_MATMUL, FORWARD_CONVOLUTIONS, LINEAR
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import kernel_table
@@ -70,13 +70,6 @@ def group_times(step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int]) -> Gro
     group = _GROUP_INDEX[table.label]
     by_group = np.stack([spent[group == index].sum(axis=0) for index in range(len(GROUPS))])
     return GroupTimes(by_group=by_group, host_s=float(times.host_s[0, 0]), weights_s=float(times.weights_s[0, 0]))
-
-
-def link_bytes_per_s(gpu: GpuSpec) -> float:
-    """Return what a GPU sends to the others of its machine in one direction. [bytes/s]"""
-    if link_of(gpu) is Link.SWITCHED and gpu.nvlink_bytes_per_s:
-        return gpu.nvlink_bytes_per_s / 2
-    return gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

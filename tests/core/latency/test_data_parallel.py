@@ -9,8 +9,9 @@ from capplan.core.numbers import Interval
 from tests.core.latency.latency_cases import gpu, linear_recording
 
 LAWS = DataParallelLaws(
-    step_share=0.02, link_share={"switched": 0.5, "host": 0.25, "consumer": 0.1}, half_width=0.05, link_half_width=1.0
-)
+    step_share=0.02, link_share={"switched": 0.5, "mesh": 0.125, "host": 0.25, "consumer": 0.5}, half_width=0.05,
+    link_half_width=1.0,
+)  # fmt: skip
 MODULE = gpu(form_factor="SXM4", nvlink_bytes_per_s=600e9, pcie_bytes_per_s=32e9)
 CARD = gpu(form_factor="PCIe", nvlink_bytes_per_s=600e9, pcie_bytes_per_s=32e9)
 ALONE = LatencyEstimate(
@@ -35,6 +36,20 @@ def test_cards_with_bridges_between_pairs_count_as_joined_by_pcie():
     assert link_of(replace(CARD, name="NVIDIA GeForce RTX 3090")) is Link.CONSUMER
     # 2 · 1/2 · 0.8 GB = 0.8 GB at 0.25 of 32 GB/s: 0.1 s
     assert all_reduce_s(size_bytes=0.8e9, gpu=CARD, gpu_count=2, laws=LAWS) == pytest.approx(0.1)
+
+
+def test_modules_older_than_the_switches_share_a_mesh_of_links():
+    volta = replace(MODULE, compute_capability=(7, 0), nvlink_bytes_per_s=300e9)
+    assert link_of(volta) is Link.MESH
+    # 2 · 3/4 · 0.25 GB = 0.375 GB at 0.125 of 150 GB/s one way: 20 ms
+    assert all_reduce_s(size_bytes=0.25e9, gpu=volta, gpu_count=4, laws=LAWS) == pytest.approx(0.02)
+
+
+def test_gradients_of_players_cards_pass_the_memory_of_the_host_which_all_cards_share():
+    players = replace(CARD, name="NVIDIA GeForce RTX 3090")
+    # each of n cards moves 2 · (n - 1)/n · 0.4 GB, all n together 2 · (n - 1) · 0.4 GB, at 0.5 of 32 GB/s
+    assert all_reduce_s(size_bytes=0.4e9, gpu=players, gpu_count=2, laws=LAWS) == pytest.approx(0.05)
+    assert all_reduce_s(size_bytes=0.4e9, gpu=players, gpu_count=8, laws=LAWS) == pytest.approx(0.35)
 
 
 def test_a_step_on_several_gpus_takes_a_share_longer_and_waits_for_the_link():

@@ -18,14 +18,20 @@ def gradient_bytes(recording: Recording) -> int:
     return sum(int(each.size_bytes.at(1)) for each in recording.storages if each.role is Role.PARAMETER)
 
 
-class Link(StrEnum):
-    """What joins the GPUs of a machine: NVLink or the like through switches, or PCIe through the host.
+_SWITCHED_SINCE = (8, 0)
+"""The first compute capability whose modules were sold on boards with NVLink switches alone: the A100's HGX."""
 
-    Cards for players have no peer access over PCIe, so that every gradient passes the host's memory. Bridges between
-    pairs of cards count as PCIe: most machines of such cards have none.
+
+class Link(StrEnum):
+    """What joins the GPUs of a machine: NVLink or the like, through switches or from GPU to GPU, or PCIe.
+
+    Modules older than the A100 are joined in a mesh (the hybrid cube of HGX-1): a pair shares one or two of the six
+    links of a V100, or none. Cards for players have no peer access over PCIe, so that every gradient passes the host's
+    memory. Bridges between pairs of cards count as PCIe: most machines of such cards have none.
     """
 
     SWITCHED = "switched"
+    MESH = "mesh"
     HOST = "host"
     CONSUMER = "consumer"
 
@@ -34,15 +40,23 @@ def link_of(gpu: GpuSpec) -> Link:
     """Return what joins several of a GPU in one machine."""
     is_module = any(word in f"{gpu.form_factor or ''} {gpu.id}".casefold() for word in ("sxm", "oam"))
     if gpu.nvlink_bytes_per_s and is_module:
-        return Link.SWITCHED
+        return Link.MESH if (gpu.compute_capability or _SWITCHED_SINCE) < _SWITCHED_SINCE else Link.SWITCHED
     return Link.CONSUMER if is_consumer(gpu) else Link.HOST
+
+
+def link_bytes_per_s(gpu: GpuSpec) -> float:
+    """Return what a GPU's link to the others of its machine is printed to move in one direction. [bytes/s]"""
+    if link_of(gpu) in (Link.SWITCHED, Link.MESH) and gpu.nvlink_bytes_per_s:
+        return gpu.nvlink_bytes_per_s / 2
+    return gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
 
 
 def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataParallelLaws) -> float:
     """Return what a ring all-reduce adds to a step: 2·(n − 1)/n times the gradients over the link's share. [s]
 
     Most of it runs beside the backward pass. The fitted share of the link is that of what a step waits for, so that it
-    holds the overlap, too.
+    holds the overlap, too. Where every gradient passes the host's memory, all GPUs share the way there, so that what
+    one of them moves waits for what the n move.
 
     Args:
         size_bytes: the gradients of one GPU. [bytes]
@@ -51,9 +65,8 @@ def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataP
         laws: what was fitted to steps on 2, 4 and 8 GPUs.
     """
     link = link_of(gpu)
-    switched = (gpu.nvlink_bytes_per_s or 0.0) / 2
-    one_way = switched if link is Link.SWITCHED else gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
-    return 2 * (gpu_count - 1) / gpu_count * size_bytes / (laws.link_share[link.value] * one_way)
+    moved_bytes = 2 * (gpu_count - 1) / gpu_count * size_bytes * (gpu_count if link is Link.CONSUMER else 1)
+    return moved_bytes / (laws.link_share[link.value] * link_bytes_per_s(gpu))
 
 
 def on_several_gpus(
@@ -79,7 +92,7 @@ def on_several_gpus(
     fewer_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count - 1, laws=laws)
     one_less_s = alone.expected if gpu_count == 2 else alone.expected * (1 + laws.step_share) + fewer_s
     gained = alone.expected * (gpu_count / expected_s - (gpu_count - 1) / one_less_s)
-    link = "switched links" if link_of(gpu) is Link.SWITCHED else "PCIe"
+    link = {Link.SWITCHED: "switched links", Link.MESH: "NVLink without switches"}.get(link_of(gpu), "PCIe")
     return replace(
         estimate,
         latency_s=Interval(
