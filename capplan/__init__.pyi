@@ -467,6 +467,7 @@ def measure(
     warm_up_runs: int | None = ...,
     repetitions: int | None = ...,
     budget_s: float | str | None = ...,
+    threads: int | None = ...,
     flush_l2: bool = ...,
     autotune: bool = ...,
     search: Search | str = ...,
@@ -478,6 +479,7 @@ def measure(
     gpu: str | GpuSpec | None = ...,
     specs: Sequence[str | Path] | str | None = ...,
     profile: str | Path | None = ...,
+    modules: bool = ...,
     lines: str | Path | None = ...,
     resume: bool = ...,
 ) -> tuple[Point, ...]:
@@ -508,7 +510,8 @@ def measure(
         device: cuda:0, xpu, mps, cpu; by default the first accelerator.
         warm_up_runs: Warm-up runs; by default until stable.
         repetitions: Repetitions; by default 50 or more until the median is known to 1 %.
-        budget_s: Longest time to repeat one point: 10s by default, and no limit with repetitions alone.
+        budget_s: Longest time of one point with its warm-up: 10s, and no limit with repetitions alone.
+        threads: Threads of this host that PyTorch computes with; its own default otherwise.
         flush_l2: Displace the L2 cache before each repetition.
         autotune: Let cuDNN time its algorithms first.
         search: How batches max searches.
@@ -520,6 +523,7 @@ def measure(
         gpu: The device's GPU spec, if its name is unknown.
         specs: Own GPU specs, laid over the built-in ones.
         profile: Profile each batch into this folder: operators, Chrome trace.
+        modules: Time each module by hooks, too, and set its counts and its estimate beside it.
         lines: A measurement file that points are appended to.
         resume: Skip what the measurement file already holds.
 

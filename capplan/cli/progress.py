@@ -69,16 +69,19 @@ def _tick(label: str, started: float, stopped: threading.Event) -> None:
 
 @contextmanager
 def live_line(label: str) -> Iterator["Callable[[Progress], None]"]:
-    """Show the running median on a terminal's stderr, rewritten between rounds; silent elsewhere."""
+    """Show what is being done and the running median on a terminal's stderr; silent elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
 
     def show(progress: "Progress") -> None:
+        if progress.is_warm_up:
+            _rewrite(f"{label}: warming up, {progress.repetitions} runs, median {format_seconds(progress.median_s)}")
+            return
         width = "" if progress.width_fraction is None else f" ± {50 * progress.width_fraction:.2f} %"
         _rewrite(f"{label}: {progress.repetitions} repetitions, median {format_seconds(progress.median_s)}{width}")
 
-    _rewrite(f"{label}: warming up")
+    _rewrite(f"{label}: building the model")
     try:
         yield show
     finally:

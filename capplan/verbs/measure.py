@@ -91,10 +91,15 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     budget_s: Annotated[
         float | None,
         Option(
-            help="Longest time to repeat one point: 10s by default, and no limit with --repetitions alone.",
+            help="Longest time of one point with its warm-up: 10s, and no limit with --repetitions alone.",
             flags=("--budget",), metavar="TIME", words=TIME_LIMIT, doors=HERE,
         ),
     ] = None  # fmt: skip
+    threads: Annotated[
+        int | None,
+        Meta(ge=1, le=4096),
+        Option(help="Threads of this host that PyTorch computes with; its own default otherwise.", doors=HERE),
+    ] = None
     flush_l2: Annotated[bool, Option(help="Displace the L2 cache before each repetition.", doors=HERE)] = False
     autotune: Annotated[bool, Option(help="Let cuDNN time its algorithms first.", doors=HERE)] = False
     search: Annotated[
@@ -135,6 +140,10 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
         Path | None,
         Option(help="Profile each batch into this folder: operators, Chrome trace.", metavar="DIR", doors=HERE),
     ] = None
+    modules: Annotated[
+        bool,
+        Option(help="Time each module by hooks, too, and set its counts and its estimate beside it.", doors=HERE),
+    ] = False
     lines: Annotated[Path | None, Option(help="A measurement file that points are appended to.", doors=Door.PYTHON)] = (
         None
     )
@@ -142,7 +151,8 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     plot: Annotated[
         Path | None,
         Option(
-            help="Plot the times over the batch, with theory.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND
+            help="Plot the times over the batch, with theory; a pipeline's frame by frame.", metavar=PLOT,
+            topic=Topic.ANSWER, doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
 
@@ -183,6 +193,7 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
             framework=self.framework,
             layout=self.layout,
             device=self.device,
+            threads=self.threads,
             allowed_bytes=None if self.memory_limit_bytes is None else int(self.memory_limit_bytes),
             reserve_fraction=self.reserve,
             theory=TheoryRequest(
@@ -195,6 +206,7 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
             lines=self.lines,
             resumes=self.resume,
             profile=self.profile,
+            modules=self.modules,
             command=context.command(MEASURE, self),
         )
 
@@ -243,7 +255,13 @@ def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
     if question.export is not None:
         return Measured(question=question, stored=stored_measurements(question.export, feedback=feedback))
     if question.pipeline is not None:
-        timed = time_pipeline(question.pipeline, curve=question.curve(), device=question.device, rules=question.rules())
+        timed = time_pipeline(
+            question.pipeline,
+            curve=question.curve(),
+            device=question.device,
+            threads=question.threads,
+            rules=question.rules(),
+        )
         return Measured(question=question, pipelines=timed)
     if question.methods:
         methods = [_method(word) for word in question.methods]
@@ -264,8 +282,10 @@ def _settle(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     asked = (question.model or None, question.pipeline, question.compare, question.export)
     if sum(thing is not None for thing in asked) != 1:
         raise UsageError("name one thing to do: a MODEL, --pipeline, --compare, or --export.")
-    if question.plot is not None and (question.compare or question.pipeline or question.methods):
-        raise UsageError("--plot draws the times of a MODEL or of --export.")
+    if question.modules and (question.compare or question.pipeline or question.methods or question.export):
+        raise UsageError("--modules times the modules of a MODEL: drop --methods, --pipeline, --compare and --export.")
+    if question.plot is not None and (question.compare or question.methods):
+        raise UsageError("--plot draws the times of a MODEL, of --pipeline or of --export.")
     if question.pipeline or question.methods:
         if question.lines is not None:
             raise UsageError("--methods and --pipeline show how timing goes wrong: nothing for a measurement file.")
@@ -291,12 +311,17 @@ def _sections(answers: Sequence[Measured], _question: MeasureQuestion) -> "Itera
     if measured.methods:
         return method_sections(measured.measurements)
     profiles = measured.points.profiles if measured.points is not None else ()
-    return measurement_sections(measured.measurements, profiles) if measured.measurements or profiles else []
+    modules = measured.points.modules if measured.points is not None else ()
+    return measurement_sections(measured.measurements, profiles, modules) if measured.measurements or profiles else []
 
 
 def _document(answers: Sequence[Measured], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
-    from capplan.report.documents.measurement import comparisons_document, profiles_document
+    from capplan.report.documents.measurement import (
+        comparisons_document,
+        modules_document,
+        profiles_document,
+    )
     from capplan.report.documents.pipeline import pipelines_document
 
     measured = answers[0]
@@ -306,17 +331,20 @@ def _document(answers: Sequence[Measured], _question: MeasureQuestion) -> Any:
         return pipelines_document(measured.pipelines)
     if measured.points is None:
         return points_to_json(list(measured.methods or measured.stored))
-    profiles = measured.points.profiles
+    profiles, modules = measured.points.profiles, measured.points.modules
     profiled = {"profiles": profiles_document(profiles)} if profiles else {}
-    return {**points_to_json(list(measured.points.points)), **profiled}
+    by_module = {"modules": modules_document(modules)} if modules else {}
+    return {**points_to_json(list(measured.points.points)), **profiled, **by_module}
 
 
 def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Path, bytes]:
     measurements = answers[0].measurements
-    if question.plot is None or not measurements:
+    if question.plot is None or not (measurements or answers[0].pipelines):
         return {}
-    from capplan.report.charts.measurement import measurement_chart
+    from capplan.report.charts.measurement import measurement_chart, pipeline_chart
 
+    if answers[0].pipelines:
+        return pictures({question.plot: pipeline_chart(answers[0].pipelines)})
     return pictures({question.plot: measurement_chart(measurements)})
 
 
@@ -369,6 +397,7 @@ MEASURE = Verb(
         "capplan measure resnet50 --batch 1,8,32 --precision fp16 -o runs.jsonl",
         "capplan measure timm:efficientnet_b0 --batch max --isolate --timeout 2min",
         "capplan measure resnet50 --methods naive,sync,event",
+        "capplan measure resnet50 --modules --batch 8",
         "capplan measure --compare before.jsonl after.jsonl",
         "capplan measure --export runs.jsonl --format csv -o measured.csv",
         "capplan measure --export runs.jsonl --plot measured.svg",

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -300,6 +301,138 @@ def test_the_pipeline_is_timed_both_ways(run: Run) -> None:
     assert pipeline["repetitions"] == 6
 
 
+def test_a_pipelines_ways_are_kept_and_drawn_frame_by_frame(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(
+        "import time\ndef stages(batch, device):\n"
+        "    frames = iter(range(100))\n"
+        "    return [('wait', lambda: time.sleep(0.002)), ('slow', lambda _: time.sleep(0.01 + 0.01 * next(frames)))]\n"
+    )
+    plot = tmp_path / "frames.svg"
+    quick = ["--warmup", "1", "--repetitions", "4", "--device", "cpu"]
+    words = ["--pipeline", f"{tmp_path}/steps.py:stages", *quick, "--format", "json", "--plot", plot]
+    result = run("measure", *words)
+    assert result.exit_code == 0, result.stderr
+    (pipeline,) = json.loads(result.stdout)["pipelines"]
+    wait, slow = (stage["frames"]["waited_s"] for stage in pipeline["stages"])
+    # frame 0 warms up, 1 to 4 leave the host free, 5 to 8 wait after each stage: 60, 70, 80 and 90 ms, never less
+    assert all(time_s >= floor_s for time_s, floor_s in zip(slow, (0.06, 0.07, 0.08, 0.09), strict=True))
+    assert slow == sorted(slow)
+    whole = pipeline["end_to_end"]["frames"]
+    assert whole["stalled_latency_s"] == pytest.approx([a + b for a, b in zip(wait, slow, strict=True)])
+    assert len(whole["free_latency_s"]) == 4
+    drawn = plot.read_text()
+    assert drawn.count('aria-roledescription="circle"') == 16  # two ways and two stages, four frames each
+    assert "frame by frame" in drawn
+    assert "end to end, waiting" in drawn
+
+
+MODULES = """
+import time
+from torch import nn
+
+class Sleeper(nn.Module):
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds, self.layer = seconds, nn.Linear(8, 8)
+    def forward(self, x):
+        if x.device.type != "meta":
+            time.sleep(self.seconds)
+        return self.layer(x)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fast, self.slow, self.unused = Sleeper(0.002), Sleeper(0.02), nn.Linear(8, 8)
+    def forward(self, x):
+        return self.slow(self.slow(self.fast(x)))
+"""
+
+
+def test_modules_are_timed_with_all_below_them(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sleepers.py").write_text(MODULES)
+    model = [f"{tmp_path}/sleepers.py:Net", "--input", "x=8", "--batch", "2"]
+    result = run("measure", *model, *QUICK, "--modules", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, SCHEMA)
+    (timed,) = document["modules"]
+    rows = {row["path"]: row for row in timed["modules"]}
+    assert list(rows) == ["", "fast", "fast.layer", "slow", "slow.layer"]  # what is never called has no row
+    assert [row["calls"] for row in rows.values()] == [1, 1, 1, 2, 2]
+    assert rows["fast"]["measured_s"] >= 0.002
+    assert rows["slow"]["measured_s"] >= 0.04  # two calls of 20 ms
+    assert rows["slow.layer"]["measured_s"] < 0.02  # it does not sleep
+    assert rows[""]["measured_s"] >= rows["fast"]["measured_s"] + rows["slow"]["measured_s"]
+    # a linear layer of 8 by 8: 64 multiply-accumulates a row, two rows, three calls in all
+    assert [rows[path]["macs"] for path in ("", "fast.layer", "slow.layer")] == [384, 128, 256]
+    parts_s = rows["fast"]["estimated_s"] + rows["slow"]["estimated_s"]
+    assert rows[""]["estimated_s"] == pytest.approx(parts_s)
+    table = run("measure", *model, *QUICK, "--modules").stdout
+    assert re.search(r"^  slow +Sleeper +2 ", table, re.MULTILINE)
+    assert re.search(r"^    layer +Linear +2 ", table, re.MULTILINE)
+
+
+def test_threads_are_those_asked_for_and_put_back(run: Run) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    for isolated in ([], ["--isolate"]):
+        result = run("measure", *NET, *QUICK, "--threads", "1", *isolated, "--format", "json")
+        assert result.exit_code == 0, result.stderr
+        (point,) = json.loads(result.stdout)["measurements"]
+        assert point["device"]["threads"] == 1
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_an_isolated_point_ends_with_its_parent(flawed: list[str], tmp_path: Path, sent: signal.Signals) -> None:
+    told = tmp_path / "child.pid"
+    path = Path(flawed[0].partition(":")[0])
+    hang = f'open({str(told)!r}, "w").write(str(os.getpid()))\n                time.sleep(600)'
+    path.write_text(path.read_text().replace("time.sleep(600)", hang))
+    words = [*flawed, "--arg", "how=hang", "--batch", "4", "--isolate", "--device", "cpu"]
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "capplan", "measure", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (told.exists() and told.read_text()) and time.monotonic() < deadline:
+            assert parent.poll() is None
+            time.sleep(0.05)
+        child = int(told.read_text())
+        assert child != parent.pid
+        parent.send_signal(sent)
+        parent.wait(timeout=30)
+        while is_running(child) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not is_running(child)
+    finally:
+        parent.kill()
+
+
+def is_running(pid: int) -> bool:
+    """Return True if a process is there and is not a zombie that nobody has waited for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_median_far_above_the_fastest_repetition_is_reported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "restless.py").write_text(
+        "import itertools, time\nfrom torch import nn\nturns = itertools.count()\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        if x.device.type != 'meta':\n"
+        "            time.sleep(0.05 if next(turns) % 3 else 0.001)\n"
+        "        return x + 1\n"
+    )
+    result = run("measure", f"{tmp_path}/restless.py:Net", "--input", "x=8", *QUICK)
+    assert result.exit_code == 0, result.stderr
+    assert "times the fastest repetition" in result.stdout
+    assert "(--threads)" in result.stdout
+
+
 def test_export_is_the_csv_that_validate_reads(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     run("measure", *NET, *QUICK, "--batch", "2", "--precision", "bf16", "-o", path)
@@ -398,6 +531,10 @@ def test_a_trace_is_no_model_to_run(run: Run, net_trace: Path) -> None:
         ([*NET, "--budget", "-3s"], 2, "--budget: '-3s' is negative"),
         ([*NET, "--memory-limit", "-5GiB"], 2, "--memory-limit: '-5GiB' is negative"),
         ([*NET, "--isolate", "--timeout", "0s"], 2, "--timeout 0s: write a time above 0"),
+        ([*NET, "--modules", "--isolate"], 2, "drop --isolate"),
+        ([*NET, "--modules", "--framework", "compile"], 2, "--modules needs --framework eager"),
+        (["--pipeline", "x.py:stages", "--modules"], 2, "--modules times the modules of a MODEL"),
+        ([*NET, "--threads", "0"], 2, "--threads"),
         ([*NET, "--methods", "guess"], 2, "unknown timing method"),
         ([*NET, "--methods", "event", "--device", "cpu"], 4, "no events"),
         ([*NET, "--methods", "naive", "-o", "x.jsonl"], 2, "measurement file"),

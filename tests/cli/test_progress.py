@@ -29,9 +29,16 @@ def test_a_terminal_shows_the_running_median_and_is_left_clean(monkeypatch: pyte
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     with live_line("net, batch 8") as show:
+        show(Progress(repetitions=3, median_s=0.5, width_fraction=None, is_warm_up=True))
         show(Progress(repetitions=120, median_s=0.0112, width_fraction=0.008))
     shown = terminal.getvalue().split("\r\x1b[2K")
-    assert shown == ["", "net, batch 8: warming up", "net, batch 8: 120 repetitions, median 11.2 ms ± 0.40 %", ""]
+    assert shown == [
+        "",
+        "net, batch 8: building the model",
+        "net, batch 8: warming up, 3 runs, median 500 ms",
+        "net, batch 8: 120 repetitions, median 11.2 ms ± 0.40 %",
+        "",
+    ]
 
 
 def test_a_terminal_is_left_clean_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:

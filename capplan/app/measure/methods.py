@@ -61,25 +61,29 @@ def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feed
     return kept
 
 
-def time_pipeline(words: str, *, curve: Curve, device: str | None, rules: "Rules") -> tuple[PipelineTimes, ...]:
+def time_pipeline(
+    words: str, *, curve: Curve, device: str | None, threads: int | None, rules: "Rules"
+) -> tuple[PipelineTimes, ...]:
     """Time a pipeline's stages with and without synchronising after each.
 
     Args:
         words: FILE.py:FUNCTION, which returns the stages for a batch size and a device.
         curve: the listed batches.
         device: where to run, None for the first accelerator.
+        threads: what PyTorch computes with on the host, None for its own default.
         rules: how to time.
 
     Raises:
         UsageError: there is no such file or function, it returns no stages, or the batches are not listed.
         MeasurementError: a stage failed.
     """
+    from capplan.probe.measure.model import host_threads
     from capplan.probe.measure.open import open_device
     from capplan.probe.measure.pipeline import load_stages, measure_pipeline
 
     opened = open_device(device)
     timed = []
-    with opened.current():
+    with opened.current(), host_threads(threads):
         opened.check()
         for batch in curve.listed("--pipeline"):
             stages = load_stages(words, batch=batch, device=opened.torch_device)

@@ -63,11 +63,12 @@ class TheoryRequest:
 class MeasureRequest:
     """A request to measure how fast a model runs on the device at hand.
 
-    `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. At most `allowed_bytes` may be
+    `device` is "cuda:0", "xpu", "mps" or "cpu", None for the first accelerator. `threads` is what PyTorch computes with
+    on the host, None for its own default. At most `allowed_bytes` may be
     allocated; a search leaves `reserve_fraction` of the available memory free. `is_isolated` measures each point in
     a process of its own, which is ended after `timeout_s`. Points are appended to the measurement file `lines`;
-    `resumes` skips those that it holds. `profile` is a folder for the profiles of each batch. `command` is kept with
-    each point.
+    `resumes` skips those that it holds. `profile` is a folder for the profiles of each batch; `modules`
+    times each by module, too. `command` is kept with each point.
     """
 
     model: ModelSource
@@ -77,6 +78,7 @@ class MeasureRequest:
     framework: Framework = Framework.EAGER
     layout: Layout = Layout.NCHW
     device: str | None = None
+    threads: int | None = None
     allowed_bytes: int | None = None
     reserve_fraction: float | None = None
     theory: TheoryRequest = field(default_factory=TheoryRequest)
@@ -85,6 +87,7 @@ class MeasureRequest:
     lines: Path | None = None
     resumes: bool = False
     profile: Path | None = None
+    modules: bool = False
     command: str = ""
 
 
@@ -115,6 +118,7 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
         framework=request.framework,
         layout=request.layout,
         device=str(open_device(request.device).torch_device),
+        threads=request.threads,
         rules=request.rules,
         allowed_bytes=request.allowed_bytes,
         reserve_fraction=request.reserve_fraction if request.curve.is_searched else None,
@@ -131,6 +135,10 @@ def _check(request: MeasureRequest) -> None:
         raise UsageError("--timeout ends a process of its own: add --isolate.")
     if request.profile is not None and request.is_isolated:
         raise UsageError("--profile looks into this process: drop --isolate.")
+    if request.modules and request.is_isolated:
+        raise UsageError("--modules looks into this process: drop --isolate.")
+    if request.modules and request.framework is not Framework.EAGER:
+        raise UsageError(f"--modules needs --framework eager: {request.framework} fuses kernels across modules.")
     if request.resumes and request.lines is None:
         raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
     if request.is_isolated and not isinstance(request.model, ModelRequest):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.measure.modules import modules_of_batch
 from capplan.app.measure.profile import profile_batch
 from capplan.app.measure.request import Curve, MeasureRequest, make_job
 from capplan.app.measure.store import MeasurementStore
@@ -16,6 +17,7 @@ from capplan.app.models import Model, open_model
 from capplan.core.batches import BatchChoice
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer
+from capplan.core.measurement.module_times import ModulesOfBatch
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
 from capplan.errors import CapplanError, MeasurementError, UsageError
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureAnswer:
-    """The points measured, in order, and the profiles of their batches.
+    """The points measured, in order, and the profiles of their batches and their times by module.
 
     `ended_by` is what ended the run before its last point, None where nothing did; the points before it are kept.
     """
 
     points: tuple[Point, ...]
     profiles: tuple[ProfiledBatch, ...]
+    modules: tuple[ModulesOfBatch, ...] = ()
     ended_by: CapplanError | KeyboardInterrupt | None = None
 
     @property
@@ -51,6 +54,7 @@ class _Collector:
     store: MeasurementStore | None = None
     points: list[Point] = field(default_factory=list)
     profiles: list[ProfiledBatch] = field(default_factory=list)
+    modules: list[ModulesOfBatch] = field(default_factory=list)
 
     def add(self, point: Point) -> Point:
         if isinstance(point, Measurement):
@@ -76,7 +80,12 @@ class _Collector:
         return kept.point
 
     def answer(self, ended_by: CapplanError | KeyboardInterrupt | None = None) -> MeasureAnswer:
-        return MeasureAnswer(points=tuple(self.points), profiles=tuple(self.profiles), ended_by=ended_by)
+        return MeasureAnswer(
+            points=tuple(self.points),
+            profiles=tuple(self.profiles),
+            modules=tuple(self.modules),
+            ended_by=ended_by,
+        )
 
 
 def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> MeasureAnswer:
@@ -106,10 +115,12 @@ def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> Measure
 
 
 def _measure(request: MeasureRequest, model: Model, job: "Job", collector: _Collector, stack: ExitStack) -> None:
+    from capplan.probe.measure.model import host_threads
     from capplan.probe.measure.session import Session
 
     if request.profile is not None:
         _make_folder(request.profile)
+    stack.enter_context(host_threads(request.threads))
     collector.theory = find_theory(job, model, request.theory, collector.feedback)
     gpu = collector.theory.gpu
     collector.store = stack.enter_context(MeasurementStore(request.lines)) if request.lines else None
@@ -180,6 +191,10 @@ class _Run:
         added = collector.add(point)
         if self.request.profile is not None and isinstance(added, Measurement):
             self._profile(batch, self.request.profile)
+        if self.request.modules and isinstance(added, Measurement):
+            assert collector.theory is not None
+            with collector.feedback.brief(f"{self.session.target.name}, batch {batch}: timing its modules"):
+                collector.modules.append(modules_of_batch(self.session, batch, theory=collector.theory))
         return added
 
     def _profile(self, batch: int, folder: Path) -> None:

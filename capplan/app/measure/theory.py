@@ -13,6 +13,7 @@ from capplan.core.latency.device import Unsupported
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.theory import Theory
 from capplan.core.measurement.types import Measurement
+from capplan.core.ops.module_tree import ModuleNode, module_tree
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError
@@ -52,6 +53,13 @@ class GpuTheory:
         if self.gpu is None or (recording := self.recording(batch)) is None:
             return None
         return Theory(step=ExecutedStep.of(recording, self.workload, calibration=self.calibration), gpu=self.gpu)
+
+    def counts(self, batch: int) -> tuple[ModuleNode, ...]:
+        """Return the counts of every module at a batch; empty where the model could not be traced."""
+        if self.recording(batch) is None:
+            return ()
+        configuration = self.workload.configuration
+        return module_tree(self.model.trace_at(configuration, batch), configuration=configuration, batch=batch)
 
     def recording(self, batch: int) -> Recording | None:
         """Return what runs at a batch; None where the model could not be traced."""

@@ -46,8 +46,12 @@ class PipelineTimes:
     @property
     def stalled_latency_s(self) -> float:
         """Return the median time of one repetition with a wait after every stage. [s]"""
-        whole: list[float] = [sum(times) for times in zip(*(stage.waited_s for stage in self.stages), strict=True)]
-        return median(whole)
+        return median(self.stalled_frames_s)
+
+    @property
+    def stalled_frames_s(self) -> tuple[float, ...]:
+        """Return the time of each repetition with a wait after every stage. [s]"""
+        return tuple(sum(times) for times in zip(*(stage.waited_s for stage in self.stages), strict=True))
 
     @property
     def free_throughput_per_s(self) -> float:

@@ -115,6 +115,17 @@ def has_finite_outputs(output: Any) -> bool:
 
 
 @contextlib.contextmanager
+def host_threads(threads: int | None) -> Iterator[None]:
+    """Compute on so many threads of the host, and restore torch's number afterwards; None changes nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if threads is None else threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def numeric_settings(precision: Precision, *, autotune: bool) -> Iterator[None]:
     """Apply the precision's TF32 flags and cuDNN's autotuning, and restore torch's flags afterwards."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn

@@ -1,7 +1,9 @@
 """Measure one point: warm a model up at a batch, time it, and record memory, energy and outputs."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TypeVar
 
 import torch
@@ -28,6 +30,9 @@ from capplan.units import format_seconds
 _Result = TypeVar("_Result")
 OnProgress = Callable[[Progress], None]
 
+_DISTURBED = 1.5
+"""A median of more than so many times the fastest repetition is not the model's alone: on a quiet processor or GPU the
+two lie within a few per cent of each other."""
 _BUSY_READING_S = 0.05
 """Work queued before the driver's clocks and temperature are read, so that they are those of a busy device."""
 
@@ -41,6 +46,13 @@ class Rules:
     method: TimingMethod | None = None
     flush_l2: bool = False
     autotune: bool = False
+
+    @property
+    def longest_warm_up_s(self) -> float:
+        """Return how long warm-up may take: half of the budget, but runs that were asked for need one given. [s]"""
+        if self.warm_up.runs is not None and self.stop.budget_s is None:
+            return math.inf
+        return self.stop.longest_s / 2
 
     @property
     def asked(self) -> TimingRules:
@@ -136,12 +148,18 @@ def use_alone(ready: ReadyModel, batch: int, *, bench: Bench, use: Callable[[Run
 
 def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnProgress) -> TimedPoint:
     device, nvml = bench.device, bench.nvml
-    warm = warm_up(device, run, rules.warm_up)
-    is_finite = has_finite_outputs(run())
-    device.free_cached()  # what looking at the outputs took is none of the model's
+    warm = warm_up(device, run, rules.warm_up, at_most_s=rules.longest_warm_up_s, on_run=on_progress)
+    device.free_cached()  # what autotuning tried is none of the model's
     device.reset_peaks()
-    expected_s = _typical_s(device, run)
-    memory = device.memory()  # before there is a buffer that flushes
+    begun_s = device.now_s()
+    output = run()
+    device.synchronize()
+    expected_s = device.now_s() - begun_s
+    memory = device.memory()  # before there is a buffer that flushes, and before outputs are looked at
+    if nvml is not None:
+        memory = replace(memory, process_bytes=nvml.process_bytes())
+    is_finite = has_finite_outputs(output)
+    del output
     method = rules.method or best_method(device)
     samples_s = repeat(
         device,
@@ -149,6 +167,7 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
         method=method,
         rule=rules.stop,
         expected_s=expected_s,
+        spent_s=warm.elapsed_s + expected_s,
         flush=rules.flush_l2,
         on_round=on_progress,
     )
@@ -157,19 +176,12 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
         samples_s=tuple(samples_s),
         method=method,
         warm_up=warm,
-        memory=replace(memory, process_bytes=nvml.process_bytes()) if nvml else memory,
+        memory=memory,
         device=_facts_while_busy(bench, run, mean_s),
         power=measure_power(device, run, meter=nvml, batch=batch, expected_s=mean_s) if nvml else None,
         finite_outputs=is_finite,
-        notes=_notes(warm, method, rules.stop, len(samples_s)),
+        notes=_notes(warm, method, rules, samples_s),
     )
-
-
-def _typical_s(device: Device, run: Run) -> float:
-    begun = device.now_s()
-    run()
-    device.synchronize()
-    return device.now_s() - begun
 
 
 def _facts_while_busy(bench: Bench, run: Run, mean_s: float) -> DeviceFacts:
@@ -181,14 +193,23 @@ def _facts_while_busy(bench: Bench, run: Run, mean_s: float) -> DeviceFacts:
     return facts
 
 
-def _notes(warm: WarmUp, method: TimingMethod, stop: StopRule, done: int) -> tuple[str, ...]:
+def _notes(warm: WarmUp, method: TimingMethod, rules: Rules, samples_s: Sequence[float]) -> tuple[str, ...]:
     notes = []
+    stop, done = rules.stop, len(samples_s)
+    if rules.warm_up.runs is not None and warm.runs < rules.warm_up.runs:
+        half = format_seconds(rules.longest_warm_up_s)
+        notes.append(f"{warm.runs} of {rules.warm_up.runs} warm-up runs: half of the budget ({half}) was spent")
+    elif not warm.stable:
+        notes.append(f"not yet stable after {warm.runs} warm-up run{'s' if warm.runs > 1 else ''}")
     if stop.repetitions is not None and done < stop.repetitions:
         notes.append(
             f"{done} of {stop.repetitions} repetitions: the budget of {format_seconds(stop.longest_s)} was spent"
         )
-    if not warm.stable:
-        notes.append(f"not yet stable after {warm.runs} warm-up runs")
     if method is TimingMethod.NAIVE:
         notes.append("timed without waiting for the device: wrong wherever it has a queue")
+    elif median(samples_s) > _DISTURBED * min(samples_s):
+        notes.append(
+            f"the median is {median(samples_s) / min(samples_s):.1f} times the fastest repetition: other programs or "
+            "too many threads disturb it (--threads)"
+        )
     return tuple(notes)

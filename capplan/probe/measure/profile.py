@@ -1,19 +1,27 @@
-"""torch.profiler over a few steps: its tables, a Chrome trace, and its operators as a tree to match with a trace."""
+"""Look into a step: torch.profiler's tables, Chrome trace and tree of operators; and hooks that time every module."""
 
 import os
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity
 
+from capplan.core.measurement.module_times import HookedModule
 from capplan.core.measurement.op_times import ProfiledOperator
+from capplan.probe.measure.device import Device
 from capplan.probe.measure.point import Bench
 
 STEPS = 5
 _ROWS = 60
+_HOOKED_STEPS = 21
+"""The first one makes the events, and counts for nothing."""
+_LONGEST_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +77,66 @@ def _operator(event: Any, *, is_cpu: bool) -> ProfiledOperator:
 
 def _is_shape(shape: Any) -> bool:
     return isinstance(shape, list | tuple) and all(isinstance(dim, int) for dim in shape)
+
+
+def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Device) -> tuple[int, list[HookedModule]]:
+    """Run some steps with hooks on every module, and return how many, and the modules in the order of their first call.
+
+    A module's time reaches from before its call to after it, with all below it. On a device with events nothing waits
+    within a step; elsewhere the host's clock is read, after a wait where the device has a queue. The hooks themselves
+    take a few microseconds a call on the host. Modules that are not called have no row.
+
+    Args:
+        module: the model, ready to run.
+        run: one forward call of it.
+        device: what it runs on.
+    """
+    paths = {each: path for path, each in module.named_modules()}
+    steps: list[dict[torch.nn.Module, list[float]]] = []
+    marks: list[tuple[torch.nn.Module, Any, Any]] = []
+    begun: dict[torch.nn.Module, list[Any]] = defaultdict(list)
+
+    def mark() -> Any:
+        if device.has_events:
+            event = device.make_event()
+            event.record()
+            return event
+        device.synchronize()
+        return device.now_s()
+
+    def before(called: torch.nn.Module, _: Any) -> None:
+        begun[called].append(mark())
+
+    def after(called: torch.nn.Module, _: Any, __: Any) -> None:
+        end = mark()
+        marks.append((called, begun[called].pop(), end))
+
+    handles = [
+        handle
+        for each in paths
+        for handle in (each.register_forward_pre_hook(before), each.register_forward_hook(after))
+    ]
+    started = time.perf_counter()
+    try:
+        while len(steps) < _HOOKED_STEPS and (len(steps) < 2 or time.perf_counter() - started < _LONGEST_S):
+            marks.clear()
+            run()
+            device.synchronize()
+            calls: dict[torch.nn.Module, list[float]] = {}
+            for called, start, end in marks:
+                calls.setdefault(called, []).append(end.seconds_since(start) if device.has_events else end - start)
+            steps.append(calls)
+    finally:
+        for handle in handles:
+            handle.remove()
+    timed = steps[1:]
+    return len(timed), [
+        HookedModule(
+            path=path,
+            kind=type(each).__name__,
+            calls=len(timed[0][each]),
+            time_s=median(sum(calls.get(each, ())) for calls in timed),
+        )
+        for each, path in paths.items()
+        if each in timed[0]
+    ]

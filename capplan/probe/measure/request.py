@@ -17,7 +17,8 @@ class Job:
     """A model under conditions on a device, at batches to be named one by one.
 
     `allowed_bytes` limits what may be allocated, `reserve_fraction` leaves that share of what is available free;
-    both None: no limit but the device's. `gpu` is the id of the device's spec.
+    both None: no limit but the device's. `gpu` is the id of the device's spec, `threads` what
+    PyTorch computes with on the host.
     """
 
     model: ModelRequest
@@ -26,6 +27,7 @@ class Job:
     layout: Layout = Layout.NCHW
     device: str = "cpu"
     gpu: str | None = None
+    threads: int | None = None
     rules: Rules = field(default_factory=Rules)
     allowed_bytes: int | None = None
     reserve_fraction: float | None = None

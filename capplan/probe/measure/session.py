@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch.utils._pytree import tree_leaves
 
+from capplan.core.measurement.module_times import HookedModule
 from capplan.core.measurement.types import (
     DeviceFacts,
     Failure,
@@ -21,10 +22,11 @@ from capplan.core.measurement.types import (
     Point,
 )
 from capplan.probe.measure.energy import open_nvml
-from capplan.probe.measure.model import ReadyModel, numeric_settings, ready_model
+from capplan.probe.measure.model import ReadyModel, host_threads, numeric_settings, ready_model
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
+from capplan.probe.measure.profile import time_modules
 from capplan.probe.measure.request import Job
 from capplan.probe.measure.timing import Run
 from capplan.probe.target.resolve import load_target
@@ -60,6 +62,7 @@ class Session:
         device = self.bench.device
         with contextlib.ExitStack() as settings:
             settings.enter_context(device.current())
+            settings.enter_context(host_threads(self.job.threads))
             device.check()
             settings.enter_context(numeric_settings(self.job.precision, autotune=self.job.rules.autotune))
             if (allowed_bytes := self._allowed_bytes()) is not None:
@@ -114,6 +117,15 @@ class Session:
             PointError: it ran out of memory or failed.
         """
         return use_alone(self._ready_model(), batch, bench=self.bench, use=use)
+
+    def time_modules(self, batch: int) -> tuple[int, list[HookedModule]]:
+        """Time a batch by module; return of how many steps the times are medians, and the modules.
+
+        Raises:
+            PointError: it ran out of memory or failed.
+        """
+        ready, device = self._ready_model(), self.bench.device
+        return use_alone(ready, batch, bench=self.bench, use=lambda run: time_modules(ready.module, run, device=device))
 
     def failure(self, batch: int, kind: FailureKind, message: str) -> Failure:
         """Record a point that has no measurement."""

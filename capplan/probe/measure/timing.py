@@ -33,7 +33,8 @@ class StopRule:
 
     With `repetitions`, after just so many, or when a budget that was given with them is spent. Else when at least
     `minimum` were timed and the median's 95 % interval is narrower than `width_fraction` of it, or after the budget or
-    `maximum`. `budget_s` None is 10 s, and none with `repetitions`.
+    `maximum`. `budget_s` None is 10 s, and none with `repetitions`. Warm-up counts against the budget, up to
+    half of it.
     """
 
     repetitions: int | None = None
@@ -44,7 +45,7 @@ class StopRule:
 
     @property
     def longest_s(self) -> float:
-        """Return how long repetitions may go on. [s]"""
+        """Return how long warm-up and repetitions may take together. [s]"""
         if self.budget_s is not None:
             return self.budget_s
         return DEFAULT_BUDGET_S if self.repetitions is None else math.inf
@@ -69,8 +70,9 @@ class StopRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpRule:
-    """The rule that ends warm-up: after `runs`, or once times are stable, after `minimum` runs and at most `budget_s`.
+    """The rule that ends warm-up: after `runs`, or once times are stable after `minimum` runs, or after `budget_s`.
 
+    The first run may load or compile, and counts no longer than the second; so there are at least two.
     Stable is: the medians of the last two windows of `window` runs differ by less than `change_fraction`.
     """
 
@@ -91,31 +93,47 @@ class WarmUpRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of the repetitions. [s]"""
+    """Progress of the warm-up or of the repetitions. [s]"""
 
     repetitions: int
     median_s: float
     width_fraction: float | None
+    is_warm_up: bool = False
 
 
-def warm_up(device: Device, run: Run, rule: WarmUpRule) -> WarmUp:
-    """Run until power saving, lazy loading and autotuning are behind; each run is waited for."""
+def warm_up(
+    device: Device,
+    run: Run,
+    rule: WarmUpRule,
+    *,
+    at_most_s: float = math.inf,
+    on_run: Callable[[Progress], None] = lambda _: None,
+) -> WarmUp:
+    """Run until power saving, lazy loading and autotuning are behind; each run is waited for.
+
+    Args:
+        device: what runs.
+        run: one forward call.
+        rule: when to stop.
+        at_most_s: time after which it ends, whatever the rule. [s]
+        on_run: is shown the progress after each run.
+    """
     times_s: list[float] = []
     started = device.now_s()
-    stable = False
     while True:
         begun = device.now_s()
         run()
         device.synchronize()
         times_s.append(device.now_s() - begun)
-        elapsed_s = device.now_s() - started
+        on_run(Progress(repetitions=len(times_s), median_s=median(times_s), width_fraction=None, is_warm_up=True))
         stable = rule.is_stable(times_s)
-        if rule.runs is not None:
-            if len(times_s) >= rule.runs:
-                break
-        elif len(times_s) >= rule.minimum and (stable or elapsed_s >= rule.budget_s):
+        settled_s = min(times_s[:2]) + sum(times_s[1:])
+        if len(times_s) == rule.runs or (len(times_s) > 1 and settled_s >= at_most_s):
             break
-    return WarmUp(runs=len(times_s), elapsed_s=elapsed_s, first_s=times_s[0], stable=stable)
+        is_over = settled_s >= rule.budget_s or (stable and len(times_s) >= rule.minimum)
+        if rule.runs is None and len(times_s) > 1 and is_over:
+            break
+    return WarmUp(runs=len(times_s), elapsed_s=device.now_s() - started, first_s=times_s[0], stable=stable)
 
 
 def repeat(
@@ -125,17 +143,19 @@ def repeat(
     method: TimingMethod,
     rule: StopRule,
     expected_s: float,
+    spent_s: float = 0.0,
     flush: bool = False,
     on_round: Callable[[Progress], None] = lambda _: None,
 ) -> list[float]:
     """Time repetitions until the rule is met. [s]
 
-    `expected_s` is about how long one takes, waited for; with what was timed it sizes the rounds. The naive method
-    reads less than a repetition takes, so that it never shortens the expectation. Ctrl-C leaves between repetitions.
+    `spent_s` of the rule's budget went before, of which at most half counts. `expected_s` is about how long one
+    takes, waited for; with what was timed it sizes the rounds. The naive method reads less than a repetition takes, so
+    that it never shortens the expectation. Ctrl-C leaves between repetitions.
     """
     measure_round = Rounds(device, run, method=method, flush=flush)
     samples_s: list[float] = []
-    started = device.now_s()
+    started = device.now_s() - min(spent_s, rule.longest_s / 2)
     while not rule.is_met(samples_s, elapsed_s=device.now_s() - started):
         typical_s = median(samples_s) if samples_s else expected_s
         if method is TimingMethod.NAIVE:

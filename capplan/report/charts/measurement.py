@@ -1,7 +1,8 @@
-"""Plot of measurements: the time of a batch over the batch, with what theory expects beside it."""
+"""Plots of measurements: the time of a batch over the batch beside theory, and a pipeline frame by frame."""
 
 from collections.abc import Iterable, Sequence
 
+from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import Measurement
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
@@ -33,6 +34,30 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
         x_ticks=tuple(batches[:: max(1, -(-len(batches) // _TICKS))]),
     )
     return series_chart(series, title=_title(curves), axes=axes, subtitle=_conditions(points))
+
+
+def pipeline_chart(timed: Sequence[PipelineTimes]) -> Drawing:
+    """Draw the time of each repetition of a pipeline in ms, end to end in both ways, and of each stage.
+
+    Stages are drawn by the device's events where there are any, else by the host's clock with a wait after each.
+
+    Args:
+        timed: The pipeline at each batch, at least one.
+    """
+    series: list[Series] = []
+    for pipeline in timed:
+        at = f", batch {pipeline.batch}" if len(timed) > 1 else ""
+        ways = {"end to end, host left free": pipeline.alone_s, "end to end, waiting": pipeline.stalled_frames_s}
+        by_stage = {stage.name: stage.device_s if pipeline.has_events else stage.waited_s for stage in pipeline.stages}
+        series += [
+            Series(label=f"{label}{at}", points=[(index, 1e3 * time_s) for index, time_s in enumerate(times_s, 1)])
+            for label, times_s in {**ways, **by_stage}.items()
+        ]
+    axes = Axes(x_title="repetition", y_title="time, ms", x_is_linear=True)
+    stages = "device, by events" if timed[0].has_events else "host's clock, waiting after each"
+    first = timed[0]
+    subtitle = f"batch {', '.join(str(pipeline.batch) for pipeline in timed)} on {first.device}; stages: {stages}"
+    return series_chart(series, title=f"{first.name}: frame by frame", axes=axes, subtitle=subtitle)
 
 
 def _parts(point: Measurement) -> tuple[str, ...]:

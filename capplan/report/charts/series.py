@@ -24,11 +24,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Titles of the axes, and where their ticks stand; None leaves that to the chart."""
+    """Titles of the axes, and where their ticks stand; None leaves that to the chart. A linear x axis counts from 0."""
 
     x_title: str
     y_title: str
     x_ticks: tuple[float, ...] | None = None
+    x_is_linear: bool = False
     x_format: str = NUMBER
     y_format: str = NUMBER
 
@@ -57,9 +58,12 @@ def series_chart(
     wide, high = [x for x, _ in _all(series)] or [1.0, 10.0], _heights(series, limit) or [1.0, 10.0]
     room = 1.0 if has_diagonal else (max(wide) / min(wide)) ** _NAME_ROOM
     ticks = _axis(axes.x_ticks or log_ticks(wide), axes.x_format)
+    scale = _log(wide, room=room)
+    if axes.x_is_linear:
+        ticks, scale = alt.Axis(tickMinStep=1), alt.Scale(domain=[0, max(wide) * (1 + _NAME_ROOM)], nice=False)
     coded = _Encoded(
         axes=axes,
-        x=alt.X("x:Q", title=axes.x_title, axis=ticks, scale=_log(wide, room=room)),
+        x=alt.X("x:Q", title=axes.x_title, axis=ticks, scale=scale),
         y=alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high)),
         colour=_colours(series),
     )

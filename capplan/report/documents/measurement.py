@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Comparison, Pairing, Verdict
+from capplan.core.measurement.module_times import ModulesOfBatch
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.statistics import Confidence
 from capplan.core.measurement.types import FailureKind
@@ -188,12 +189,33 @@ class ProfileDocument(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[ProfileClass, ...]
 
 
+class ModuleDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One module of a step with all below it, measured by hooks. [s]"""
+
+    path: Annotated[str, Meta(description="its name in the model; empty for the model itself")]
+    kind: Annotated[str, Meta(description="its class")]
+    calls: Count
+    measured_s: float
+    macs: Annotated[int | None, Meta(description="multiply-accumulates; null where the model could not be traced")]
+    estimated_s: Annotated[float | None, Meta(description="its kernels' time on the device alone")]
+
+
+class ModulesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch by module, in the order of the model."""
+
+    batch: int
+    steps: Annotated[int, Meta(description="the times are medians over so many steps")]
+    host_s: Annotated[float | None, Meta(description="the estimate of the host's time for a step [s]")]
+    modules: tuple[ModuleDocument, ...]
+
+
 class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan measure --format json` writes."""
 
     measurements: tuple[MeasurementDocument, ...]
     failures: tuple[FailureDocument, ...]
     profiles: tuple[ProfileDocument, ...] | UnsetType = UNSET
+    modules: tuple[ModulesDocument, ...] | UnsetType = UNSET
 
 
 class MeasurementComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +253,33 @@ def profiles_document(profiled: Iterable[ProfiledBatch]) -> tuple[ProfileDocumen
             ),
         )
         for batch in profiled
+    )
+
+
+def modules_document(batches: Iterable[ModulesOfBatch]) -> tuple[ModulesDocument, ...]:
+    """Return batches that were timed by module as a document.
+
+    Args:
+        batches: The batches with their times by module.
+    """
+    return tuple(
+        ModulesDocument(
+            batch=batch.batch,
+            steps=batch.steps,
+            host_s=batch.host_s,
+            modules=tuple(
+                ModuleDocument(
+                    path=module.path,
+                    kind=module.kind,
+                    calls=module.calls,
+                    measured_s=module.measured_s,
+                    macs=module.macs,
+                    estimated_s=module.estimated_s,
+                )
+                for module in batch.modules
+            ),
+        )
+        for batch in batches
     )
 
 

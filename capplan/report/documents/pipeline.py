@@ -18,6 +18,15 @@ class StageDocument(msgspec.Struct, frozen=True, kw_only=True):
     host_s: Annotated[_Median, Meta(description="how long the host was held when nothing waits")]
     device_s: Annotated[_Median, Meta(description="between events around the stage; null on a device without events")]
     waited_s: Annotated[_Median, Meta(description="the host's time with a wait for the device after the stage")]
+    frames: Annotated["StageFrames", Meta(description="the same, repetition by repetition")]
+
+
+class StageFrames(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of one stage in the order of the repetitions; empty where it was not timed in this way. [s]"""
+
+    host_s: tuple[float, ...]
+    device_s: tuple[float, ...]
+    waited_s: tuple[float, ...]
 
 
 class EndToEndDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +38,14 @@ class EndToEndDocument(msgspec.Struct, frozen=True, kw_only=True):
     stalled_s: float
     free_throughput_per_s: float
     stalled_throughput_per_s: float
+    frames: Annotated["EndToEndFrames", Meta(description="the whole pipeline, repetition by repetition")]
+
+
+class EndToEndFrames(msgspec.Struct, frozen=True, kw_only=True):
+    """Latencies of single repetitions, each waited for at its end, or stalled by a wait after every stage. [s]"""
+
+    free_latency_s: tuple[float, ...]
+    stalled_latency_s: tuple[float, ...]
 
 
 class PipelineDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +90,7 @@ def _pipeline(timed: PipelineTimes) -> PipelineDocument:
             stalled_s=timed.stalled_s / timed.repetitions,
             free_throughput_per_s=timed.free_throughput_per_s,
             stalled_throughput_per_s=timed.stalled_throughput_per_s,
+            frames=EndToEndFrames(free_latency_s=timed.alone_s, stalled_latency_s=timed.stalled_frames_s),
         ),
     )
 
@@ -83,4 +101,5 @@ def _stage(stage: StageTimes) -> StageDocument:
         host_s=typical_s(stage.host_s),
         device_s=typical_s(stage.device_s),
         waited_s=typical_s(stage.waited_s),
+        frames=StageFrames(host_s=stage.host_s, device_s=stage.device_s, waited_s=stage.waited_s),
     )

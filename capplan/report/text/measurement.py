@@ -7,11 +7,19 @@ from capplan.core.measurement.batch_search import measured_curve
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Comparison, Pairing
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
+from capplan.core.measurement.module_times import ModulesOfBatch, ModuleTime
 from capplan.core.measurement.op_times import ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
 from capplan.core.measurement.types import Measurement, TheoryFigures
 from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words
-from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
+from capplan.units import (
+    format_bytes,
+    format_count,
+    format_flops_per_s,
+    format_fraction,
+    format_rate,
+    format_seconds,
+)
 
 
 def _signed_percentage(fraction: float) -> str:
@@ -21,6 +29,14 @@ def _signed_percentage(fraction: float) -> str:
 def _interval(point: Measurement) -> str | None:
     median = point.median
     return f"{format_seconds(median.low)} to {format_seconds(median.high)}" if median else None
+
+
+def _estimated_interval(point: Measurement) -> str | None:
+    theory = point.theory
+    if theory is None:
+        return None
+    inside = theory.low_s <= point.latency.median <= theory.high_s
+    return f"{format_seconds(theory.low_s)} to {format_seconds(theory.high_s)}: {'inside' if inside else 'outside'}"
 
 
 def _error(point: Measurement) -> float | None:
@@ -35,6 +51,7 @@ _BATCH: Column[Measurement] = figure("batch", lambda point: point.workload.batch
 _FIGURES: tuple[Column[Measurement], ...] = (
     figure("median", lambda point: point.latency.median, format_seconds),
     figure("95 % interval", _interval, unknown="unknown"),
+    figure("min", lambda point: point.latency.minimum, format_seconds),
     figure("mean", lambda point: point.latency.mean, format_seconds),
     figure("std", lambda point: point.latency.std, format_seconds),
     figure("p90", lambda point: point.latency.p90, format_seconds),
@@ -52,6 +69,7 @@ _FIGURES: tuple[Column[Measurement], ...] = (
     ),
     figure("bound", _of_theory(lambda theory: theory.bound_s), format_seconds, unknown="unknown"),
     figure("estimate", _of_theory(lambda theory: theory.expected_s), format_seconds, unknown="unknown"),
+    figure("its 90 % interval", _estimated_interval, unknown="unknown"),
     figure("error", _error, _signed_percentage, unknown="unknown"),
     figure("MFU", _of_theory(lambda theory: theory.mfu_fraction), format_fraction, unknown="unknown"),
     figure("MBU", _of_theory(lambda theory: theory.mbu_fraction), format_fraction, unknown="unknown"),
@@ -59,7 +77,11 @@ _FIGURES: tuple[Column[Measurement], ...] = (
 """What is shown of a measurement; a column that no measurement of a table fills is left out of it."""
 
 
-def measurement_sections(points: Sequence[Measurement], profiles: Sequence[ProfiledBatch] = ()) -> list[Section]:
+def measurement_sections(
+    points: Sequence[Measurement],
+    profiles: Sequence[ProfiledBatch] = (),
+    modules: Sequence[ModulesOfBatch] = (),
+) -> list[Section]:
     """Return measurements, a table per model, device and conditions.
 
     A CSV has one row per measurement in the form that `capplan validate` reads; latencies are medians. [ms]
@@ -67,18 +89,23 @@ def measurement_sections(points: Sequence[Measurement], profiles: Sequence[Profi
     Args:
         points: The measurements.
         profiles: Batches whose kernels were timed by class.
+        modules: Batches that were timed by module.
     """
     groups: dict[str, list[Measurement]] = {}
     for point in points:
         groups.setdefault(_headline(point), []).append(point)
     sections = [_group_section(headline, members) for headline, members in groups.items()]
     sections += [_profile_section(profiled) for profiled in profiles]
+    sections += [_modules_section(batch, points) for batch in modules]
     rows = [measured_row(point) for point in points]
     return [*sections, Section([Table([data(name, itemgetter(name)) for name in ROW_COLUMNS], rows)])]
 
 
 def _group_section(headline: str, members: Sequence[Measurement]) -> Section:
-    lines = dict.fromkeys(line for point in members for line in (*_device_lines(point), *point.notes))
+    notes = [f"batch {point.workload.batch}: {note}" for point in members for note in point.notes]
+    lines = dict.fromkeys([*(line for point in members for line in _device_lines(point)), *notes])
+    if any(point.theory and (point.theory.mbu_fraction or 0.0) > 1 for point in members):
+        lines["an MBU above 100 %: data stayed in a cache, which is faster than the memory"] = None
     filled = [column for column in _FIGURES if any(column.value(point) is not None for point in members)]
     return Section(
         [
@@ -111,7 +138,7 @@ def _curve_lines(points: Sequence[Measurement]) -> list[str]:
     lines = [f"best throughput {format_rate(curve.best_throughput_per_s)}/s at batch {curve.best_batch}"]
     if curve.knee_batch is None:
         return [*lines, "every doubling of the batch still gains 10 % of throughput or more"]
-    return [*lines, f"knee at batch {curve.knee_batch}: beyond it no doubling gains 10 % of throughput"]
+    return [*lines, f"knee at batch {curve.knee_batch}: no larger batch gains 10 % of throughput per doubling over it"]
 
 
 def _device_lines(point: Measurement) -> list[str]:
@@ -196,6 +223,43 @@ def _profile_section(profiled: ProfiledBatch) -> Section:
     return Section([Lines([title]), Table(columns, rows)])
 
 
+_MODULES_SHOWN = 40
+_HOOKS_COST = 0.1
+"""A step that hooks lengthen by more than this share is reported as such."""
+
+
+def _modules_section(timed: ModulesOfBatch, points: Sequence[Measurement]) -> Section:
+    """Compare the costliest modules with the estimate, in the order of the model, each with all below it."""
+    whole = timed.modules[0] if timed.modules else None
+    total_s = whole.measured_s if whole else 0.0
+    costliest = sorted(timed.modules, key=lambda module: (-module.measured_s, module.depth))[:_MODULES_SHOWN]
+    shown = [module for module in timed.modules if module in costliest]
+    columns: list[Column[ModuleTime]] = [
+        words("module", lambda module: "  " * module.depth + (module.path.rpartition(".")[2] or "(model)")),
+        words("class", lambda module: module.kind),
+        figure("calls", lambda module: module.calls),
+        figure("measured", lambda module: module.measured_s, format_seconds),
+        figure("share", lambda module: module.measured_s / total_s if total_s else None, format_fraction),
+        figure("estimate", lambda module: module.estimated_s, format_seconds, unknown="unknown"),
+        figure("error", lambda module: module.error_fraction, _signed_percentage, unknown="unknown"),
+        figure("MACs", lambda module: module.macs, format_count, unknown="unknown"),
+        figure("reached", lambda module: module.flops_per_s, format_flops_per_s, unknown=""),
+    ]
+    notes = ["a module's time reaches from before its call to after it, all below it included"]
+    if len(shown) < len(timed.modules):
+        notes.append(f"the {len(shown)} costliest of {len(timed.modules)} modules; --format json holds all")
+    plain_s = next((point.latency.median for point in points if point.workload.batch == timed.batch), None)
+    if plain_s and total_s > (1 + _HOOKS_COST) * plain_s:
+        notes.append(f"the hooks lengthen a step from {format_seconds(plain_s)} to {format_seconds(total_s)}")
+    if timed.host_s is not None and whole is not None and timed.host_s > (whole.estimated_s or 0.0):
+        notes.append(
+            f"by the estimate the host decides here, with {format_seconds(timed.host_s)} a step: "
+            "what is estimated of a module is its device time alone"
+        )
+    title = f"batch {timed.batch}, time per step by module, medians of {timed.steps} steps"
+    return Section([Lines([title]), Table(columns, shown), Lines(notes, role=LineRole.NOTE)])
+
+
 _WAYS = "latency is of one repetition waited for at its end, throughput of many, which overlap where the host is free"
 
 
@@ -230,4 +294,5 @@ _STAGES: tuple[Column[StageTimes], ...] = (
     figure("host, left free", lambda stage: typical_s(stage.host_s), format_seconds, unknown="unknown"),
     figure("device, by events", lambda stage: typical_s(stage.device_s), format_seconds, unknown="unknown"),
     figure("host, waiting", lambda stage: typical_s(stage.waited_s), format_seconds, unknown="unknown"),
+    figure("from … to", lambda stage: f"{format_seconds(min(stage.waited_s))} … {format_seconds(max(stage.waited_s))}"),
 )

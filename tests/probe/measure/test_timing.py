@@ -1,11 +1,13 @@
 """The timed loops on a simulated queue, where the truth is known, and on the host's own clock."""
 
 import gc
+import math
 from dataclasses import dataclass, field
 
 import pytest
 
 from capplan.core.measurement.choices import TimingMethod
+from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule, repeat, warm_up
 from tests.probe.measure.simulated import SimulatedDevice
 
@@ -188,7 +190,54 @@ def test_warm_up_gives_up_at_its_budget_and_says_so() -> None:
 
     warm = warm_up(device, run, WarmUpRule(budget_s=1.0))
     assert not warm.stable
-    assert warm.runs == 10  # at least ten, though the budget ended at the fourth
+    assert warm.runs == 4  # 0.1 + 0.2 + 0.3 + 0.4 s
+
+
+def test_a_first_run_that_compiles_does_not_use_up_the_warm_up() -> None:
+    device = SimulatedDevice(launch_s=0.0)
+    times_s = iter([30.0, *[0.1] * 100])
+    warm = warm_up(device, lambda: device.launch(next(times_s)), WarmUpRule(), at_most_s=5.0)
+    assert warm.stable
+    assert warm.runs == 11  # two windows of five behind the first run
+    assert warm.first_s == pytest.approx(30.0)
+
+
+def test_runs_that_each_take_longer_than_the_warm_up_may_are_two() -> None:
+    device = SimulatedDevice(launch_s=0.0)
+    assert warm_up(device, lambda: device.launch(20.0), WarmUpRule(), at_most_s=5.0).runs == 2
+
+
+def test_warm_up_counts_against_the_budget_up_to_half_of_it() -> None:
+    for spent_s, repetitions in ((0.0, 10), (3.0, 7), (9.0, 5), (1000.0, 5)):  # of 10 s, one second each
+        device = SimulatedDevice(launch_s=0.0)
+        samples_s = repeat(
+            device,
+            lambda device=device: device.launch(1.0),
+            method=TimingMethod.SYNC,
+            rule=StopRule(budget_s=10.0),
+            expected_s=1.0,
+            spent_s=spent_s,
+        )
+        assert len(samples_s) == repetitions
+
+
+def test_warm_up_runs_that_were_asked_for_are_cut_by_a_budget_that_was_given() -> None:
+    asked = WarmUpRule(runs=50)
+    assert Rules(warm_up=asked).longest_warm_up_s == math.inf
+    assert Rules(warm_up=asked, stop=StopRule(budget_s=4.0)).longest_warm_up_s == 2.0
+    assert Rules().longest_warm_up_s == 5.0  # half of 10 s
+    device = SimulatedDevice(launch_s=0.0)
+    assert warm_up(device, lambda: device.launch(0.5), asked, at_most_s=2.0).runs == 4
+
+
+def test_warming_up_is_shown_run_by_run() -> None:
+    device, shown = SimulatedDevice(launch_s=0.0), []
+    warm_up(device, lambda: device.launch(0.5), WarmUpRule(runs=3), on_run=shown.append)
+    assert [(progress.repetitions, progress.median_s, progress.is_warm_up) for progress in shown] == [
+        (1, 0.5, True),
+        (2, 0.5, True),
+        (3, 0.5, True),
+    ]
 
 
 def test_fixed_warm_up_runs_are_kept() -> None:
