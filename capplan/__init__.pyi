@@ -674,6 +674,7 @@ def plan(
     epochs: float = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    currency: str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     strict: bool = ...,
@@ -731,6 +732,7 @@ def plan(
         epochs: How often the job takes each of its samples.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         strict: Refuse a model with operators that could not be counted.

@@ -195,6 +195,7 @@ def plan(
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    currency: str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     download: bool = ...,
@@ -247,6 +248,7 @@ def plan(
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         download: Fetch the configuration and headers of hf:org/name over the network.

@@ -1,14 +1,18 @@
 """Read what is known of providers: their other names, their regions and countries, and the machines that they rent."""
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 
 from capplan.core.gpus.machines import MachineType
-from capplan.core.gpus.places import Area, Country, Place
+from capplan.core.gpus.places import Area, Country, LocalCurrency, Place
 from capplan.core.gpus.spec import Source
+from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import BUILT_IN, built_in_folder
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
@@ -45,12 +49,26 @@ class Provider:
     billing: Billing | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceRates:
+    """Units of currencies for one euro on a day, as central banks print them."""
+
+    day: date
+    per_euro: Mapping[str, float]
+
+    def usd_per_unit(self, currency: str) -> float | None:
+        """Return what a unit of a currency costs; None where no rate is known. [USD]"""
+        units = 1.0 if currency == "EUR" else self.per_euro.get(currency)
+        return None if units is None else self.per_euro["USD"] / units
+
+
 @dataclass(frozen=True)
 class Providers:
-    """All providers of which something is known, and all countries."""
+    """All providers of which something is known, all countries, and rates of exchange."""
 
     providers: Mapping[str, Provider]
     countries: Mapping[str, Country]
+    rates: ReferenceRates
 
     @cached_property
     def _ids(self) -> dict[str, str]:
@@ -59,6 +77,53 @@ class Providers:
     def canonical(self, provider: str) -> str:
         """Return the name under which a provider stands in the price list: `aws` for Amazon."""
         return self._ids.get(provider.lower(), provider)
+
+    def local_currency(self, asked: str | None, *, regions: Sequence[str] = ()) -> LocalCurrency | None:
+        """Return the currency in which amounts stand beside US dollars; None for US dollars alone.
+
+        Args:
+            asked: A currency such as EUR, or with the user's own rate in US dollars, EUR=1.08; None for that of most of
+                the countries that the regions name.
+            regions: Countries, areas and regions of providers.
+
+        Raises:
+            UnknownNameError: no rate of that currency is known.
+            UsageError: the user's own rate is not a number above 0.
+        """
+        code, stated, own = (asked or self._currency_of(regions)).upper().partition("=")
+        if code == "USD":
+            return None
+        rate = self.rates.usd_per_unit(code)
+        if stated:
+            rate = _above_zero(own)
+            if rate is None or not re.fullmatch("[A-Z]{3}", code):
+                raise UsageError(f"--currency {asked}: write a currency and its price in US dollars, such as EUR=1.08.")
+        if rate is None and asked is None:
+            return None
+        if rate is None:
+            hint = f"State its price in US dollars: {code}=1.08."
+            raise UnknownNameError("currency", code, ["EUR", *self.rates.per_euro], hint=hint)
+        return LocalCurrency(
+            code=code,
+            usd_per_unit=rate,
+            rate_day=None if stated else self.rates.day,
+            vat_fractions={
+                code: each.vat_fraction for code, each in self.countries.items() if each.vat_fraction is not None
+            },
+        )
+
+    def countries_in(self, regions: Sequence[str]) -> tuple[Country, ...]:
+        """Return the countries that names of countries and areas stand for; a provider's region names none.
+
+        Args:
+            regions: The names, in any case.
+        """
+        words = {name.lower() for name in regions}
+        return tuple(country for country in self.countries.values() if country.names & words)
+
+    def _currency_of(self, regions: Sequence[str]) -> str:
+        currencies = Counter(country.currency for country in self.countries_in(regions))
+        return currencies.most_common(1)[0][0] if currencies else "USD"
 
     def machine(self, provider: str, instance: str) -> MachineType | None:
         """Return the type of a provider's machine by its name or a price list's name for it; None if not known."""
@@ -115,7 +180,8 @@ def load_providers() -> Providers:
     countries = _read_countries(folder / PLACES / "countries.yaml")
     files = sorted((folder / PROVIDERS).glob("*.yaml"))
     providers = [_read_provider(path, countries) for path in files]
-    return Providers(providers={each.name: each for each in providers}, countries=countries)
+    rates = _read_rates(folder / PLACES / "rates.yaml")
+    return Providers(providers={each.name: each for each in providers}, countries=countries, rates=rates)
 
 
 def _shown(path: Path) -> str:
@@ -143,6 +209,30 @@ def _read_countries(path: Path) -> dict[str, Country]:
         )
     checker.finish(sources)
     return countries
+
+
+def _read_rates(path: Path) -> ReferenceRates:
+    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
+    checker.unknown_keys(tree, ("sources", "source", "date", "per_euro"), "")
+    sources = checker.sources(tree)
+    checker.used.add(str(tree.get("source")))
+    rates = {code: rate for code, given in tree["per_euro"].items() if (rate := _above_zero(given)) is not None}
+    for code in tree["per_euro"]:
+        if code not in rates:
+            checker.refuse(f"per_euro.{code}", "must be a number above 0")
+    day = tree.get("date")
+    if not isinstance(day, date) or "USD" not in rates:
+        checker.refuse("date", "must be a day, and per_euro must hold USD")
+    checker.finish(sources)
+    return ReferenceRates(day=day if isinstance(day, date) else date.min, per_euro=rates)
+
+
+def _above_zero(given: object) -> float | None:
+    try:
+        value = float(str(given))
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
 
 
 def _read_provider(path: Path, countries: Mapping[str, Country]) -> Provider:

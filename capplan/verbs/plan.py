@@ -12,6 +12,7 @@ from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,
     CalibrationFields,
+    CurrencyFields,
     DrawFields,
     GpuFields,
     JobFields,
@@ -63,7 +64,7 @@ class TogetherFields:
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(
     ModelFields, PipelineFields, BatchFields, TogetherFields, GpuFields, TimedFields, LimitFields,
-    DrawFields, JobFields, PriceFields, StrictFields, CalibrationFields,
+    DrawFields, JobFields, CurrencyFields, PriceFields, StrictFields, CalibrationFields,
 ):  # fmt: skip
     """Which GPUs fit a model at a batch, how fast it runs there, and what it costs."""
 
@@ -132,9 +133,10 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         from capplan.app.pipelines.answer import plan_pipeline
         from capplan.verbs.pipelines import pipeline_request
 
-        return plan_pipeline(pipeline_request(question, context, terms.workload), terms, shared, job=question.job())
+        found = plan_pipeline(pipeline_request(question, context, terms.workload), terms, shared, job=question.job())
+        return replace(found, local=question.local_currency())
     question.refuse_pipeline_options(question.model)
-    return plan(
+    found = plan(
         open_model(context.model(question), feedback=context.feedback),
         terms,
         shared,
@@ -142,6 +144,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         tries_half=question.precision is None,
         is_strict=question.strict,
     )
+    return replace(found, local=question.local_currency())
 
 
 def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Section]":

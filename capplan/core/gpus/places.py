@@ -1,7 +1,8 @@
 """Where an offer's machines stand: the country, the areas that it belongs to, and what differs between countries."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 
 
@@ -80,3 +81,55 @@ def place_words(countries: Iterable[Country]) -> frozenset[str]:
         countries: All countries of the database.
     """
     return frozenset((*(name for country in countries for name in country.names), *Area))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAmount:
+    """An amount in another currency, and the value-added tax of the country where the machines stand.
+
+    Attributes:
+        currency: ISO 4217.
+        amount: The amount without tax.
+        vat_fraction: The country's standard rate; None where the country or its rate is not known.
+        country: The country's code, None where it is not known.
+        usd_per_unit: What a unit of the currency costs. [USD]
+        rate_day: The day of that rate; None for the user's own.
+    """
+
+    currency: str
+    amount: float
+    vat_fraction: float | None
+    country: str | None
+    usd_per_unit: float
+    rate_day: date | None
+
+    @property
+    def with_vat(self) -> float | None:
+        """Return the amount with the tax; None where its rate is not known."""
+        return None if self.vat_fraction is None else self.amount * (1 + self.vat_fraction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCurrency:
+    """A currency in which an answer's amounts stand beside US dollars, with the tax of countries by their codes."""
+
+    code: str
+    usd_per_unit: float
+    rate_day: date | None = None
+    vat_fractions: Mapping[str, float] = field(default_factory=dict)
+
+    def amount(self, usd: float, *, country: str | None) -> LocalAmount:
+        """Return an amount in this currency.
+
+        Args:
+            usd: The amount. [USD]
+            country: The code of the country where the machines stand; None where it is not known.
+        """
+        return LocalAmount(
+            currency=self.code,
+            amount=usd / self.usd_per_unit,
+            vat_fraction=None if country is None else self.vat_fractions.get(country),
+            country=country,
+            usd_per_unit=self.usd_per_unit,
+            rate_day=self.rate_day,
+        )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.energy.power import StepEnergy
+from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.types import LatencyEstimate
@@ -254,7 +255,7 @@ class Plan:
     the ids of the GPUs that keep the host of their own timings instead.
     `recommended` are the choices worth taking first, `shortlist` the ids of the GPUs that a short answer sets side by
     side, the most important first, `changes` what other conditions would make of the first recommendation. `pipeline`
-    says what the samples are that a pipeline makes; None for a model.
+    says what the samples are that a pipeline makes; None for a model. `local` is the currency that costs also stand in.
     """
 
     model: ModelFacts
@@ -275,6 +276,7 @@ class Plan:
     shortlist: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     pipeline: PipelineFacts | None = None
+    local: LocalCurrency | None = None
 
     def best(self, criterion: Criterion | str | None = None) -> Fit | None:
         """Return the recommended fit by a criterion; without one, the cheapest, else the first in order.
@@ -314,6 +316,13 @@ class Plan:
         """
         machines = self.machines(fit)
         return None if fit.rent is None or machines is None else machines * fit.rent.usd_per_machine_hour
+
+    def local_cost(self, fit: Fit) -> LocalAmount | None:
+        """Return the cost of an hour in the local currency; None where none is asked for, or no price is known."""
+        usd = self.usd_per_hour(fit)
+        if self.local is None or usd is None or fit.rent is None:
+            return None
+        return self.local.amount(usd, country=fit.rent.country)
 
     def gpu_hours(self, fit: Fit) -> Interval | None:
         """Return how many hours of such GPUs the job takes, all of them counted; None without a job. [h]"""

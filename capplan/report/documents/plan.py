@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
@@ -99,6 +100,7 @@ class RentDocument(msgspec.Struct, frozen=True, kw_only=True):
     machine_gpus: int = 1
     machines: Annotated[int, Meta(description="for the load, else for one GPU or those that work together")] = 1
     usd_per_hour_of_machines: float | None = None
+    local: Annotated[LocalAmount | None, Meta(description="the machines an hour in the currency asked for")] = None
 
 
 class PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -455,6 +457,7 @@ def _rent(plan: Plan, fit: Fit) -> RentDocument | None:
         machine_gpus=price.instance_gpus,
         machines=machines,
         usd_per_hour_of_machines=plan.usd_per_hour(fit),
+        local=plan.local_cost(fit),
     )
 
 

@@ -14,6 +14,7 @@ from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
+from capplan.report.text.prices import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
 from capplan.units import (
     counted,
@@ -295,6 +296,9 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
     rented = {each.fit.gpu.id: plan.offer_words(each.fit) for each in plan.recommended}
     if offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]:
         lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: --all"))
+    best = plan.best()
+    if best is not None and (local := plan.local_cost(best)) is not None:
+        lines.append(_labelled(f"In {local.currency}", local_words(local)))
     if limits := _take_limits(plan):
         lines.append(_labelled("But", Span(text=limits, style=Style.UNSURE)))
     return lines
@@ -334,7 +338,9 @@ def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     rate = f"{format_rate(fit.latency.throughput_per_s.expected)}/s"
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
-        cost = f"{fit.usd_per_million_samples:.3g} USD/M"
+        whole = plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
+        busy = f" with all {fit.rent.instance_gpus} GPUs busy" if whole else ""
+        cost = f"{fit.usd_per_million_samples:.3g} USD/M{busy}"
         figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
         figures = [counted(count, "GPU"), *figures]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
 from capplan.report.sections import Column, Lines, Section, Table, figure, plain_columns, words
 
@@ -158,3 +159,12 @@ def _cheapest(price: AnyPrice | None, *, names_seller: bool) -> str:
         return ""
     amount = f"{price.usd_per_hour:.3f}" if isinstance(price, Price) else f"{price.usd:,.0f}"
     return f"{amount} ({_seller(price)})" if names_seller else amount
+
+
+def local_words(local: LocalAmount) -> str:
+    """Write a cost an hour in another currency, with the tax of the place and the rate of exchange."""
+    taxed = "VAT not known"
+    if local.vat_fraction is not None and local.with_vat is not None:
+        taxed = f"{local.with_vat:,.2f} with {100 * local.vat_fraction:.3g} % VAT of {local.country}"
+    day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
+    return f"{local.amount:,.2f} {local.currency}/h, {taxed} (1 {local.currency} = {local.usd_per_unit:.4f} USD, {day})"

@@ -1,7 +1,7 @@
 """`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from capplan.verbs.llm.fields import (
     names_of,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import EnergyFields, OfferFields
+from capplan.verbs.statement.fields import CurrencyFields, EnergyFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _ShownFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    SearchFields, LinkFields, MoneyFields, OfferFields, EnergyFields, _ShownFields,
+    SearchFields, LinkFields, MoneyFields, CurrencyFields, EnergyFields, _ShownFields,
     FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
@@ -113,7 +113,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         adapters=question.served_adapters(),
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
-        return plan_fleet(
+        found = plan_fleet(
             asked,
             deployments=deployments,
             calibration=load_time_calibration(question.calibration),
@@ -121,6 +121,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             money=question.money(),
             measured=_named_runs(question),
         )
+    return replace(found, local=question.local_currency())
 
 
 def _named_runs(question: LlmPlanQuestion) -> "tuple[MeasuredRun, ...]":

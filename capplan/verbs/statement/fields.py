@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from capplan.app.gpus.choice import GpuFilters
     from capplan.app.gpus.priced import PriceFilters
     from capplan.core.energy.power import PowerLaw
+    from capplan.core.gpus.places import LocalCurrency
     from capplan.core.plan.types import Job, Limits
     from capplan.probe.inputs.request import ModelRequest
     from capplan.specs.prices import Prices
@@ -524,6 +525,33 @@ class OfferFields:
         from capplan.app.gpus.priced import PriceFilters, offered
 
         return offered(prices, PriceFilters(providers=self.providers, regions=self.regions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurrencyFields(OfferFields):
+    """In which currency amounts stand beside US dollars."""
+
+    currency: Annotated[
+        Name | None,
+        Option(
+            help="Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your "
+            "own price in USD. That of --region by default.",
+            metavar="CODE", topic=Topic.PRICES, doors=EVERYWHERE,
+        ),
+    ] = None  # fmt: skip
+
+    def local_currency(self) -> "LocalCurrency | None":
+        """Return the currency asked for, else that of the regions; None for US dollars alone.
+
+        Raises:
+            UnknownNameError: no rate of the currency is known.
+            UsageError: the rate that is stated is not a number above 0.
+        """
+        from capplan.specs.providers import load_providers
+
+        if self.currency is None and not self.regions:
+            return None
+        return load_providers().local_currency(self.currency, regions=self.regions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, TypedDict
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
@@ -199,6 +200,7 @@ class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: Annotated[str | None, Meta(description="manifest of the recommended deployment, as YAML")]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
+    local: Annotated[LocalAmount | None, Meta(description="an hour in the currency asked for")] = None
 
 
 class ShardingFields(TypedDict):
@@ -247,6 +249,7 @@ def llm_plan_document(fleet: PlannedFleet) -> LlmPlanDocument:
         kubernetes=manifest_of(fleet),
         assumptions=plan.assumptions,
         notes=plan.notes,
+        local=fleet.local_cost,
     )
 
 

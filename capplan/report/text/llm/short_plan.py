@@ -19,6 +19,7 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
+from capplan.report.text.prices import local_words
 from capplan.report.text.styled import styled_table
 from capplan.units import format_joules, format_rate, format_seconds, format_watts
 
@@ -80,6 +81,8 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     )
     yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
     yield from _labelled("Cost", _cost(plan, best), width)
+    if fleet.local_cost is not None:
+        yield from _labelled(f"In {fleet.local_cost.currency}", local_words(fleet.local_cost), width)
     yield from _labelled("Times", _times(plan, best), width)
     if best.energy is not None:
         yield from _labelled("Energy", _energy(best.energy), width)
