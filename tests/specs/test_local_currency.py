@@ -53,5 +53,5 @@ def test_a_rate_that_is_none_is_refused(known: Providers, words: str) -> None:
 
 
 def test_an_unknown_currency_is_refused_with_what_would_do(known: Providers) -> None:
-    with pytest.raises(UnknownNameError, match="XAU=1.08"):
+    with pytest.raises(UnknownNameError, match=r"XAU=1\.08"):
         known.local_currency("XAU")
