@@ -36,6 +36,8 @@ def memory(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
     adapters: int = ...,
     lora_rank: int = ...,
     max_len: int | None = ...,
@@ -60,6 +62,8 @@ def memory(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         max_len: Longest sequence served; the model's own limit by default.
@@ -90,6 +94,9 @@ def estimate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    cpu: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
     utilization_fraction: float | None = ...,
@@ -124,6 +131,9 @@ def estimate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.
@@ -274,6 +284,9 @@ def simulate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    cpu: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
     utilization_fraction: float | None = ...,
@@ -329,6 +342,9 @@ def simulate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         utilization_fraction: The engine's memory fraction; its default if left out.

@@ -12,6 +12,9 @@ from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
 from capplan.specs import Gpus
 
+DEFAULT_CPU = "ryzen-9-7950x"
+"""The host's CPU where layers are left to it and none is named: a desktop with two channels of DDR5."""
+
 
 @dataclass(slots=True)
 class Deployments:
@@ -46,6 +49,7 @@ class Deployments:
                 relatives=models_of_equal_size(count_parameters(model.architecture)),
                 assumes_narrow_cache=self.assumes_narrow_cache,
                 power_law=self.power_law,
+                cpu=self.gpus.find(words.cpu or DEFAULT_CPU) if words.sharding.offload else None,
             )
         return self._found[words]
 

@@ -253,6 +253,12 @@ def _notes(
     waiting = [point.concurrency for point in points if point.queued]
     if waiting:
         found.append(f"From {waiting[0]} clients on, requests wait for memory: {points[-1].running:.0f} sequences fit.")
+    host = deployment.machine.host
+    if host is not None:
+        found.append(
+            f"{deployment.stage.host_bytes / 2**30:.1f} GiB of weights lie in host memory, read by {host.id} at "
+            f"{host.bandwidth_bytes_per_s / 1e9:.0f} GB/s (--cpu names yours), or copied to the GPU for a prompt."
+        )
     if deployment.spans_servers or deployment.words.sharding.gpus > max(8, deployment.machine.server_gpus):
         port = deployment.machine.network_bytes_per_s / 2
         found.append(

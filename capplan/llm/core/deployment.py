@@ -18,10 +18,10 @@ from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import Evidence, evidence_of
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.tensors import all_tensors
+from capplan.llm.core.tensors import Role, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
 from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
-from capplan.llm.core.timing.machine import Machine, ggml_machine, machine_of
+from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
 from capplan.llm.core.weights import EngineLayout, stage_weights
@@ -35,7 +35,8 @@ class DeploymentWords:
 
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
     `utilization_fraction` is the engine's memory fraction and `batched_tokens` the most tokens of a step, None for the
-    engine's defaults. `adapters` are served beside the model, None for none.
+    engine's defaults. `adapters` are served beside the model, None for none. `cpu` is that of the host, which computes
+    what the sharding leaves in host memory.
     """
 
     model: str
@@ -53,6 +54,7 @@ class DeploymentWords:
     utilization_fraction: float | None = None
     batched_tokens: int | None = None
     adapters: Adapters | None = None
+    cpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ def build_deployment(
     relatives: frozenset[str] = frozenset(),
     assumes_narrow_cache: bool = False,
     power_law: PowerLaw | None = None,
+    cpu: GpuSpec | None = None,
 ) -> ServingDeployment:
     """Check a deployment, divide its memory and reduce it to kernels.
 
@@ -119,6 +122,7 @@ def build_deployment(
         assumes_narrow_cache: True to take a KV format that is not stated as fp8 where weights are narrower than 16
             bits.
         power_law: The law of power, whose cap the GPU is given; None where it keeps its own limit.
+        cpu: The host's CPU; needed where layers or experts are left to it.
 
     Raises:
         CapplanError: The engine or format is not known, or the model cannot be shared that way, or the GPU cannot take
@@ -126,6 +130,8 @@ def build_deployment(
     """
     engine = find_engine(words.engine)
     machine = _machine(gpu, words, power_law)
+    if cpu is not None:
+        machine = replace(machine, host=host_of(cpu, gpu))
     quantisation = model.stored_as(words.weights or None)
     kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
     memory = answer_memory(
@@ -173,10 +179,10 @@ def _machine(gpu: GpuSpec, words: DeploymentWords, law: PowerLaw | None) -> Mach
         link_bytes_per_s=words.link_bytes_per_s,
         network_bytes_per_s=words.network_bytes_per_s,
     )
-    if machine is not None and find_engine(words.engine) is Engine.LLAMACPP:
-        return ggml_machine(machine, gpu)
     if machine is None:
         raise UsageError(f"{gpu.id} states no peak rate in 16 or 32 bits, so that no time can be computed for it.")
+    if find_engine(words.engine) is Engine.LLAMACPP:
+        machine = ggml_machine(machine, gpu)
     if law is None or law.cap_w is None:
         return machine
     if refused := law.refusal(gpu):
@@ -187,6 +193,8 @@ def _machine(gpu: GpuSpec, words: DeploymentWords, law: PowerLaw | None) -> Mach
 def _default_kv(
     model: LanguageModel, quantisation: Quantisation, words: DeploymentWords, *, assumes_narrow_cache: bool
 ) -> str:
+    if find_engine(words.engine) is Engine.LLAMACPP:
+        return "fp16"
     stated_narrow = assumes_narrow_cache and bool(words.weights)
     if stated_narrow and quantisation.format.name in _NARROW_CACHE:
         return "fp8"
@@ -225,18 +233,23 @@ def _formats(
             queries=model.architecture.queries_per_head,
         ),
         prefill=prefill_class(variant, cache_bytes=cache_bytes, units=machine.units),
-        weight_scale=_weight_scale(model, quantisation),
+        mixed_bytes=_mixed_bytes(model, quantisation),
         adapters=words.adapters,
         is_ggml=find_engine(words.engine) is Engine.LLAMACPP,
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 
 
-def _weight_scale(model: LanguageModel, quantisation: Quantisation) -> float:
-    """Return the bytes of a GGUF mix over those by its base format, 1 for formats that do not mix."""
+def _mixed_bytes(model: LanguageModel, quantisation: Quantisation) -> tuple[tuple[Role, float], ...]:
+    """Return the mean bytes of a weight by role in a GGUF mix; empty for formats that do not mix."""
     if quantisation.format.gguf is None:
-        return 1.0
-    architecture = model.architecture
-    mixed = stage_weights(architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()).total
-    base = sum(tensor.parameters * quantisation.bits(tensor.role) / 8 for tensor in all_tensors(architecture))
-    return mixed / base
+        return ()
+    sizes = stage_weights(
+        model.architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()
+    ).by_role
+    counts: dict[Role, float] = {}
+    for tensor in all_tensors(model.architecture):
+        counts[tensor.role] = counts.get(tensor.role, 0.0) + tensor.parameters
+    found = {role: size / counts[role] for role, size in sizes if counts.get(role)}
+    found.setdefault(Role.HEAD, found[Role.EMBEDDING])
+    return tuple(found.items())

@@ -159,6 +159,7 @@ class EngineSupport:
         """
         capability, runs = gpu.compute_capability, self.engines.get(engine)
         family = gpu.architecture if capability is None else ".".join(map(str, capability))
+        family = "CPU" if gpu.is_cpu else family
         if runs is None or family not in self.hardware:
             return None
         shown = f"{gpu.id} ({self.hardware[family]})"

@@ -4,7 +4,7 @@ The answer is per GPU. Each pipeline stage is computed on its own; the stage who
 decides.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, inf
 
 from capplan.core.serving_engines import Engine
@@ -14,7 +14,7 @@ from capplan.llm.core.engines import EngineConstants, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.weights import EngineLayout, WeightBytes, stage_weights
+from capplan.llm.core.weights import EngineLayout, WeightBytes, host_weight_bytes, stage_weights
 
 REFERENCE_SEQUENCES = 1024
 """Running sequences that the sampler's constants are per, vLLM's default on GPUs of 70 GiB and more."""
@@ -52,7 +52,7 @@ class Deployment:
 class StageMemory:
     """The memory of one GPU of a pipeline stage. [bytes]
 
-    `pool_bytes` is negative where the rest alone is too much.
+    `pool_bytes` is negative where the rest alone is too much. `host_bytes` are weights that lie in host memory.
     """
 
     stage: int
@@ -64,6 +64,7 @@ class StageMemory:
     cache: StageCache
     block_tokens: int
     paged: bool
+    host_bytes: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -165,6 +166,18 @@ def engine_layout(engine: Engine) -> EngineLayout:
     return EngineLayout()
 
 
+def layers_on_gpu(architecture: Architecture, sharding: Sharding) -> Architecture:
+    """Return a model without the layers that are left in host memory, whose cache lies there, too.
+
+    Args:
+        architecture: The model.
+        sharding: How the GPUs and the host share it.
+    """
+    offload = sharding.offload
+    whole = 0 if offload is None else offload.host_layers(len(architecture.layers))
+    return replace(architecture, layers=architecture.layers[whole:]) if whole else architecture
+
+
 def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     architecture, sharding, engine = deployment.architecture, deployment.sharding, deployment.engine
     weights = stage_weights(
@@ -174,7 +187,10 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         layout=engine_layout(engine.engine),
         stage=stage,
     )
-    weight_bytes = weights.total * deployment.exact_weight_fraction
+    left = host_weight_bytes(
+        architecture, quantisation=deployment.quantisation, sharding=sharding, layout=engine_layout(engine.engine)
+    )
+    weight_bytes = (weights.total - left) * deployment.exact_weight_fraction
     if deployment.adapters is not None:
         weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)
     activation = activation_bytes(deployment, samples=stage == sharding.pipeline - 1)
@@ -188,7 +204,10 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         activation_bytes=activation,
         other_bytes=other,
         pool_bytes=_pool(deployment, weight_bytes + activation + other),
-        cache=stage_cache(architecture, sharding=sharding, element_bytes=deployment.cache_bytes, stage=stage),
+        cache=stage_cache(
+            layers_on_gpu(architecture, sharding), sharding=sharding, element_bytes=deployment.cache_bytes, stage=stage
+        ),
+        host_bytes=left * deployment.exact_weight_fraction,
         block_tokens=deployment.block_tokens,
         paged=engine.engine is Engine.VLLM,
     )

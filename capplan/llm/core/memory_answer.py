@@ -8,13 +8,14 @@ from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.adapters import Adapters, adapter_bytes
+from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
-from capplan.llm.core.sharding import Sharding, check_sharding
+from capplan.llm.core.sharding import Offload, Sharding, check_sharding
 from capplan.llm.core.weights import EngineLayout, stage_weights
 from capplan.units import counted
 
@@ -151,6 +152,10 @@ def _check_engine(request: MemoryRequest) -> None:
         )
     if request.engine is Engine.LLAMACPP and request.adapters is not None:
         raise UsageError("adapters are counted for vllm, sglang and trtllm, which serve several of them at a time.")
+    if request.engine is not Engine.LLAMACPP and request.sharding.offload is not None:
+        raise UsageError(
+            f"{request.engine.value} keeps all layers on its GPUs; --gpu-layers and --n-cpu-moe are llama.cpp's."
+        )
     if request.sequence_tokens is not None and request.sequence_tokens < 1:
         raise UsageError(f"--max-len must be at least 1 token, not {request.sequence_tokens}.")
     if request.fraction is not None and not 0 < request.fraction <= 1:
@@ -280,6 +285,8 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
     yield from _sharding_notes(request)
+    if sharding.offload is not None:
+        yield from _offload_notes(architecture, sharding, stage)
     if request.adapters is not None:
         size = adapter_bytes(architecture, sharding=sharding, adapters=request.adapters, stage=stage.stage)
         yield (
@@ -322,6 +329,16 @@ def _sharding_notes(request: MemoryRequest) -> Iterator[str]:
         yield "latent attention's cache is whole on every GPU: tensor parallelism does not divide it, --dp does"
 
 
+def _offload_notes(architecture: Architecture, sharding: Sharding, stage: StageMemory) -> Iterator[str]:
+    offload, count = sharding.offload or Offload(), len(architecture.layers)
+    whole = offload.host_layers(count)
+    parts = [f"{counted(whole, 'layer')} with their cache"] if whole else []
+    experts = sum(whole <= layer < offload.expert_layers for layer, _ in architecture.expert_layers())
+    parts += [f"the experts of {counted(experts, 'layer')} more"] if experts else []
+    parts += [] if offload.keeps_head(count) else ["the output head"]
+    yield f"in host memory: {stage.host_bytes / 2**30:.2f} GiB of weights, {', '.join(parts) or 'nothing'}"
+
+
 def _is_latent(model: LanguageModel) -> bool:
     return any(isinstance(mixer, LatentAttention) for _, mixer in model.architecture.attention_layers())
 
@@ -345,6 +362,27 @@ def _alternatives(request: MemoryRequest, constants: LlmMemoryConstants, answer:
         )
 
 
+def _offloaded_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[tuple[str, MemoryRequest]]:
+    """Yield what has to be left in host memory so that one sequence fits: experts, or whole layers."""
+    if answer.fits or request.sharding.offload is not None:
+        return
+    architecture = request.model.architecture
+    count = len(architecture.layers)
+
+    def fits(offload: Offload) -> bool:
+        sharding = replace(request.sharding, offload=offload)
+        stage = divide_memory(replace(answer.memory.deployment, sharding=sharding)).tightest
+        return stage.sequences(answer.sequence_tokens) > 0
+
+    experts = (Offload(expert_layers=layers) for layers in range(1, count + 1) if architecture.is_moe)
+    layers = (Offload(gpu_layers=layers) for layers in range(count, 0, -1))
+    for words, choices in (("--n-cpu-moe", experts), ("--gpu-layers", layers)):
+        found = next((offload for offload in choices if fits(offload)), None)
+        if found is not None:
+            shown = found.expert_layers or found.gpu_layers
+            yield f"{words} {shown}", replace(request, sharding=replace(request.sharding, offload=found))
+
+
 def _changed_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[tuple[str, MemoryRequest]]:
     sharding = request.sharding
     if kv_element_bytes(answer.kv) > 1:
@@ -357,8 +395,10 @@ def _changed_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[
     if request.engine is not Engine.LLAMACPP:
         wider = replace(sharding, tensor=2 * sharding.tensor)
         yield f"--tp {wider.tensor}", replace(request, sharding=wider)
-    deeper = replace(sharding, pipeline=2 * sharding.pipeline)
+    deeper = replace(sharding, pipeline=2 * sharding.pipeline, offload=None)
     yield f"--pp {deeper.pipeline}", replace(request, sharding=deeper)
+    if request.engine is Engine.LLAMACPP and sharding.gpus == 1:
+        yield from _offloaded_requests(request, answer)
     if _is_latent(request.model):
         spread = replace(sharding, tensor=1, data=sharding.tensor * sharding.data)
         if spread != sharding:

@@ -8,18 +8,39 @@ from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What llama.cpp leaves in host memory: its CPU computes it.
+
+    The last `gpu_layers` layers lie on the GPU (`-ngl`), all for None; the output head counts as one more, behind the
+    layers. The experts of the first `expert_layers` layers lie in host memory (`--n-cpu-moe`).
+    """
+
+    gpu_layers: int | None = None
+    expert_layers: int = 0
+
+    def host_layers(self, layer_count: int) -> int:
+        """Return how many of the first layers lie in host memory whole."""
+        return 0 if self.gpu_layers is None else max(0, layer_count - self.gpu_layers)
+
+    def keeps_head(self, layer_count: int) -> bool:
+        """Return True if the output head lies on the GPU."""
+        return self.gpu_layers is None or self.gpu_layers > layer_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How the GPUs of one replica share the work.
+    """How the GPUs of one replica share the work, and what they leave to the host.
 
     `data` is attention data parallelism: each rank holds whole attention for its own sequences, and the experts
     spread over all `tensor · data` GPUs of a stage. `expert` is the number of GPUs among which whole experts are
-    distributed; the matrices of one expert are cut among the rest.
+    distributed; the matrices of one expert are cut among the rest. `offload` is None where all lies on the GPUs.
     """
 
     tensor: int = 1
     pipeline: int = 1
     expert: int = 1
     data: int = 1
+    offload: Offload | None = None
 
     @property
     def gpus(self) -> int:
@@ -59,6 +80,12 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
         UsageError: One sentence that names what does not divide and which values do.
     """
     name, tensor = architecture.name, sharding.tensor
+    if sharding.offload is not None and sharding.gpus > 1:
+        raise UsageError(
+            f"layers in host memory are counted beside one GPU, not {sharding.gpus}: leave out --pp, --tp and --dp."
+        )
+    if sharding.offload is not None and sharding.offload.expert_layers and not architecture.is_moe:
+        raise UsageError(f"{name} has no experts, so --n-cpu-moe does nothing; --gpu-layers leaves out whole layers.")
     why = _tensor_refusal(architecture, tensor)
     if why is not None:
         fitting = [str(each) for each in range(1, 65) if _tensor_refusal(architecture, each) is None]

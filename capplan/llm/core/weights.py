@@ -81,6 +81,32 @@ def stage_weights(
     return WeightBytes(by_role=tuple(sizes.items()), rope_table=table)
 
 
+@lru_cache(maxsize=1024)
+def host_weight_bytes(
+    architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout
+) -> float:
+    """Count the bytes of weights that are left in host memory: whole layers, experts, and the head. [bytes]
+
+    Args:
+        architecture: The model.
+        quantisation: The number format and the roles it is applied to.
+        sharding: How the GPU and the host share the model.
+        layout: How the engine lays weights out.
+    """
+    offload, count = sharding.offload, len(architecture.layers)
+    if offload is None:
+        return 0.0
+    whole, head, size = offload.host_layers(count), head_tensors(architecture), 0.0
+    for layer, tensor in _stage_tensors(architecture, sharding, 0):
+        in_layer = layer is not None and (
+            layer < whole or (tensor.role is Role.EXPERT and layer < offload.expert_layers)
+        )
+        if in_layer or (tensor in head and not offload.keeps_head(count)):
+            elements = sharded_elements(tensor, sharding=sharding, layout=layout)
+            size += elements * _bits(tensor, architecture, quantisation, layer) / 8
+    return size
+
+
 def _stage_tensors(architecture: Architecture, sharding: Sharding, stage: int) -> Iterator[tuple[int | None, Tensor]]:
     """Yield the tensors of a stage, each with the index of its layer; a tied head needs the embedding again."""
     first, last = stage == 0, stage == sharding.pipeline - 1

@@ -131,11 +131,27 @@ class DeploymentFields:
         Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION"),
     ] = None
 
-    def sharding(self) -> "Sharding":
-        """Return how the GPUs of a replica share the model."""
-        from capplan.llm.core.sharding import Sharding
+    gpu_layers: Annotated[
+        int | None,
+        Meta(ge=1, le=10**5),
+        Option(
+            help="llama.cpp: layers on the GPU, the others in host memory; all by default.",
+            flags=("--gpu-layers", "--ngl"), metavar="N",
+        ),
+    ] = None  # fmt: skip
+    n_cpu_moe: Annotated[
+        int,
+        Meta(ge=0, le=10**5),
+        Option(help="llama.cpp: layers whose experts are in host memory.", metavar="N", shows_default=True),
+    ] = 0
 
-        return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
+    def sharding(self) -> "Sharding":
+        """Return how the GPUs of a replica, and the host, share the model."""
+        from capplan.llm.core.sharding import Offload, Sharding
+
+        leaves = self.gpu_layers is not None or self.n_cpu_moe
+        offload = Offload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
+        return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp, offload=offload)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +228,19 @@ class LinkFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HostCpuFields:
+    """The CPU that computes what is left in host memory."""
+
+    cpu: Annotated[
+        Name | None,
+        Option(
+            help="CPU of the host, for --gpu-layers and --n-cpu-moe (`capplan gpus --cpus`); a desktop's by default.",
+            metavar="ID", topic=Topic.GPUS,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class SettingFields:
     """What an engine is told beyond its formats: memory, and how tokens are drawn."""
 
@@ -266,7 +295,8 @@ class SchedulingFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaFields(
-    LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, SettingFields, LinkFields, SchedulingFields,
+    LanguageModelFields, ReplicaGpuFields, DeploymentFields, HostCpuFields, AdapterFields, SettingFields, LinkFields,
+    SchedulingFields,
 ):  # fmt: skip
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
@@ -293,6 +323,7 @@ class ReplicaFields(
             utilization_fraction=self.utilization_fraction,
             batched_tokens=self.token_budget,
             adapters=self.served_adapters(),
+            cpu=self.cpu or "",
         )
 
 

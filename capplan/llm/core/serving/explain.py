@@ -32,15 +32,19 @@ def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
     """
     layout = service.constants.layout
     table = step_table(service.kernels, load, machine=service.machine, layout=layout, engine=service.engine)
-    times, work = step_time(table, service.constants), step_work(service.kernels, load)
+    times, works = step_time(table, service.constants), [step_work(service.kernels, load)]
+    if service.kernels.host is not None:
+        works.append(step_work(service.kernels.host, load))
+    flops, traffic = (np.concatenate([getattr(work, item)[0] for work in works]) for item in ("flops", "traffic_bytes"))
     parts: dict[str, list[float]] = {}
-    for index, name in enumerate(class_names(table)):
-        count = float(work.count[0, index])
+    for index, kernel in enumerate(class_names(table)):
+        name = kernel if index < works[0].count.shape[1] else f"{kernel}, host"
+        count = float(table.count[0, index])
         sums = parts.setdefault(name, [0.0, 0.0, 0.0, 0.0])
         found = (
             float(times.kernels_s[0, index]),
-            count * float(work.flops[0, index]),
-            count * float(work.traffic_bytes[0, index]),
+            count * float(flops[index]),
+            count * float(traffic[index]),
             count,
         )
         parts[name] = [old + new for old, new in zip(sums, found, strict=True)]

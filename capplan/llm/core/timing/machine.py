@@ -19,6 +19,16 @@ _HALF_PEAKS = (PeakKind.BF16, PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The CPU beside a GPU: its memory, its arithmetic, and the link by which weights reach the GPU, one direction."""
+
+    id: str
+    bandwidth_bytes_per_s: float
+    flops_per_s: float
+    link_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """One GPU of a deployment with its link to the others.
 
@@ -27,6 +37,8 @@ class Machine:
     says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
     are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
     `cap` is a power limit below the GPU's own; None where it keeps that.
+    are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too. `host`
+    computes what does not lie on the GPU; None where all does.
     """
 
     id: str
@@ -41,6 +53,7 @@ class Machine:
     server_gpus: int = 8
     network_bytes_per_s: float = 100e9
     cap: CardCap | None = None
+    host: Host | None = None
 
     @property
     def units(self) -> frozenset[Arithmetic]:
@@ -70,6 +83,25 @@ _FP32_PER_CLOCK = 2 * 128
 """FLOPs per clock of a core of Apple's GPUs, which print no clock."""
 
 
+_DIMM_FRACTION = 0.8
+"""Share of the printed bandwidth of a CPU's memory that plain reads reach, as STREAM finds on most; assumed."""
+
+
+def host_of(cpu: GpuSpec, gpu: GpuSpec) -> Host:
+    """Return the host of a GPU.
+
+    Args:
+        cpu: The host's CPU.
+        gpu: The GPU, whose PCIe link weights pass.
+    """
+    return Host(
+        id=cpu.id,
+        bandwidth_bytes_per_s=_DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,
+        flops_per_s=cpu.peak(PeakKind.FP32) or 0.0,
+        link_bytes_per_s=gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S,
+    )
+
+
 def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
     """Return a GPU as llama.cpp's kernels see it: bounded by what its multiprocessors move, too.
 
@@ -80,6 +112,8 @@ def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
     clocks_per_s = (gpu.unit_count or 0) * (gpu.boost_clock_hz or 0.0) or (
         gpu.peak(PeakKind.FP32) or 0
     ) / _FP32_PER_CLOCK
+    if gpu.is_cpu:
+        return replace(machine, bandwidth_bytes_per_s=_DIMM_FRACTION * machine.bandwidth_bytes_per_s)
     moved = _GGML_BYTES_PER_CLOCK * clocks_per_s
     if not moved:
         return machine

@@ -5,7 +5,7 @@ Identical layers are counted once. A stage of a pipeline holds an equal share of
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from capplan.llm.core.adapters import ADAPTER_BYTES, Adapters, adapter_sides, is_adapted
@@ -13,7 +13,7 @@ from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.quantisation import Quantisation
-from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.sharding import Offload, Sharding
 from capplan.llm.core.tensors import Role, Split, Tensor, layer_tensors
 from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, ggml_kernel, weight_kernel
@@ -25,9 +25,9 @@ class Formats:
     """Number formats of a deployment on a GPU.
 
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
-    `prefill` are the classes of attention with separate keys and values. `weight_scale` corrects the bytes of weights
-    whose format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token.
-    `adapters` are served beside the model, None for none. `is_ggml` says that llama.cpp computes them.
+    `prefill` are the classes of attention with separate keys and values. `mixed_bytes` are those of a weight by role,
+    where a format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token. `adapters`
+    are served beside the model, None for none. `is_ggml` says that llama.cpp computes them.
     """
 
     quantisation: Quantisation
@@ -35,7 +35,7 @@ class Formats:
     units: frozenset[Arithmetic]
     decode: KernelClass = KernelClass.DECODE_GQA
     prefill: KernelClass = KernelClass.PREFILL
-    weight_scale: float = 1.0
+    mixed_bytes: tuple[tuple[Role, float], ...] = ()
     sorts_logits: bool = False
     adapters: Adapters | None = None
     is_ggml: bool = False
@@ -43,42 +43,56 @@ class Formats:
 
 @lru_cache(maxsize=1024)
 def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Formats) -> Kernels:
-    """List the kernels of one GPU.
+    """List the kernels of one GPU, and of the CPU beside it where layers or experts are left to the host.
 
     Args:
         architecture: The model.
         sharding: Tensor, pipeline, expert and attention data parallelism.
         formats: Number formats of weights and cache.
     """
-    lister = _Lister(architecture, sharding, formats)
-    groups = Counter(architecture.layers)
-    products: list[Product] = []
-    experts: list[ExpertProduct] = []
-    attentions: list[AttentionKernel] = []
-    states: list[StateKernel] = []
-    for layer, copies in groups.items():
-        count = copies / sharding.pipeline
-        products += lister.products(layer, count)
-        experts += lister.experts(layer, count)
-        experts += lister.adapted(layer, count)
-        attentions += lister.attentions(layer, count)
-        states += lister.states(layer, count)
-    products.append(lister.head())
-    blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in architecture.layers)
-    expert_layers = sum(isinstance(layer.mlp, Experts) for layer in architecture.layers)
-    return Kernels(
-        products=tuple(products),
-        experts=tuple(experts),
-        attentions=tuple(attentions),
-        states=tuple(states),
-        hidden=architecture.hidden_dim,
-        layers=blocks / 2 / sharding.pipeline,
-        tensor_parallel=sharding.tensor,
-        pipeline_parallel=sharding.pipeline,
-        data_parallel=sharding.data,
-        exchanged_layers=expert_layers / sharding.pipeline if sharding.data > 1 else 0.0,
-        sorted_logits=architecture.vocab_size if formats.sorts_logits else 0.0,
-    )
+    lister, layers = _Lister(architecture, sharding, formats), architecture.layers
+    offload = sharding.offload or Offload()
+    whole = offload.host_layers(len(layers))
+    near, away = _Parts(), _Parts()
+    places = Counter((layer, index < whole, index < offload.expert_layers) for index, layer in enumerate(layers))
+    for (layer, is_away, sends_experts), copies in places.items():
+        count, side = copies / sharding.pipeline, away if is_away else near
+        side.products += lister.products(layer, count)
+        (away if sends_experts else side).experts.extend(lister.experts(layer, count))
+        side.experts += lister.adapted(layer, count)
+        side.attentions += lister.attentions(layer, count)
+        side.states += lister.states(layer, count)
+    (near if offload.keeps_head(len(layers)) else away).products.append(lister.head())
+    blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in layers)
+    expert_layers = sum(isinstance(layer.mlp, Experts) for layer in layers)
+
+    def listed(parts: _Parts, host: Kernels | None) -> Kernels:
+        return Kernels(
+            products=tuple(parts.products),
+            experts=tuple(parts.experts),
+            attentions=tuple(parts.attentions),
+            states=tuple(parts.states),
+            hidden=architecture.hidden_dim,
+            layers=blocks / 2 / sharding.pipeline,
+            tensor_parallel=sharding.tensor,
+            pipeline_parallel=sharding.pipeline,
+            data_parallel=sharding.data,
+            exchanged_layers=expert_layers / sharding.pipeline if sharding.data > 1 else 0.0,
+            sorted_logits=architecture.vocab_size if formats.sorts_logits else 0.0,
+            host=host,
+        )
+
+    return listed(near, listed(away, None) if away.products or away.experts else None)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The kernels that one side computes: the GPU, or the host's CPU."""
+
+    products: list[Product] = field(default_factory=list)
+    experts: list[ExpertProduct] = field(default_factory=list)
+    attentions: list[AttentionKernel] = field(default_factory=list)
+    states: list[StateKernel] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,8 @@ class _Lister:
 
     def _kernel(self, role: Role) -> WeightKernel:
         kernel = weight_kernel(self.formats.quantisation, role, units=self.formats.units)
-        kernel = replace(kernel, weight_bytes=kernel.weight_bytes * self.formats.weight_scale)
+        stored = dict(self.formats.mixed_bytes).get(role)
+        kernel = kernel if stored is None else replace(kernel, weight_bytes=stored)
         return ggml_kernel(kernel) if self.formats.is_ggml else kernel
 
     def products(self, layer: Layer, count: float) -> Iterator[Product]:

@@ -16,7 +16,7 @@ from capplan.llm.core.timing.collectives import Collectives, collectives, collec
 from capplan.llm.core.timing.constants import Constants, Layout
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.machine import Machine
+from capplan.llm.core.timing.machine import Host, Machine
 from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, kernel_classes, step_work
 
 
@@ -97,16 +97,18 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout
         layout: Where the constants lie.
         engine: The engine's generation.
     """
-    work = step_work(kernels, load)
-    half = next(iter(machine.peaks_flops_per_s.values()))
-    peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
+    columns = [_columns(kernels, load, machine)]
+    if kernels.host is not None and machine.host is not None:
+        columns.append(_host_columns(kernels.host, load, machine, machine.host))
+    compute_s, memory_s, count = (np.concatenate([part[item] for part in columns], axis=-1) for item in range(3))
+    kernel_class = np.concatenate([part[3] for part in columns])
     one = np.ones_like(load.tokens)
     shares = not {KernelClass.GGML_16, KernelClass.GGML_NARROW} & kernel_classes(kernels)
     return StepTable(
-        compute_s=work.flops * work.padding / peaks,
-        memory_s=work.traffic_bytes / machine.bandwidth_bytes_per_s,
-        count=work.count,
-        kernel_class=np.broadcast_to(work.kernel_class, work.flops.shape),
+        compute_s=compute_s,
+        memory_s=memory_s,
+        count=count,
+        kernel_class=np.broadcast_to(kernel_class, count.shape),
         elementwise_s=load.tokens * kernels.bordering_elements / machine.bandwidth_bytes_per_s,
         quantised_s=load.tokens * kernels.quantised_elements / machine.bandwidth_bytes_per_s,
         collectives=collectives(kernels, load, machine=machine),
@@ -119,10 +121,33 @@ def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout
         narrow=float(machine.narrow_memory and shares) * one,
         foreign=float(machine.vendor != "NVIDIA" and shares) * one,
         engine=np.full(one.shape, layout.engines.index(engine)),
-        factor=np.broadcast_to(
-            _factor_places(work.kernel_class, machine.architecture, layout, engine), work.flops.shape
-        ),
+        factor=np.broadcast_to(_factor_places(kernel_class, machine.architecture, layout, engine), count.shape),
     )
+
+
+_Columns = tuple[FloatArray, FloatArray, FloatArray, IntArray]
+_COPIED_TOKENS = 32
+"""Tokens of a step from which on llama.cpp copies weights of the host to the GPU and multiplies there (the least batch
+that its CUDA backend takes over)."""
+
+
+def _columns(kernels: Kernels, load: Load, machine: Machine) -> _Columns:
+    """Return time at peak, time at bandwidth, and count of each kernel [step, kernel], and the classes [kernel]."""
+    work = step_work(kernels, load)
+    half = next(iter(machine.peaks_flops_per_s.values()))
+    peaks = np.array([machine.peaks_flops_per_s.get(arithmetic, half) for arithmetic in work.arithmetic])
+    memory_s = work.traffic_bytes / machine.bandwidth_bytes_per_s
+    return work.flops * work.padding / peaks, memory_s, work.count, work.kernel_class
+
+
+def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: Host) -> _Columns:
+    """Return the same of what lies in host memory: the CPU computes it, or its weights are copied to the GPU."""
+    compute_s, memory_s, count, classes = _columns(kernels, load, machine)
+    copied = (load.tokens >= _COPIED_TOKENS)[..., None]
+    work = step_work(kernels, load)
+    rate = np.where(copied, host.link_bytes_per_s, host.bandwidth_bytes_per_s)
+    own_s = work.flops / host.flops_per_s if host.flops_per_s else compute_s
+    return np.where(copied, compute_s, own_s), memory_s * machine.bandwidth_bytes_per_s / rate, count, classes
 
 
 def _factor_places(kernel_class: IntArray, architecture: str, layout: Layout, engine: str) -> IntArray:

@@ -98,6 +98,7 @@ class Kernels:
     `layers` run on this stage. `reduced_layers` end in two all-reduces over `tensor_parallel` GPUs each,
     `exchanged_layers` exchange tokens between the `data_parallel` ranks of attention. `hidden` is the model's width.
     `sorted_logits` of each sampled row are sorted to draw a token, 0 where the most likely one is taken.
+    `host` are the kernels that the host's CPU computes, None for none.
     """
 
     products: tuple[Product, ...]
@@ -111,6 +112,7 @@ class Kernels:
     data_parallel: int
     exchanged_layers: float
     sorted_logits: float = 0.0
+    host: "Kernels | None" = None
 
     @property
     def bordering_elements(self) -> float:
