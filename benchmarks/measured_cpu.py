@@ -24,7 +24,7 @@ import torch
 from accuracy_cpu import MODELS
 
 import capplan
-from capplan.app.calibration.cpu import cpu_at_hand, cpu_calibrations, write_cpu_calibration
+from capplan.app.calibration.cpu import cpu_at_hand, cpu_calibration_text, cpu_calibrations
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.measurement.types import Measurement
 
@@ -47,7 +47,7 @@ def main(path: Path, models: Sequence[str], precision: str) -> None:
     with tempfile.TemporaryDirectory() as folder, path.open("w", newline="") as file:
         calibration = Path(folder) / "cpu.yaml"
         made = cpu_calibrations(cpu, made=date.today(), command="python benchmarks/measured_cpu.py")
-        write_cpu_calibration(made, calibration)
+        calibration.write_text(cpu_calibration_text(made))
         print(f"calibrated in {time.perf_counter() - started:.0f} s", flush=True)
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -45,17 +46,20 @@ class Writing:
     """How an answer is written, and where to."""
 
     color: ColorChoice = ColorChoice.AUTO
-    format_: Format | None = None
+    format_: StrEnum | None = None
     json_: bool = False
     output: Path | None = None
 
-    def format(self) -> Format:
+    def format(self, verb: Verb[Any, Any]) -> str:
         """Return the format to write: an explicit one, else the output file's extension, else a table.
+
+        Args:
+            verb: the verb that is answered.
 
         Raises:
             UsageError: contradictory or unknown formats, or an output folder that does not exist.
         """
-        return resolve_format(self.format_, json_flag=self.json_, output=self.output)
+        return resolve_format(self.format_, json_flag=self.json_, output=self.output, files_only=verb.files_in)
 
 
 class TerminalContext(LocalContext):
@@ -83,7 +87,7 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
 
     formats = [
         keyword("color", ColorOption, ColorChoice.AUTO),
-        keyword("format_", FormatOption, None),
+        keyword("format_", _format_option(verb), None),
         keyword("json_", JsonOption, False),
     ]
     has_formats = verb.text is None
@@ -94,6 +98,15 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
     return run
+
+
+def _format_option(verb: Verb[Any, Any]) -> Any:
+    """Return the annotation of `--format`: the formats of every answer, and those that the verb has besides."""
+    if not verb.files_in:
+        return FormatOption
+    kind = StrEnum("Spelling", {name.upper(): name for name in (*Format, *verb.files_in)})  # type: ignore[misc]
+    _, info = get_args(FormatOption)
+    return Annotated[kind | None, info]
 
 
 def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
@@ -170,12 +183,12 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
             refuse_output(writing.output)
             question, writing = appending, replace(writing, output=None)
     if verb.text is None:
-        chosen = writing.format()
+        chosen = writing.format(verb)
     else:
         refuse_output(writing.output)
         chosen = Format.TABLE
     context = TerminalContext(feedback=TERMINAL)
-    look = Look(format=chosen.value, width=answer_width(), table_width=table_width(writing.output))
+    look = Look(format=str(chosen), width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(each, context) for each in asked]
@@ -193,7 +206,9 @@ def write_answers(verb: Verb[Any, Any], answers: Sequence[Any], question: Any, *
         UsageError: they cannot be written.
     """
     content = verb.write(answers, question, look)
-    assert not isinstance(content, bytes)  # those formats have commands of their own
+    if isinstance(content, bytes):
+        assert writing.output is not None  # such a format is refused without a file
+        return write_atomically(writing.output, content)
     if not isinstance(content, str):
         from capplan.report.text.styled import plain_text
 

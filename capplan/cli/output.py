@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -54,8 +54,16 @@ _NEAREST = {
 _FORMAT_BY_EXTENSION = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MD, ".txt": Format.TABLE}
 
 
-def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | None) -> Format:
+def resolve_format(
+    chosen: str | None, *, json_flag: bool, output: Path | None, files_only: Collection[str] = ()
+) -> str:
     """Decide the spelling: an explicit one, else the output file's extension, else a table.
+
+    Args:
+        chosen: the format that is asked for.
+        json_flag: JSON is asked for.
+        output: the file that is written; None is standard output.
+        files_only: formats that are written into files alone, whose names are their extensions.
 
     Raises:
         UsageError: contradictory or unknown formats, or an output whose folder does not exist or that is an input.
@@ -65,14 +73,17 @@ def resolve_format(chosen: Format | None, *, json_flag: bool, output: Path | Non
         if chosen not in (None, Format.JSON):
             raise UsageError(f"--json contradicts --format {chosen}; give one of them.")
         return Format.JSON
-    if chosen is not None:
-        return chosen
-    if output is None:
+    if chosen is None and output is None:
         return Format.TABLE
-    if output.suffix not in _FORMAT_BY_EXTENSION:
-        known = ", ".join(_FORMAT_BY_EXTENSION)
-        raise UsageError(f"{output}: the extension names no format (known: {known}); add --format.")
-    return _FORMAT_BY_EXTENSION[output.suffix]
+    if chosen is None and output is not None:
+        by_extension = {**_FORMAT_BY_EXTENSION, **{f".{extension}": extension for extension in files_only}}
+        if output.suffix not in by_extension:
+            known = ", ".join(by_extension)
+            raise UsageError(f"{output}: the extension names no format (known: {known}); add --format.")
+        chosen = by_extension[output.suffix]
+    if output is None and chosen is not None and chosen in files_only:
+        raise UsageError(f"{str(chosen).capitalize()} is written to a file: add -o FILE.{chosen}.")
+    return str(chosen)
 
 
 def table_width(output: Path | None) -> int | None:

@@ -69,7 +69,7 @@ def _asking(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
     def asked(**values: Any) -> None:
         values.pop("force", None)
         writing = Writing(**{name: values.pop(name) for name in ("color", "format_", "json_", "output")})
-        chosen = writing.format()
+        chosen = writing.format(verb)
         question, models = read_asked(verb, values)
         fields = to_wire(verb.for_service(question))
         client = _client(server)
@@ -79,7 +79,7 @@ def _asking(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
             client.ask(
                 verb.path.replace(" ", "/"),
                 {**fields, **(_model_fields(words, client) if takes_files else {"model": words} if words else {})},
-                spelling=chosen.value,
+                spelling=chosen,
                 width=answer_width(),
             )
             for words in named
@@ -116,9 +116,9 @@ def _client(server: str) -> Client:
     return Client(server, token=os.environ.get(TOKEN_VARIABLE))
 
 
-def _joined(answers: list[Response], chosen: Format) -> str:
+def _joined(answers: list[Response], chosen: str) -> str:
     texts = [each.content.decode() for each in answers]
-    if chosen is not Format.JSON or len(texts) == 1:
+    if chosen != Format.JSON or len(texts) == 1:
         return "\n".join(texts)
     return json.dumps([json.loads(each) for each in texts], indent=2, ensure_ascii=False) + "\n"
 

@@ -1,19 +1,24 @@
-"""`calibrate fit`: learn efficiencies of kernels from measurements."""
+"""`calibrate`: learn efficiencies of kernels from measurements, or of the device and the host at hand."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from msgspec import Meta
 
+from capplan.errors import UsageError
 from capplan.units import format_fraction
-from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.statement.fields import Name
-from capplan.verbs.statement.options import HERE, Option
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option
 from capplan.verbs.validate import MeasuredFields
 
 if TYPE_CHECKING:
+    from capplan.app.calibration.at_hand import DeviceAnswer, HostAnswer
     from capplan.core.calibrate.fit import FittedCalibration
+    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +58,30 @@ def answer_calibrate(question: CalibrateQuestion, context: Context) -> "FittedCa
     Raises:
         UsageError: a file cannot be read, or fewer than 20 rows are usable.
     """
-    from capplan.app.calibration.calibrate import CalibrateRequest, calibrate
+    from capplan.app.calibration.calibrate import timed_steps
+    from capplan.core.calibrate.fit import fit_calibration
+    from capplan.specs.rate_laws import load_rate_laws
 
-    request = CalibrateRequest(
-        measured=question.measured,
-        name=question.name,
-        made=question.made or date.today(),
-        command=question.command(),
+    steps = timed_steps(
+        question.measured,
         serves=question.serves,
-        folds=question.folds,
         overlays=question.specs,
         traces=question.traces,
         allows_code=question.allow_code,
         only_traced=question.only_traced,
+        feedback=context.feedback,
     )
-    return calibrate(request, feedback=context.feedback)
+    with context.feedback.progress(f"fitting {len(steps)} rows"):
+        return fit_calibration(
+            steps,
+            name=question.name,
+            made=question.made or date.today(),
+            command=question.command(),
+            sources=[path.name for path in question.measured],
+            folds=question.folds,
+            serves=question.serves,
+            laws=load_rate_laws(),
+        )
 
 
 def _text(fitted: "FittedCalibration", _question: CalibrateQuestion) -> str:
@@ -102,4 +116,145 @@ CALIBRATE_FIT = Verb(
     outcome=_outcome,
     effort=Effort.LONG,
     returns="capplan.core.calibrate.fit:FittedCalibration",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CalibrationFileFields:
+    base: Annotated[
+        Path | None, Option(help="Calibration to lay the result over; the shipped one.", doors=Door.COMMAND)
+    ] = None
+    output: Annotated[
+        Path | None, Option(help="Write the calibration here.", flags=("--output", "-o"), doors=Door.COMMAND)
+    ] = None
+
+
+_Made = TypeVar("_Made", bound=_CalibrationFileFields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceQuestion(_CalibrationFileFields):
+    """What the device at hand reaches: matrix products, copies, launches, memory."""
+
+    device: Annotated[
+        str | None, Option(help="cuda:0, xpu, mps, cpu; by default the first accelerator.", doors=Door.COMMAND)
+    ] = None
+    gpu: Annotated[
+        str | None,
+        Option(
+            help="The device's GPU spec, if its name is unknown.", metavar="ID", completes="gpus", doors=Door.COMMAND
+        ),
+    ] = None
+    specs: OwnSpecs = ()
+    spec: Annotated[
+        Path | None,
+        Option(
+            help="Write them as the GPU's measured block into a folder of specs.", metavar="FOLDER", doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostQuestion(_CalibrationFileFields):
+    """What calls into PyTorch cost on this host."""
+
+
+def _settle(question: _Made, _look: Look) -> _Made:
+    if question.output is not None and not question.output.parent.is_dir():
+        raise UsageError(f"cannot write {question.output}: there is no folder {question.output.parent}.")
+    return question
+
+
+def answer_device(question: DeviceQuestion, context: Context) -> "DeviceAnswer":
+    """Return what the device at hand reaches, with the calibration and the spec that were asked for.
+
+    Args:
+        question: the device and what is made of it.
+        context: where progress is shown.
+
+    Raises:
+        UsageError: the database does not know the device.
+        MeasurementError: there is no such device, or it cannot be used.
+    """
+    from capplan.app.calibration.at_hand import calibrate_device
+
+    return calibrate_device(
+        question.device,
+        gpu=question.gpu,
+        overlays=question.specs,
+        base=question.base,
+        output=question.output,
+        folder=question.spec,
+        command=context.command(CALIBRATE_DEVICE, question),
+        feedback=context.feedback,
+    )
+
+
+def _device_sections(answers: "Sequence[DeviceAnswer]", _question: DeviceQuestion) -> "Iterable[Section]":
+    from capplan.report.text.devices import device_sections
+
+    return device_sections(answers[0].benchmark)
+
+
+def _file(answers: "Sequence[DeviceAnswer | HostAnswer]", question: _CalibrationFileFields) -> Mapping[Path, bytes]:
+    content = answers[0].calibration
+    return {} if question.output is None or content is None else {question.output: content.encode()}
+
+
+CALIBRATE_DEVICE = Verb(
+    path="calibrate device",
+    question=DeviceQuestion,
+    summary="Measure what this device reaches in about a minute: matrix products, copies, launches, memory.\n\n"
+    "With -o FILE.yaml, write a calibration with this GPU's factors, for --calibration of other commands. With --spec "
+    "FOLDER, write what was measured as the `measured:` block of its spec, for --specs. A CPU that the database does "
+    "not know gets a spec of its own there, and -o times about sixty operators on it, in fp32 and bf16.",
+    examples=(
+        "capplan calibrate device",
+        "capplan calibrate device --device cuda:0 -o mine.yaml",
+        "capplan calibrate device --device cpu --spec mine -o cpu.yaml",
+    ),
+    answer=answer_device,
+    settle=_settle,
+    sections=_device_sections,
+    document=lambda answers, _: answers[0].benchmark,
+    files=_file,
+    outcome=lambda answer: Outcome(warnings=answer.notes),
+    is_local=True,
+    returns="capplan.app.calibration.at_hand:DeviceAnswer",
+)
+
+
+def answer_host(question: HostQuestion, context: Context) -> "HostAnswer":
+    """Return what calls into PyTorch cost on this host, with the calibration that was asked for.
+
+    Args:
+        question: what is made of it.
+        context: where progress is shown.
+    """
+    from capplan.app.calibration.at_hand import calibrate_host
+
+    command = context.command(CALIBRATE_HOST, question)
+    return calibrate_host(base=question.base, command=command, feedback=context.feedback)
+
+
+def _host_sections(answers: "Sequence[HostAnswer]", _question: HostQuestion) -> "Iterable[Section]":
+    from capplan.report.text.devices import host_sections
+
+    return host_sections(answers[0].costs)
+
+
+CALIBRATE_HOST = Verb(
+    path="calibrate host",
+    question=HostQuestion,
+    summary="Measure what calls into PyTorch cost on this host, operator by operator, with or without a GPU.\n\n"
+    "Small batches wait for the host. With -o FILE.yaml, write a calibration with these costs, for --calibration of "
+    "other commands.",
+    examples=("capplan calibrate host", "capplan calibrate host -o mine.yaml"),
+    answer=answer_host,
+    settle=_settle,
+    sections=_host_sections,
+    document=lambda answers, _: answers[0].costs,
+    files=_file,
+    is_local=True,
+    returns="capplan.app.calibration.at_hand:HostAnswer",
 )

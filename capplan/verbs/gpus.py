@@ -1,4 +1,4 @@
-"""`gpus`, `gpus show` and `gpus compare`: the GPU database, listed with filters, one by one and side by side."""
+"""`gpus` and its commands: the GPU database listed, shown and compared, this machine's GPUs, and a new GPU's file."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs
 from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
@@ -14,6 +14,7 @@ from capplan.verbs.statement.words import NAMES
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price, PurchasePrice
     from capplan.core.gpus.spec import Architecture, GpuSpec
+    from capplan.report.documents.installed import Match
     from capplan.report.sections import Line, Section
 
 
@@ -235,5 +236,111 @@ GPUS_COMPARE = Verb(
     sections=_comparison_sections,
     document=_comparison_document,
     schema="gpus",
+    effort=Effort.SHORT,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectQuestion:
+    """The GPUs of this machine and how they differ from their specs."""
+
+    specs: OwnSpecs = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectedGpus:
+    """Each GPU of this machine with its spec, and why some could not be looked for."""
+
+    matches: "tuple[Match, ...]"
+    reasons: tuple[str, ...]
+
+
+def answer_detect(question: DetectQuestion, context: Context) -> DetectedGpus:
+    """Return the GPUs of this machine, as its drivers report them, each with its spec of the database.
+
+    Args:
+        question: own specs.
+        context: which database there is.
+    """
+    from capplan.core.gpus.installed import match_gpu
+    from capplan.probe.installed_gpus import find_installed_gpus
+
+    known = context.gpu_database(question.specs)
+    devices, reasons = find_installed_gpus()
+    matches = tuple((device, match_gpu(device, known.values())) for device in devices)
+    return DetectedGpus(matches=matches, reasons=tuple(reasons))
+
+
+def _detected_sections(answers: Sequence[DetectedGpus], _question: DetectQuestion) -> "Iterable[Section]":
+    from capplan.report.text.gpus import installed_sections
+
+    return installed_sections(answers[0].matches)
+
+
+def _detected_document(answers: Sequence[DetectedGpus], _question: DetectQuestion) -> Any:
+    from capplan.report.documents.installed import installed_document
+
+    return installed_document(answers[0].matches)
+
+
+def _detected_outcome(detected: DetectedGpus) -> Outcome:
+    """A machine without a GPU ends in exit code 1."""
+    if detected.matches:
+        return Outcome()
+    return Outcome(exit_code=1, warnings=(f"no GPU found ({'; '.join(detected.reasons)})",))
+
+
+GPUS_DETECT = Verb(
+    path="gpus detect",
+    question=DetectQuestion,
+    summary="Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none.",
+    examples=("capplan gpus detect", "capplan gpus detect --json"),
+    answer=answer_detect,
+    sections=_detected_sections,
+    document=_detected_document,
+    outcome=_detected_outcome,
+    schema="gpus-detect",
+    is_local=True,
+    effort=Effort.SHORT,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewGpuQuestion:
+    """A commented template for a GPU's file."""
+
+    source: Annotated[
+        str | None,
+        Option(
+            help="Start from this GPU's values.", flags=("--from",), metavar="ID", completes="gpus", doors=Door.COMMAND
+        ),
+    ] = None  # fmt: skip
+    specs: OwnSpecs = ()
+
+
+def answer_new_gpu(question: NewGpuQuestion, context: Context) -> str:
+    """Return a file with every key of a GPU explained.
+
+    Args:
+        question: the GPU that it starts from.
+        context: which database there is.
+
+    Raises:
+        UnknownNameError: there is no such GPU.
+    """
+    from capplan.specs.gpus.template import render_template
+
+    known = context.gpu_database(question.specs)
+    return render_template(known.sheets[known.find(question.source).id] if question.source else None)
+
+
+GPUS_NEW = Verb(
+    path="gpus new",
+    question=NewGpuQuestion,
+    summary="Write a commented template for a GPU's file; its stem becomes the id.",
+    examples=("capplan gpus new --from rtx-4090 -o my-card.yaml",),
+    answer=answer_new_gpu,
+    text=lambda template, _: template,
+    is_local=True,
     effort=Effort.SHORT,
 )

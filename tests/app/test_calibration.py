@@ -1,13 +1,12 @@
 """`app.calibration`: predictions judged by measured rows, and a calibration fitted to them."""
 
 import json
-from datetime import date
 from pathlib import Path
 
 import pytest
 
 import capplan
-from capplan.app.calibration.calibrate import CalibrateRequest, calibrate
+from capplan.app.calibration.calibrate import timed_steps
 from capplan.app.calibration.validate import ValidateRequest, validate
 from capplan.app.feedback import Silence
 from capplan.app.measure.request import Curve, MeasureRequest
@@ -52,9 +51,8 @@ def test_an_unknown_column_is_refused(measured: Path) -> None:
 
 @pytest.mark.zoo
 def test_too_few_rows_are_no_base_for_a_calibration(measured: Path, tmp_path: Path) -> None:
-    request = CalibrateRequest(measured=(measured,), made=date(2026, 11, 22), command="", traces=tmp_path)
     with pytest.raises(UsageError, match="4 usable rows are too few to fit from; 20"):
-        calibrate(request)
+        timed_steps([measured], traces=tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +85,7 @@ def test_a_calibration_is_fitted_to_lines_of_measure(lines: Path, tmp_path: Path
     path = tmp_path / "l4.jsonl"
     points = [{**point, "workload": {**point["workload"], "batch": batch}} for batch in range(1, 25)]
     path.write_text("".join(json.dumps(each) + "\n" for each in points))
-    found = calibrate(CalibrateRequest(measured=(path,), made=date(2026, 11, 22), command="", traces=tmp_path))
+    found = capplan.calibrate([path], traces=tmp_path)
     assert found.calibration.gpus["l4"].rows == 24
 
 
@@ -104,8 +102,7 @@ class _Heard(Silence):
 @pytest.mark.zoo
 def test_steps_of_a_cpu_are_left_out_of_a_fit_with_the_command_that_fits_them(lines: Path, tmp_path: Path) -> None:
     heard = _Heard()
-    request = CalibrateRequest(measured=(lines,), made=date(2026, 11, 22), command="", traces=tmp_path)
     with pytest.raises(UsageError, match="0 usable rows"):
-        calibrate(request, feedback=heard)
+        timed_steps([lines], traces=tmp_path, feedback=heard)
     reason = "was timed on a CPU, which `capplan calibrate device --device cpu` fits"
     assert heard.said == [f"left out: row {row} {reason}" for row in (1, 2)]

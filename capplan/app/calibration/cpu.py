@@ -21,7 +21,6 @@ from capplan.core.gpus.spec import (
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import CPU, CPU_HALF
 from capplan.core.workload import Precision
-from capplan.files import write_file
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
@@ -136,15 +135,14 @@ def cpu_calibrations(
     return replace(base, parts=parts)
 
 
-def write_cpu_calibration(calibration: Calibration, output: Path) -> None:
-    """Write the parts for CPUs, fp32 and 16 bits, into one file.
+def cpu_calibration_text(calibration: Calibration) -> str:
+    """Return the content of one file with the parts for CPUs, fp32 and 16 bits.
 
     Args:
         calibration: what `cpu_calibrations` made.
-        output: the file.
     """
     half = [calibration.parts[CPU_HALF]] if CPU_HALF in calibration.parts else []
-    write_file(output, dump_calibration(calibration.parts[CPU], parts=half).encode())
+    return dump_calibration(calibration.parts[CPU], parts=half)
 
 
 def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date, known: Gpus | None = None) -> None:

@@ -49,7 +49,7 @@ def cache(
         return
     kept = _cache()
     entries = list(kept.entries())
-    spelling = resolve_format(chosen_format, json_flag=json_flag, output=output)
+    spelling = Format(resolve_format(chosen_format, json_flag=json_flag, output=output))
     emit(
         _as_json(kept, entries)
         if spelling is Format.JSON

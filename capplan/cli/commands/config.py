@@ -20,7 +20,7 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
     from capplan.report.sections import Lines, Section, Table, plain_columns
     from capplan.verbs.statement.registry import CONFIGURABLE
 
-    chosen = resolve_format(format_, json_flag=json_, output=output)
+    chosen = Format(resolve_format(format_, json_flag=json_, output=output))
     settings = load_settings()
     rows = [
         (command, each.key, _shown(each.value), str(each.file))

@@ -9,7 +9,7 @@ import typer
 from capplan.cli.asking import group_function
 from capplan.cli.lazy import LazyGroup
 from capplan.cli.options import SpecFolders
-from capplan.cli.output import Format, JsonOption, OutputOption, emit, laid_out, to_json, warn
+from capplan.cli.output import OutputOption, emit, to_json, warn
 from capplan.errors import UsageError
 from capplan.verbs.gpus import GPUS
 from capplan.verbs.statement.registry import VERBS
@@ -18,7 +18,9 @@ from capplan.verbs.statement.registry import VERBS
 class GpusGroup(LazyGroup):
     """The group of commands about the GPU database."""
 
-    lazy_commands: ClassVar[Mapping[str, str]] = {"show": VERBS["gpus show"], "compare": VERBS["gpus compare"]}
+    lazy_commands: ClassVar[Mapping[str, str]] = {
+        path.removeprefix("gpus "): place for path, place in VERBS.items() if path.startswith("gpus ")
+    }
 
 
 app = typer.Typer(
@@ -30,33 +32,6 @@ app = typer.Typer(
 )
 
 app.callback()(group_function(GPUS))
-
-
-@app.command()
-def detect(
-    *,
-    specs: SpecFolders = None,
-    json_flag: JsonOption = False,
-    output: OutputOption = None,
-) -> None:
-    """Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none."""
-    from capplan.core.gpus.installed import match_gpu
-    from capplan.probe.installed_gpus import find_installed_gpus
-    from capplan.report.documents.installed import installed_document
-    from capplan.report.text.gpus import installed_sections
-    from capplan.specs import load_gpus
-
-    known = load_gpus(overlays=specs or ())
-    devices, reasons = find_installed_gpus()
-    matches = [(device, match_gpu(device, known.values())) for device in devices]
-    chosen = Format.JSON if json_flag else Format.TABLE
-    sections = installed_sections(matches)
-    emit(
-        to_json(installed_document(matches)) if json_flag else laid_out(sections, chosen, output=output), output=output
-    )
-    if not devices:
-        warn(f"no GPU found ({'; '.join(reasons)})")
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -113,21 +88,6 @@ def import_microbench(
     emit("".join(f"{path}\n" for path in done.written), output=None)
     if done.unknown:
         warn(f"left out, no spec: {', '.join(done.unknown)}")
-
-
-@app.command()
-def new(
-    *,
-    source: Annotated[str | None, typer.Option("--from", metavar="ID", help="Start from this GPU's values.")] = None,
-    specs: SpecFolders = None,
-    output: OutputOption = None,
-) -> None:
-    """Write a commented template for a GPU's file; its stem becomes the id."""
-    from capplan.specs import load_gpus
-    from capplan.specs.gpus.template import render_template
-
-    known = load_gpus(overlays=specs or ())
-    emit(render_template(known.sheets[known.find(source).id] if source else None), output=output)
 
 
 @app.command()

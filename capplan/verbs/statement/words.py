@@ -321,11 +321,11 @@ def _read_change(given: Any, what: str) -> float:
     except ValueError:
         value = float("nan")
     if isinstance(given, bool) or not -1e6 < value < 1e6:
-        raise UsageError(f"{what} {given}: write a share such as 50% or 0.5.")
+        raise UsageError(f"{what}: {given!r} is not a share; write 5% or 0.05.")
     return value
 
 
-CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{value:g}", wire=float | _Text)
+CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{100 * value:g}%", wire=float | _Text)
 """A share by which something grows: 50%, 0.5, -10%."""
 
 

@@ -218,7 +218,7 @@ def test_an_api_price_gives_a_break_even_load(run: Run) -> None:
     ("words", "sentence"),
     [
         (("--api-price", "1"), "write USD per million input and output tokens"),
-        (("--growth", "much"), "write a share such as 50% or 0.5"),
+        (("--growth", "much"), "is not a share; write 5% or 0.05"),
         (("--years", "0"), "count 1 to 10 years"),
     ],
 )

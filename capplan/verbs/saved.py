@@ -1,19 +1,22 @@
-"""`diff` and `check`: two saved plans compared, and one held to limits."""
+"""`diff`, `check` and `query`: saved plans compared and held to limits, and the results of a sweep asked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
-from capplan.verbs.statement.words import TIME_LIMIT
+from capplan.verbs.statement.words import CHANGE, TIME_LIMIT
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from capplan.report.documents.diff import Change
     from capplan.report.documents.gate import CheckedLimit
     from capplan.report.sections import Section
@@ -193,4 +196,131 @@ CHECK = Verb(
     schema="check",
     effort=Effort.SHORT,
     returns="capplan.report.documents.gate:CheckedLimit[]",
+)
+
+
+REGRESSIONS = "regressions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryQuestion:
+    """What the results of a sweep hold, by a query or a question that has a name."""
+
+    folder: Annotated[
+        Path, Option(help="What `capplan sweep -o` wrote.", metavar="FOLDER", is_argument=True, doors=HERE)
+    ]
+    sql: Annotated[
+        Name,
+        Option(
+            help="A query of the table `sweep` in DuckDB's SQL, or cheapest, fastest, quickest, fits, failures, "
+            "regressions.",
+            metavar="SQL|NAME", is_argument=True, doors=HERE,
+        ),
+    ]  # fmt: skip
+    against: Annotated[Path | None, Option(help="Older results: the table `old`.", metavar="FOLDER", doors=HERE)] = None
+    where: Annotated[
+        tuple[Name, ...],
+        Option(
+            help="Rows a named question is about, such as \"gpu = 'l4'\"; repeatable.", metavar="CONDITION", doors=HERE
+        ),
+    ] = ()  # fmt: skip
+    threshold: Annotated[
+        float,
+        Meta(ge=0.0),
+        Option(
+            help="Changes up to this share are no regressions.", metavar="SHARE", words=CHANGE, shows_default=True,
+            doors=HERE,
+        ),
+    ] = 0.01  # fmt: skip
+    limit: Annotated[int | None, Meta(ge=1), Option(help="At most so many rows.", doors=HERE)] = None
+
+    def query(self) -> str:
+        """Return the query as written, or that of the question named.
+
+        Raises:
+            UsageError: options are given that the question does not take.
+        """
+        from capplan.app.sweep.query import CANNED, canned_query
+
+        if len(self.sql.split()) > 1:
+            if self.where:
+                raise UsageError("--where narrows a named question; write the condition into the query.")
+            sql = self.sql
+        elif self.sql not in CANNED:
+            raise UnknownNameError("question", self.sql, CANNED, hint=f"Known: {', '.join(CANNED)}, or a query in SQL.")
+        elif CANNED[self.sql].needs_old and self.against is None:
+            raise UsageError(f"{self.sql} compares with older results; add --against FOLDER.")
+        else:
+            sql = canned_query(self.sql, where=self.where, threshold_fraction=self.threshold)
+        return sql if self.limit is None else f"SELECT * FROM ({sql.rstrip().rstrip(';')}) LIMIT {self.limit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAnswer:
+    """The rows that a query gave, and whether they are regressions."""
+
+    rows: "pyarrow.Table"
+    are_regressions: bool
+
+
+def answer_query(question: QueryQuestion, _context: Context) -> QueryAnswer:
+    """Return what a query gives over the results of a sweep.
+
+    Args:
+        question: the results and the query.
+
+    Raises:
+        UsageError: the folder holds no results, the query is refused, or nothing can be compared.
+    """
+    from capplan.app.sweep.query import count_pairs, run_query
+
+    rows = run_query(question.folder, question.query(), against=question.against)
+    old = question.against if question.sql == REGRESSIONS else None
+    if old is not None and not count_pairs(question.folder, where=question.where, against=old):
+        raise UsageError(
+            f"nothing can be compared: {question.folder} and {old} have no model, workload, GPU and batch in common"
+            f"{' under --where' if question.where else ''}."
+        )
+    return QueryAnswer(rows=rows, are_regressions=old is not None and rows.num_rows > 0)
+
+
+def _query_sections(answers: Sequence[QueryAnswer], _question: QueryQuestion) -> "Iterable[Section]":
+    from capplan.app.sweep.tables import plain_rows
+    from capplan.report.text.sweep import query_sections
+
+    rows = answers[0].rows
+    return query_sections(rows.column_names, plain_rows(rows))
+
+
+def _query_document(answers: Sequence[QueryAnswer], _question: QueryQuestion) -> Any:
+    from capplan.app.sweep.tables import plain_rows
+
+    rows = answers[0].rows
+    return [dict(zip(rows.column_names, row, strict=True)) for row in plain_rows(rows)]
+
+
+def _parquet(answers: Sequence[QueryAnswer], _question: QueryQuestion) -> bytes:
+    from capplan.app.sweep.tables import parquet_bytes
+
+    return parquet_bytes(answers[0].rows)
+
+
+QUERY = Verb(
+    path="query",
+    question=QueryQuestion,
+    summary="Ask the results of a sweep.\n\n"
+    "The columns are listed in docs/sweeps.md; latency_s, total_bytes, usd_per_million_samples and fits are among "
+    "them. `regressions` exits with 1 where something got worse, and with 2 where nothing can be compared.",
+    examples=(
+        'capplan query results/ "select gpu, min(latency_s) from sweep where fits group by gpu order by 2"',
+        'capplan query results/ cheapest --where "batch = 32" -o cheapest.csv',
+        "capplan query results/ regressions --against last-month/ --threshold 5%",
+    ),
+    answer=answer_query,
+    sections=_query_sections,
+    document=_query_document,
+    files_in={"parquet": _parquet},
+    outcome=lambda answer: Outcome(exit_code=int(answer.are_regressions)),
+    in_python=lambda answer: answer.rows,
+    returns="pyarrow:Table",
 )

@@ -1,1 +1,0 @@
-"""`capplan llm`: the commands about serving large language models."""
