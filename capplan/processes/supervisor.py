@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -116,8 +116,30 @@ class Template:
     def fork(self, theirs: Connection) -> "_Process":
         """Start a worker that answers over a connection."""
         process = self._context.Process(target=main_of_fork, args=(theirs,), daemon=True)
-        process.start()
+        with _without_working_folder():
+            process.start()
         return _Forked(process)
+
+
+@contextlib.contextmanager
+def _without_working_folder() -> Iterator[None]:
+    """Start the template where it imports nothing from the working folder.
+
+    `multiprocessing` starts it by `python -c`, for which that folder comes first: another version of capplan in it
+    would be what workers are forked from. Python sets their own path after the fork.
+    """
+    held = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if held is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = held
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class _Forked:

@@ -1,11 +1,8 @@
 """Counters of what the service does, in the text format that Prometheus reads."""
 
-import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _HELP = {
@@ -53,7 +50,7 @@ class Metrics:
         """Return all counters, with the state of the moment.
 
         Args:
-            gauges: values of this moment by name.
+            gauges: values of this moment by name, with its labels; those of one name stand together.
         """
         lines: list[str] = []
         for name in sorted({key[0] for key in self._counters if not key[0].endswith("_seconds_count")}):
@@ -63,8 +60,11 @@ class Metrics:
             ]
         for name in ("capplan_request_seconds", "capplan_trace_seconds"):
             lines += self._histogram(name)
-        for name, value in {**gauges, **self._of_process()}.items():
-            lines += [f"# TYPE {name} gauge", f"{name} {value:g}"]
+        typed = ""
+        for name, value in {**gauges, "process_start_time_seconds": self._started_s}.items():
+            family = name.partition("{")[0]
+            lines += [f"# TYPE {family} gauge"] * (family != typed) + [f"{name} {value:.10g}"]
+            typed = family
         return "\n".join(lines) + "\n"
 
     def _histogram(self, name: str) -> list[str]:
@@ -80,18 +80,6 @@ class Metrics:
             lines.append(f"{name}_sum{_spelt(labels)} {self._sums[name, labels]:.6f}")
             lines.append(f"{name}_count{_spelt(labels)} {total}")
         return lines
-
-    def _of_process(self) -> dict[str, float]:
-        return {"process_start_time_seconds": self._started_s, "process_resident_memory_bytes": resident_bytes()}
-
-
-def resident_bytes() -> float:
-    """Return the memory of this process; its highest so far where the system states no other. [bytes]"""
-    statm = Path("/proc/self/statm")
-    if statm.is_file():
-        return float(int(statm.read_text().split()[1]) * resource.getpagesize())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def _spelt(labels: Labels) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -15,7 +16,8 @@ import msgspec
 from capplan.app.sweep.results import changed_at
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
-from capplan.serve.metrics import Metrics, resident_bytes
+from capplan.processes.supervisor import processor_s, resident_bytes
+from capplan.serve.metrics import Metrics
 from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import Folders, model_files, prepared
 from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC
@@ -106,17 +108,22 @@ class Service:
 
     @property
     def gauges(self) -> dict[str, float]:
-        """Return the state of the moment by the names of its metrics."""
+        """Return the state of the moment by the names of its metrics, that of processes by their kind, too."""
+        kinds = {"front": [os.getpid()], "planner": self.planners.pids, "tracer": self.tracers.pids}
+        memory = {kind: float(sum(map(resident_bytes, pids))) for kind, pids in kinds.items()}
+        by_kind = {
+            "capplan_processes": {kind: float(len(pids)) for kind, pids in kinds.items()},
+            "capplan_process_cpu_seconds": {kind: sum(map(processor_s, pids)) for kind, pids in kinds.items()},
+            "capplan_process_memory_bytes": memory,
+        }
         return {
             "capplan_traces_running": self.tracers.running,
             "capplan_traces_waiting": self.tracers.waiting,
             "capplan_hints_waiting": self.tracers.hints_waiting,
             "capplan_questions_waiting": self.planners.waiting,
             "capplan_planners_alive": self.planners.alive,
-            "capplan_planner_cpu_seconds": self.planners.cpu_s,
-            "capplan_resident_memory_bytes": resident_bytes()
-            + self.planners.resident_bytes
-            + self.tracers.resident_bytes,
+            "capplan_resident_memory_bytes": sum(memory.values()),
+            **{f'{name}{{kind="{kind}"}}': value for name, values in by_kind.items() for kind, value in values.items()},
         }
 
     def _count_loss(self, kind: str, death: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import capplan
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 
@@ -239,3 +241,20 @@ def test_workers_die_with_their_parent(template: str) -> None:
     while not is_gone(pid):
         assert time.monotonic() < deadline_s, "a worker outlived its parent"
         time.sleep(0.02)
+
+
+def test_workers_are_forked_from_where_the_parent_imports(tmp_path: Path) -> None:
+    """A folder `capplan/` in the working folder is another program, which `python -c` would import first."""
+    (tmp_path / "work" / "capplan").mkdir(parents=True)
+    (tmp_path / "work" / "capplan" / "__init__.py").write_text("raise SystemExit('another capplan')\n")
+    (tmp_path / "which.py").write_text("def make():\n    import capplan\n\n    return lambda _: capplan.__file__\n")
+    (tmp_path / "asks.py").write_text(
+        "import which\nfrom capplan.processes.supervisor import Template, Worker\n"
+        "if __name__ == '__main__':\n"
+        "    worker = Worker(which.make, template=Template('capplan.units', 'capplan'))\n"
+        "    print(worker.call('where'))\n    worker.close()\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, str(tmp_path / "asks.py")], cwd=tmp_path / "work", capture_output=True, text=True, check=False
+    )
+    assert asked.stdout.strip() == capplan.__file__, asked.stderr

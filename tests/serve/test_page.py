@@ -323,7 +323,7 @@ def test_a_changed_batch_is_answered_within_200_ms_of_the_processor(page, served
 
 def _planner_cpu_s(served: Served) -> float:
     text = served.get("/metrics").body.decode()
-    return float(re.search(r"^capplan_planner_cpu_seconds ([\d.e+-]+)$", text, re.MULTILINE)[1])
+    return float(re.search(r'^capplan_process_cpu_seconds{kind="planner"} ([\d.e+-]+)$', text, re.MULTILINE)[1])
 
 
 @pytest.mark.browser

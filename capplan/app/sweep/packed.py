@@ -6,6 +6,7 @@ the columns of the table and no rows, and removed. The next run unpacks them.
 """
 
 import base64
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,8 @@ def state_content(folder: Path, name: str) -> bytes:
     """
     path = folder / STATE_FOLDER / name
     if (folder / STATE_FOLDER / MANIFEST).exists():
-        return path.read_bytes()
+        with contextlib.suppress(FileNotFoundError):  # a sweep that ended meanwhile has packed and removed it
+            return path.read_bytes()
     packed = _packed(folder)
     if name not in packed:
         raise FileNotFoundError(2, "No such file or directory", str(path))

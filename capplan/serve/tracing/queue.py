@@ -16,7 +16,7 @@ from capplan.app.kept_traces.cache import TraceCache
 from capplan.core.ops.checks import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
-from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError, resident_bytes
+from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.serve.logs import log
 from capplan.serve.planning.jobs import Failure, TraceJob
@@ -97,9 +97,9 @@ class TraceQueue:
         return self._failures
 
     @property
-    def resident_bytes(self) -> int:
-        """Memory of the processes that trace at this moment. [bytes]"""
-        return sum(resident_bytes(worker.pid) for worker in self._workers)
+    def pids(self) -> list[int]:
+        """The processes that trace at this moment."""
+        return [worker.pid for worker in self._workers if worker.pid is not None]
 
     async def start(self) -> None:
         """Load the model libraries in the process from which those that trace are forked, if any is to be traced."""

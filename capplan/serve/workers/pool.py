@@ -9,7 +9,7 @@ from functools import partial
 from threading import Event
 from typing import Any
 
-from capplan.processes.supervisor import Death, Worker, WorkerDiedError, processor_s, resident_bytes
+from capplan.processes.supervisor import Death, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.serve.logs import log
 from capplan.serve.planning.replies import Outcome, Refusal, Task
@@ -78,14 +78,9 @@ class PlannerPool:
         return sum(1 for worker in self._ready if worker.is_alive)
 
     @property
-    def cpu_s(self) -> float:
-        """Time of the processor that the processes of this moment have used. [s]"""
-        return sum(processor_s(worker.pid) for worker in self._workers)
-
-    @property
-    def resident_bytes(self) -> int:
-        """Memory of the processes of this moment. [bytes]"""
-        return sum(resident_bytes(worker.pid) for worker in self._workers)
+    def pids(self) -> list[int]:
+        """The processes of this moment."""
+        return [worker.pid for worker in self._workers if worker.pid is not None]
 
     async def start(self) -> None:
         """Start the processes, and wait until each has loaded its data or failed to.
