@@ -1,5 +1,6 @@
 """Digests of what an answer of a sweep depends on: with equal digests it need not be computed again."""
 
+import functools
 import hashlib
 import json
 import sys
@@ -56,8 +57,12 @@ def gpu_digest(gpu: GpuSpec) -> str:
     )
 
 
+@functools.cache
 def code_digest() -> str:
-    """Return the digest of the code that traces and plans."""
+    """Return the digest of the code that traces and plans, as it was when the process first asked.
+
+    Files that are replaced later, by an upgrade beside a running service or notebook, are not the code that it runs.
+    """
     digest = hashlib.sha256()
     for part in _CODE:
         for path in sorted((PACKAGE / part).rglob("*.py")):

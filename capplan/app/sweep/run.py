@@ -45,6 +45,7 @@ from capplan.core.sweep.overview import SweepOverview, group_failures
 from capplan.core.sweep.preview import SweepPreview
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
+from capplan.specs.sweep_rates import load_sweep_rates
 from capplan.version import __version__
 
 
@@ -221,6 +222,7 @@ class _Run:
             traced_models=sum(kept[label] == len(asked) for label, asked in questions.items()),
             traces=sum(map(len, questions.values())),
             kept_traces=sum(kept.values()),
+            rates=load_sweep_rates(),
             unknown=tuple(model.unknown for model in self.sweep.models if model.unknown is not None),
             notes=(*self.sweep.notes, *rules),
         )

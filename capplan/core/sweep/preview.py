@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from capplan.core.origin import Origin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -18,39 +20,29 @@ class Span:
         return Span(low=self.low * count, high=self.high * count)
 
 
-TRACE_S = Span(low=0.56, high=1.98)
-"""Processor time of tracing a model in one configuration. [s]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRates:
+    """What the parts of a sweep take, fitted to sweeps that were timed: `calibrations/sweeps.yaml`.
 
-Low: 12 small models (torchvision:resnet*, timm:mobilenetv3_*) in two configurations, with traces made less with traces
-kept (24.9 - 11.4 s, 2026-11-23). 29 models of timm and torchvision took 0.95 s. High: 16 models of
-`benchmarks/sweep_speed.py --cold`, starting and planning included.
-"""
-PLANNED_PAIR_S = Span(low=0.19, high=0.29)
-"""Processor time of opening a model for a workload, whatever the number of cells. [s]
+    Times are of the processor, over all cores [s]: of starting, of tracing a model in one configuration, of opening a
+    model for a workload whatever the number of cells, of one more GPU and batch of it, and of one cell of a served
+    language model. `low_factor` and `high_factor` are the range of measured over predicted time of sweeps that were
+    left out of the fit: models differ in how many kernels they have. Space is that of a row, of a file beside its rows,
+    of the folder's state and of a trace in the cache. [bytes]
+    """
 
-This and `PLANNED_CELL_S` are a least-squares line (0.25 s + 0.26 ms a cell) through the four runs with 66 models in
-the table of docs/sweeps.md, less 8 s of starting. Low and high are 0.77 and 1.17 times it, so that they hold those
-runs, the ones with 33 and 1,500 models, and one with 300 models.
-"""
-PLANNED_CELL_S = Span(low=0.20e-3, high=0.31e-3)
-"""Processor time of one more GPU and batch of an opened model. [s]"""
-SERVED_CELL_S = Span(low=1.66e-3, high=1.84e-3)
-"""Processor time of a cell of a served language model. [s]
-
-Two runs of `llm:qwen3-*` (30 models) on 132 GPUs at three concurrencies, 11,880 cells: 21.0 s less 1.3 s of starting,
-and 21.9 s with starting (2026-11-23).
-"""
-START_S = Span(low=1.3, high=8.0)
-"""Processor time of starting and reading specs: of a run that had nothing to compute, and on a loaded machine. [s]"""
-ROW_BYTES = Span(low=28.0, high=145.0)
-"""Space of a row on disk: of 11,880 rows of served language models, and of rows of `benchmarks/sweep_scale.py`, whose
-made-up figures compress badly; 126,720 rows of other models took 48. [bytes]"""
-FILE_BYTES = Span(low=28e3, high=28e3)
-"""Space of a Parquet file's schema and statistics: a file of 8 rows has 28.5 kB. [bytes]"""
-STATE_BYTES = Span(low=36e3, high=36e3)
-"""Space of the file without rows that holds a folder's state: 35.8 kB beside 6 rows. [bytes]"""
-TRACE_BYTES = Span(low=16e3, high=16e3)
-"""Space of a trace in the cache: the mean of 1,500 models of timm and torchvision. [bytes]"""
+    start_s: float
+    trace_s: float
+    pair_s: float
+    planned_cell_s: float
+    served_cell_s: float
+    low_factor: float
+    high_factor: float
+    row_bytes: Span
+    file_bytes: float
+    state_bytes: float
+    trace_bytes: float
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +70,7 @@ class SweepPreview:
     models_to_trace: int
     traces: int
     kept_traces: int
+    rates: SweepRates
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -89,20 +82,24 @@ class SweepPreview:
     @property
     def cpu_s(self) -> Span:
         """Processor time of what is left, over all cores. [s]"""
-        return (
-            START_S
-            + TRACE_S.times(self.missing_traces)
-            + PLANNED_PAIR_S.times(self.pairs)
-            + PLANNED_CELL_S.times(self.to_plan)
-            + SERVED_CELL_S.times(self.to_serve)
+        rates = self.rates
+        expected_s = (
+            rates.start_s
+            + rates.trace_s * self.missing_traces
+            + rates.pair_s * self.pairs
+            + rates.planned_cell_s * self.to_plan
+            + rates.served_cell_s * self.to_serve
         )
+        return Span(low=rates.low_factor * expected_s, high=rates.high_factor * expected_s)
 
     @property
     def result_bytes(self) -> Span:
         """Space of the whole results folder. [bytes]"""
-        return ROW_BYTES.times(self.cells) + FILE_BYTES.times(self.files) + STATE_BYTES
+        fixed = self.rates.file_bytes * self.files + self.rates.state_bytes
+        return self.rates.row_bytes.times(self.cells) + Span(low=fixed, high=fixed)
 
     @property
     def trace_bytes(self) -> Span:
         """Space of the traces that would be added to the cache. [bytes]"""
-        return TRACE_BYTES.times(self.missing_traces)
+        size = self.rates.trace_bytes * self.missing_traces
+        return Span(low=size, high=size)

@@ -3,15 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
-from capplan.core.sweep.preview import (
-    PLANNED_CELL_S,
-    PLANNED_PAIR_S,
-    SERVED_CELL_S,
-    START_S,
-    TRACE_S,
-    Span,
-    SweepPreview,
-)
+from capplan.core.sweep.preview import Span, SweepPreview
 from capplan.printable import printable_line
 from capplan.report.sections import Align, Column, Section, Table
 from capplan.units import format_bytes, format_seconds
@@ -64,11 +56,12 @@ def render_preview(preview: SweepPreview) -> str:
     Args:
         preview: the counts.
     """
+    rates = preview.rates
     parts = [
-        (preview.missing_traces, "traces", TRACE_S),
-        (preview.pairs, "models and workloads to plan", PLANNED_PAIR_S),
-        (preview.to_plan, "cells to plan", PLANNED_CELL_S),
-        (preview.to_serve, "cells of served language models", SERVED_CELL_S),
+        (preview.missing_traces, "traces", rates.trace_s),
+        (preview.pairs, "models and workloads to plan", rates.pair_s),
+        (preview.to_plan, "cells to plan", rates.planned_cell_s),
+        (preview.to_serve, "cells of served language models", rates.served_cell_s),
     ]
     lines = [
         "Nothing was computed or written.",
@@ -76,9 +69,11 @@ def render_preview(preview: SweepPreview) -> str:
         f"{preview.batches:,} batches of {preview.workloads:,} workloads; {preview.kept_cells:,} are in the folder",
         f"traced already: {preview.traced_models:,} of {preview.models_to_trace:,} models "
         f"({preview.kept_traces:,} of {preview.traces:,} traces are in the cache)",
-        f"processor time, an estimate: {_span(preview.cpu_s, _processor_time)} over all cores, from earlier sweeps:",
-        *(f"  {count:,} {what} at {_span(rate, format_seconds)} each" for count, what, rate in parts if count),
-        f"  starting: {_span(START_S, format_seconds)}",
+        f"processor time, an estimate: {_span(preview.cpu_s, _processor_time)} over all cores:",
+        *(f"  {count:,} {what} at {format_seconds(rate)} each" for count, what, rate in parts if count),
+        f"  starting: {format_seconds(rates.start_s)}",
+        f"  of all this {rates.low_factor:.2f} to {rates.high_factor:.2f} times: the range of {rates.origin.rows} "
+        f"sweeps of {rates.origin.made:%Y-%m-%d} that were predicted from the others",
         f"space, an estimate: {_span(preview.result_bytes, format_bytes)} of results, "
         f"{_span(preview.trace_bytes, format_bytes)} of new traces in the cache",
     ]

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.sweep.preview import SweepPreview
+from capplan.specs.sweep_rates import load_sweep_rates
 
 NOTHING = SweepPreview(
     folder="out", models=1, gpus=1, workloads=1, batches=1, cells=0, kept_cells=0, files=0, pairs=0, to_plan=0,
-    to_serve=0, models_to_trace=0, traced_models=0, traces=0, kept_traces=0,
+    to_serve=0, models_to_trace=0, traced_models=0, traces=0, kept_traces=0, rates=load_sweep_rates(),
 )  # fmt: skip
 
 
