@@ -11,19 +11,23 @@ from capplan.app.calibration.measured_models import group_runs, recording_for, t
 from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
+from capplan.core.energy.power import PowerLaw, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.around.host import host_copy_s, with_copy
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import Interval
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.measured.steps import read_measured
+from capplan.specs.power_law import load_power_law
 
 if TYPE_CHECKING:
     from capplan.probe.trace.measured import ModelRun
@@ -123,7 +127,7 @@ def predict_steps(
     """
     judged: list[JudgedStep] = []
     skipped: list[SkippedRow] = []
-    store = trace_folder(folder)
+    store, law = trace_folder(folder), load_power_law()
     for run, members in group_runs(steps).items():
         try:
             trace = store.obtain(run)
@@ -141,8 +145,28 @@ def predict_steps(
                 if isinstance(found, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=found))
                 else:
-                    judged.append(JudgedStep(step=step, estimate=found))
+                    judged.append(_with_energy(JudgedStep(step=step, estimate=found), trace, gpus, calibration, law))
     return judged, skipped
+
+
+def _with_energy(judged: JudgedStep, trace: Trace, gpus: Gpus, calibration: Calibration, law: PowerLaw) -> JudgedStep:
+    """Add power at the measured time, and energy at the estimated one, where the row states power."""
+    measured, estimate = judged.step, judged.estimate
+    gpu = gpus.find(measured.gpu)
+    if measured.power_w is None:
+        return judged
+    recording = trace.recording(measured.workload.configuration)
+    if recording.exact_batch not in {None, measured.batch}:
+        return judged
+    step = ExecutedStep.of(recording, measured.workload, calibration=calibration)
+    work = step_peak_seconds(step, gpu, [measured.batch])[0]
+    if work is None:
+        return judged
+    timed = step_energy(gpu, work, Interval.exact(measured.latency_s), law, samples=measured.batch)
+    estimated = step_energy(gpu, work, estimate.latency_s, law, samples=measured.batch)
+    if timed is None or estimated is None:
+        return judged
+    return replace(judged, power_w=timed.power_w, joules_per_sample=estimated.joules_per_sample)
 
 
 def _as_timed(

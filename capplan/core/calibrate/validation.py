@@ -11,16 +11,23 @@ import numpy as np
 from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics, faster_named_right, kendall_tau
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.numbers import Interval
 
 _FASTEST_CLOCKS = 1 / 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
-    """A measured step with its prediction."""
+    """A measured step with its prediction.
+
+    `power_w` is what one GPU is estimated to draw at the measured time, `joules_per_sample` what a sample is estimated
+    to take at the estimated one; None where the row states no power. [W, J]
+    """
 
     step: MeasuredStep
     estimate: LatencyEstimate
+    power_w: Interval | None = None
+    joules_per_sample: Interval | None = None
 
     @property
     def log_error(self) -> float:
@@ -49,6 +56,16 @@ class Validation:
     overall: ErrorStatistics | None
     judged: tuple[JudgedStep, ...]
     skipped: tuple[SkippedRow, ...]
+
+    def energy(self) -> dict[str, dict[str, ErrorStatistics]]:
+        """Return the errors of power and energy by metric and GPU, "all" for all; empty where no row states power."""
+        found: dict[str, dict[str, ErrorStatistics]] = {}
+        for metric, pairs in (("power_w", _powers(self.judged)), ("joules_per_sample", _energies(self.judged))):
+            gpus = sorted({gpu for gpu, _, _ in pairs})
+            for name, members in (*((gpu, {gpu}) for gpu in gpus), *((("all", set(gpus)),) if gpus else ())):
+                mine = [(measured, estimate) for gpu, measured, estimate in pairs if gpu in members]
+                found.setdefault(metric, {})[name] = _energy_statistics(mine)
+        return found
 
     def worst(self, count: int) -> tuple[JudgedStep, ...]:
         """Return the rows with the largest errors."""
@@ -93,6 +110,30 @@ def validate(judged: Sequence[JudgedStep], skipped: Sequence[SkippedRow], *, by:
         judged=tuple(judged),
         skipped=tuple(sorted(skipped, key=lambda row: (row.file, row.line))),
     )
+
+
+_Pair = tuple[str, float, Interval]
+
+
+def _powers(rows: Iterable[JudgedStep]) -> list[_Pair]:
+    """Return GPU, measured and estimated power of rows that state it. [W]"""
+    return [(row.step.gpu, row.step.power_w, row.power_w) for row in rows if row.step.power_w and row.power_w]
+
+
+def _energies(rows: Iterable[JudgedStep]) -> list[_Pair]:
+    """Return GPU, measured and estimated energy of a sample. [J]"""
+    return [
+        (row.step.gpu, row.step.power_w * row.step.latency_s / row.step.batch, row.joules_per_sample)
+        for row in rows
+        if row.step.power_w and row.joules_per_sample
+    ]
+
+
+def _energy_statistics(pairs: Sequence[tuple[float, Interval]]) -> ErrorStatistics:
+    held = [estimate.low <= measured <= estimate.high for measured, estimate in pairs]
+    widths = [(estimate.high - estimate.low) / 2 / estimate.expected for _, estimate in pairs]
+    logs = np.array([math.log(estimate.expected / measured) for measured, estimate in pairs])
+    return replace(error_statistics(logs), coverage=float(np.mean(held)), width=float(np.median(widths)))
 
 
 def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:

@@ -285,7 +285,7 @@ def _theory(estimate: Mapping[str, Any]) -> TheoryFigures:
 
 ROW_COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
-    "samples_per_s", "peak_allocated_bytes", "peak_reserved_bytes", "reparam", "fast_norm", "source",
+    "samples_per_s", "peak_allocated_bytes", "peak_reserved_bytes", "power_w", "reparam", "fast_norm", "source",
 )  # fmt: skip
 
 
@@ -306,6 +306,7 @@ def measured_row(point: Measurement) -> Mapping[str, str]:
         f"{point.throughput_per_s:.7g}",
         "" if memory.peak_allocated_bytes is None else str(memory.peak_allocated_bytes),
         "" if memory.peak_reserved_bytes is None else str(memory.peak_reserved_bytes),
+        "" if point.power is None else f"{point.power.power_w:.7g}",
         "",
         "",
         f"{device.name}, {point.date.date().isoformat()}",

@@ -1,10 +1,10 @@
-"""Energy of a sample: the driver's counter, or its power readings, over a stretch of repetitions back to back."""
+"""Energy of a sample: the driver's counter, its power readings or a processor's, over repetitions back to back."""
 
 import math
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -206,3 +206,59 @@ def _handle(library: Any, device: torch.device) -> Any:
         return library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
     except library.NVMLError:  # a slice of a GPU has a name of its own
         return library.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}".encode())
+
+
+POWERCAP = Path("/sys/class/powercap")
+"""Where the kernel lists them: Documentation/power/powercap/powercap.rst of Linux. AMD's have the same names."""
+
+
+@dataclass(slots=True)
+class Rapl:
+    """A meter of all processor packages together, memory and graphics card apart.
+
+    Counters begin again at zero beyond their range, within minutes at most: what they lose then is added.
+    """
+
+    packages: tuple[Path, ...]
+    _last_uj: dict[Path, int] = field(default_factory=dict)
+    _total_uj: int = 0
+
+    def energy_j(self) -> float | None:
+        """Return a counter that only grows, from the first reading on; None once a counter cannot be read. [J]"""
+        for package in self.packages:
+            now, span = _counter(package / "energy_uj"), _counter(package / "max_energy_range_uj")
+            if now is None:
+                return None
+            last = self._last_uj.get(package, now)
+            self._total_uj += now - last + (0 if now >= last else span or 0)
+            self._last_uj[package] = now
+        return self._total_uj / 1e6
+
+    def power_w(self) -> float | None:
+        """Return None: RAPL counts energy alone."""
+        return None
+
+
+def open_rapl(root: Path = POWERCAP) -> Rapl | None:
+    """Reach the counters; None where there are none, or where only an administrator may read them.
+
+    Args:
+        root: The folder that lists them.
+    """
+    packages = tuple(
+        folder for folder in sorted(root.glob("intel-rapl:*")) if _line(folder / "name").startswith("package")
+    )
+    found = Rapl(packages)
+    return found if packages and found.energy_j() is not None else None
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _counter(path: Path) -> int | None:
+    text = _line(path)
+    return int(text) if text.isdigit() else None

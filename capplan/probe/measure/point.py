@@ -12,7 +12,7 @@ from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import DeviceFacts, MeasuredMemory, MeasuredPower, TimingRules, WarmUp
 from capplan.core.workload import Framework
 from capplan.probe.measure.device import Device, TorchDevice
-from capplan.probe.measure.energy import Nvml, measure_power
+from capplan.probe.measure.energy import Nvml, Rapl, measure_power
 from capplan.probe.measure.facts import device_facts
 from capplan.probe.measure.model import ReadyModel, has_finite_outputs
 from capplan.probe.measure.oom import surviving
@@ -69,10 +69,11 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A device, what its driver reports, and the id of its spec."""
+    """A device, what its driver reports, a meter of the processors if it is the CPU, and the id of its spec."""
 
     device: TorchDevice
     nvml: Nvml | None = None
+    rapl: Rapl | None = None
     gpu: str | None = None
 
     def facts(self) -> DeviceFacts:
@@ -148,6 +149,7 @@ def use_alone(ready: ReadyModel, batch: int, *, bench: Bench, use: Callable[[Run
 
 def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnProgress) -> TimedPoint:
     device, nvml = bench.device, bench.nvml
+    meter = nvml or bench.rapl
     warm = warm_up(device, run, rules.warm_up, at_most_s=rules.longest_warm_up_s, on_run=on_progress)
     device.free_cached()  # what autotuning tried is none of the model's
     device.reset_peaks()
@@ -178,7 +180,7 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
         warm_up=warm,
         memory=memory,
         device=_facts_while_busy(bench, run, mean_s),
-        power=measure_power(device, run, meter=nvml, batch=batch, expected_s=mean_s) if nvml else None,
+        power=measure_power(device, run, meter=meter, batch=batch, expected_s=mean_s) if meter else None,
         finite_outputs=is_finite,
         notes=_notes(warm, method, rules, samples_s),
     )

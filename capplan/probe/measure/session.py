@@ -21,7 +21,7 @@ from capplan.core.measurement.types import (
     ModelIdentity,
     Point,
 )
-from capplan.probe.measure.energy import open_nvml
+from capplan.probe.measure.energy import open_nvml, open_rapl
 from capplan.probe.measure.model import ReadyModel, host_threads, numeric_settings, ready_model
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.open import open_device
@@ -52,7 +52,9 @@ class Session:
         """Find the job's model, unless a target is given in its place."""
         self.job = job
         self.target = target or load_target(job.model.words, request=replace(job.model.parse(), as_cpu=True))
-        self.bench = Bench(device=(device := open_device(job.device)), nvml=open_nvml(device.torch_device), gpu=job.gpu)
+        device = open_device(job.device)
+        rapl = open_rapl() if device.kind == "cpu" else None
+        self.bench = Bench(device=device, nvml=open_nvml(device.torch_device), rapl=rapl, gpu=job.gpu)
         self.facts = self.bench.facts()
         self.identity = model_identity(self.target)
         self._ready: ReadyModel | None = None

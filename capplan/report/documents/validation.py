@@ -70,6 +70,14 @@ class SkippedRowDocument(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class EnergyErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of power at the measured time, or of the energy of a sample at the estimated one; `gpu` may be "all"."""
+
+    metric: str
+    gpu: str
+    errors: ErrorDocument
+
+
 class ValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %. Times in seconds."""
 
@@ -78,6 +86,7 @@ class ValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
     worst: tuple[WorstRow, ...]
     implausible: tuple[ImplausibleRow, ...]
     skipped: tuple[SkippedRowDocument, ...]
+    energy: Annotated[tuple[EnergyErrorDocument, ...], Meta(description="where rows state power_w")] = ()
 
 
 def validation_document(found: Validation) -> ValidationDocument:
@@ -92,6 +101,11 @@ def validation_document(found: Validation) -> ValidationDocument:
         worst=tuple(map(_worst, found.worst(_WORST))),
         implausible=tuple(map(_implausible, found.implausible())),
         skipped=tuple(map(_skipped, found.skipped)),
+        energy=tuple(
+            EnergyErrorDocument(metric=metric, gpu=gpu, errors=ErrorDocument(**error_columns(errors)))
+            for metric, gpus in found.energy().items()
+            for gpu, errors in gpus.items()
+        ),
     )
 
 

@@ -29,6 +29,11 @@ def validation_sections(found: Validation, *, by: Sequence[str], worst: int) -> 
         rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in found.cells]
         rows.append(("all", *[""] * (len(by) - 1), *_cells(found.overall)))
         blocks.append(Table(plain_columns(*by, *_FIGURES, numbers=_FIGURES, is_data=False), rows))
+    if energy := found.energy():
+        powered = [(metric, gpu, *_cells(errors)) for metric, gpus in energy.items() for gpu, errors in gpus.items()]
+        title = "power of one GPU at the measured time, and energy of a sample at the estimated one"
+        numbers = plain_columns("metric", "gpu", *_FIGURES, numbers=_FIGURES, is_data=False)
+        blocks += [Lines([title]), Table(numbers, powered)]
     if worst and found.judged:
         blocks += [Lines(["worst rows"]), Table(_worst_columns(found), found.worst(worst))]
     if found.skipped:
