@@ -3,10 +3,12 @@
     python benchmarks/price_drift.py            # prints what it finds
     python benchmarks/price_drift.py --write    # and writes capplan/calibrations/prices.yaml
 
-Of each offer (GPU, provider, GPUs of the machine, term; of purchases GPU and whether a server is included) consecutive
-days at least 30 days apart make a pair. Most prices stand still and few jump, so that the spread after a year is taken
-from the tail: the 90th percentile of |ln(later ÷ earlier)| ÷ √years over 1.645, as of a normal distribution.
-Held out: each provider (of purchases each GPU) in turn; the share of its pairs within the 90 % interval of the others.
+Of each offer (GPU, provider, machine, region, term; of purchases GPU and whether a server is included) consecutive
+days at least 30 days apart make a pair. Two regions of a provider never make one: their prices differ without moving.
+The spread after a year is taken from the tail of |ln(later ÷ earlier)| ÷ √years over 1.645, as of a normal
+distribution. Of list rents nine in ten stand still and the others jump, so that their largest move is the end of the
+interval; of purchases, which all move, the 90th percentile.
+Held out: each GPU in turn; the share of its pairs within the 90 % interval of the others.
 """
 
 import argparse
@@ -44,17 +46,17 @@ def pairs(rows: Iterable[Row]) -> list[tuple[str, float, float]]:
     return found
 
 
-def sigma(found: list[tuple[str, float, float]]) -> float:
-    """Return the spread of a price's logarithm after a year."""
+def sigma(found: list[tuple[str, float, float]], share: float) -> float:
+    """Return the spread of a price's logarithm after a year, from the move that a share of the pairs keeps within."""
     moves = sorted(abs(log) / math.sqrt(years) for _, years, log in found)
-    return moves[math.ceil(0.9 * len(moves)) - 1] / _Z_90
+    return moves[math.ceil(share * len(moves)) - 1] / _Z_90
 
 
-def covered(found: list[tuple[str, float, float]]) -> float:
+def covered(found: list[tuple[str, float, float]], share: float) -> float:
     """Return the share of pairs within the 90 % interval that the pairs of others give."""
     inside = 0
     for who in {each[0] for each in found}:
-        spread = sigma([each for each in found if each[0] != who])
+        spread = sigma([each for each in found if each[0] != who], share)
         mine = [each for each in found if each[0] == who]
         inside += sum(abs(log) <= _Z_90 * spread * math.sqrt(years) for _, years, log in mine)
     return inside / len(found)
@@ -66,7 +68,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     prices = load_prices(load_gpus())
     rents = pairs(
-        ((price.gpu, str(price.instance_gpus), price.term.value), price.provider, price.date, price.usd_per_hour)
+        (
+            (price.provider, price.instance or "", str(price.instance_gpus), price.term.value, price.region),
+            price.gpu,
+            price.date,
+            price.usd_per_hour,
+        )
         for price in prices.hourly
         if price.is_orderable and not price.is_marketplace and price.tier is not PriceTier.HEARSAY
     )
@@ -80,8 +87,9 @@ def main() -> None:
         f"origin: {{made: '{date.today()}', command: python benchmarks/price_drift.py --write, "
         "data: 'gpu_specs/prices: offers whose price is known of several days at least 30 days apart'}",
     ]
-    for name, found in (("rents", rents), ("purchases", purchases)):
-        row = f"{{sigma: {sigma(found):.3f}, pairs: {len(found)}, held_out_coverage_of_90: {covered(found):.3f}}}"
+    for name, found, share in (("rents", rents, 1.0), ("purchases", purchases, 0.9)):
+        spread, held = sigma(found, share), covered(found, share)
+        row = f"{{sigma: {spread:.3f}, pairs: {len(found)}, held_out_coverage_of_90: {held:.3f}}}"
         lines.append(f"{name}: {row}")
         print(name, row)
     if parser.parse_args().write:

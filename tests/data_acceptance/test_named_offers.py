@@ -5,6 +5,7 @@ With the questions of `llm plan` in `test_rentable.py` these are 200 random ques
 
 import random
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
 from math import ceil
 from pathlib import Path
 
@@ -130,3 +131,33 @@ def assert_held(offers: tuple[Price, ...], row: OptionRow, place: str | None) ->
     assert all(stands_in(offer, place) for offer in held)
     for gpus, servers in zip(row.count.gpus_by_year, row.count.servers_by_year, strict=True):
         assert gpus == servers * row.count.server_slots
+
+
+DAYS = tuple(date(2026, 11, 25) + timedelta(days=45 * step) for step in range(10))
+
+
+@pytest.mark.parametrize("name", ["image-service", pytest.param("nightly-job", marks=pytest.mark.nightly)])
+def test_another_day_of_the_report_changes_the_decision_only_where_a_price_ends(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else changes with the day: a price of the first choice, or what beat others, was current and is no more.
+
+    The list prices of 2026 count as current for 180 days. No price of 2024 wins afterwards.
+    """
+    before: frozenset[str] | None = None
+    chosen: str | None = None
+    for day in DAYS:
+        moment = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(moment.timestamp())))
+        report = capplan.make_report(str(EXAMPLES / "resnet50.plan.json"), load=EXAMPLES / f"{name}.load.yaml")
+        (model,) = report.models
+        row = next(row for row in model.options if row.key == model.verdict.choice)
+        assert row.offer.price_date is not None
+        assert row.offer.price_date.year >= 2026
+        current = frozenset(row.key for row in model.options if "old price" not in row.evidence.concerns)
+        assert chosen in (None, row.key) or current != before
+        if row.offer.price_date + timedelta(days=180) >= day:
+            assert "counts as current until" in model.verdict.sentence
+        else:
+            assert "old price" in (model.verdict.warning or "")
+        before, chosen = current, row.key

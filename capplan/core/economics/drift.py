@@ -14,8 +14,8 @@ _Z_90 = 1.6449
 class PriceDrift:
     """The spread of a price's logarithm after a year, of rents and of purchases; it grows with the square root of age.
 
-    Learnt from offers whose price is known of two days: the 90th percentile of |ln(later ÷ earlier)| ÷ √years over
-    1.645, because most prices stand still and few jump.
+    Learnt from offers whose price is known of two days, from the tail of |ln(later ÷ earlier)| ÷ √years over 1.645,
+    because most prices stand still and few jump.
     """
 
     rent_sigma: float

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 from math import ceil
 
@@ -271,7 +271,8 @@ def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ..
     """Return the on-demand offers of each GPU that count.
 
     A quote of your own stands before all others, since it is what you would pay. Hearsay and offers of marketplaces
-    count only where a vendor's dated price is not known.
+    count only where a vendor's dated price is not known. A price that is over a year older than the newest of these
+    counts no more.
 
     Args:
         prices: all prices.
@@ -280,10 +281,18 @@ def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ..
     for price in current_offers(prices):
         if price.term is Term.ON_DEMAND:
             offers.setdefault(price.gpu, []).append(price)
-    return {
-        gpu: tuple(price for price in held if _weakness(price) == min(map(_weakness, held)))
-        for gpu, held in offers.items()
-    }
+    counting = {}
+    for gpu, held in offers.items():
+        best = [price for price in held if _weakness(price) == min(map(_weakness, held))]
+        newest = max(price.date for price in best)
+        counting[gpu] = tuple(
+            price for price in best if price.kind is PriceKind.QUOTE or newest - price.date <= _OUTDATED_AFTER
+        )
+    return counting
+
+
+_OUTDATED_AFTER = timedelta(days=365)
+"""How much older than the newest price of its GPU an offer may be known to be, and still count."""
 
 
 def cheapest_offer(offers: Sequence[Price], *, gpus: int, together: int = 1) -> Price | None:

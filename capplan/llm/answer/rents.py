@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from capplan.core.gpus.prices import Price, PriceTier, Term, current_offers
+from capplan.core.gpus.prices import offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
 from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
 from capplan.specs.prices import Prices
@@ -13,23 +13,13 @@ _SEARCHED_SEGMENTS = ("data-centre",)
 def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
     """Return the current on-demand offers of every GPU that has some.
 
-    Hearsay and offers of third-party hosts count only for a GPU of which nothing better is known.
+    Your own quotes stand before others. Hearsay and offers of third-party hosts count only for a GPU of which nothing
+    better is known.
 
     Args:
         known: All known prices.
     """
-    offers: dict[str, list[Price]] = {}
-    for price in current_offers(known.hourly):
-        if price.term is Term.ON_DEMAND:
-            offers.setdefault(price.gpu, []).append(price)
-    return {
-        gpu: tuple(rented_gpu(price) for price in found if not _is_weak(price) or all(map(_is_weak, found)))
-        for gpu, found in offers.items()
-    }
-
-
-def _is_weak(price: Price) -> bool:
-    return price.tier is PriceTier.HEARSAY or price.is_marketplace
+    return {gpu: tuple(map(rented_gpu, offers)) for gpu, offers in offers_to_plan_with(known.hourly).items()}
 
 
 def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:

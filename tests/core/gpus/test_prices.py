@@ -13,6 +13,7 @@ from capplan.core.gpus.prices import (
     cheapest_offer,
     cheapest_on_demand,
     current_prices,
+    offers_to_plan_with,
 )
 
 TODAY = date(2026, 11, 22)
@@ -99,6 +100,15 @@ def test_machines_are_rented_whole_and_the_cheapest_total_wins() -> None:
     assert cheapest_offer([one, eight], gpus=9) is one
     assert cheapest_offer([one, eight], gpus=4, together=4) is eight
     assert cheapest_offer([one, eight], gpus=16, together=16) is None
+
+
+def test_a_price_that_is_over_a_year_older_than_the_newest_counts_no_more() -> None:
+    # 2024-08-26 is 726 days before 2026-08-22, 2025-08-22 is 365
+    ancient = replace(price(0.2, date(2024, 8, 26)), region="elsewhere")
+    older = replace(price(0.5, date(2025, 8, 22)), region="here")
+    newest = price(0.7, date(2026, 8, 22))
+    assert offers_to_plan_with([ancient, older, newest]) == {"l4": (older, newest)}
+    assert offers_to_plan_with([ancient]) == {"l4": (ancient,)}
 
 
 def test_groups_of_gpus_that_work_together_share_no_two_machines() -> None:
