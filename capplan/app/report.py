@@ -15,7 +15,7 @@ from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.pipelines.answer import PipelineRequest, plan_pipeline
 from capplan.app.pipelines.find import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
-from capplan.app.procurement.constraints import ConstraintRequest, resolve
+from capplan.app.procurement.constraints import ConstraintRequest, at_place, resolve
 from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
@@ -44,6 +44,7 @@ from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.power_law import load_power_law
 from capplan.specs.price_drift import load_price_drift
 from capplan.specs.prices import Prices, load_price_file, read_price_section
+from capplan.specs.providers import load_providers
 from capplan.units import counted
 
 
@@ -131,7 +132,8 @@ def _admitting(stated: LoadFile, request: ReportRequest, gpus: GpuChoice, prices
         wanted = request.offers.constraints.over(each.demand.constraints)
         admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
         spotted = allowing_named_spot(each.demand.load, admitted)
-        loads.append(replace(each, demand=replace(each.demand, constraints=admitted, load=spotted)))
+        placed = at_place(each.demand, load_providers().countries_in(sorted(admitted.allow.regions)))
+        loads.append(replace(each, demand=replace(placed, constraints=admitted, load=spotted)))
     owned = [replace(each, gpu=gpus.known.find(each.gpu).id) for each in stated.inventory]
     return replace(stated, loads=tuple(loads), inventory=tuple(owned))
 

@@ -1,11 +1,13 @@
 """What a buyer admits, from the load file and the request together."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TypeVar
 
+from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, NameLists
-from capplan.core.gpus.places import Area, place_words
+from capplan.core.gpus.places import Area, Country, place_words
 from capplan.core.gpus.prices import Term
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
@@ -101,6 +103,44 @@ def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Coll
     if named:
         allow = replace(allow, gpus=(allow.gpus & frozenset(named)) or frozenset(named))
     return replace(constraints, allow=allow, deny=deny)
+
+
+def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
+    """Return a demand whose electricity is that of the countries where the fleet may stand.
+
+    The middle of their figures holds, from the lowest to the highest. What the user states stays, and so does a default
+    of which no figure of these countries is known.
+
+    Args:
+        demand: What is asked.
+        countries: The countries; none where anywhere will do.
+    """
+    assumptions, money = [], demand.money
+    for each in demand.assumptions:
+        figures = sorted(
+            (float(figure), country.name)
+            for country in countries
+            if (figure := _PLACED[each.key](country) if each.key in _PLACED else None) is not None
+        )
+        if not figures or each.basis == "yours":
+            assumptions.append(each)
+            continue
+        values = [figure for figure, _ in figures]
+        whose = figures[0][1] if len(figures) == 1 else f"{len(figures)} countries of the region asked for"
+        placed = replace(
+            each, value=median(values), low=values[0], high=values[-1], basis="secondary",
+            source=f"{whose}, of gpu_specs/places/countries.yaml",
+        )  # fmt: skip
+        assumptions.append(placed)
+        money = money.with_value(each.key, placed.value)
+    return replace(demand, assumptions=tuple(assumptions), money=money)
+
+
+_PLACED: Mapping[str, Callable[[Country], float | None]] = {
+    "grid_g_per_kwh": lambda country: country.grid_g_per_kwh,
+    "usd_per_kwh": lambda country: country.usd_per_kwh,
+}
+"""Assumptions that differ between countries, and where a country's figure stands."""
 
 
 def check_regions(names: Iterable[str], prices: Prices, known: Providers) -> None:

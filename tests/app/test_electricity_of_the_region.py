@@ -1,0 +1,35 @@
+"""The carbon of electricity follows the region that a report is asked for."""
+
+from dataclasses import replace
+
+from capplan.app.procurement.constraints import at_place
+from capplan.specs.load import demand_without_load
+from capplan.specs.providers import load_providers
+
+
+def test_carbon_is_that_of_the_country_and_in_an_area_the_middle_of_its_countries() -> None:
+    known, demand = load_providers(), demand_without_load()
+    # Ember, 2023: France 56, Germany 381 g CO2e/kWh; the world mean, 481, where no region is named
+    assert demand.money.grid_g_per_kwh == 481
+    assert at_place(demand, known.countries_in(["fr"])).money.grid_g_per_kwh == 56
+    both = at_place(demand, known.countries_in(["France", "germany"]))
+    assert both.money.grid_g_per_kwh == (56 + 381) / 2
+    (grid,) = (each for each in both.assumptions if each.key == "grid_g_per_kwh")
+    assert (grid.low, grid.high) == (56, 381)
+    assert at_place(demand, ()).money == demand.money
+
+
+def test_what_the_user_states_stays() -> None:
+    demand = demand_without_load()
+    own = tuple(
+        replace(each, value=20.0, low=20.0, high=20.0, basis="yours") if each.key == "grid_g_per_kwh" else each
+        for each in demand.assumptions
+    )
+    stated = replace(demand, assumptions=own, money=demand.money.with_value("grid_g_per_kwh", 20.0))
+    assert at_place(stated, load_providers().countries_in(["fr"])).money.grid_g_per_kwh == 20
+
+
+def test_a_tariff_that_is_not_known_of_the_country_stays_the_default() -> None:
+    demand = demand_without_load()
+    placed = at_place(demand, load_providers().countries_in(["fr"]))
+    assert placed.money.usd_per_kwh == demand.money.usd_per_kwh
