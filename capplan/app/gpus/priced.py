@@ -87,11 +87,12 @@ def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str
     """Return that no GPU is rented where one is asked for, and where the providers asked for rent some."""
     who = f"of {', '.join(providers)} " if providers else ""
     where = f"in {', '.join(filters.regions)} " if filters.regions else ""
-    places = {
-        price.country or price.region
+    current = [
+        price
         for price in current_offers(prices.hourly)
         if price.term is Term.ON_DEMAND and (not providers or price.provider in providers)
-    }
+    ]
+    places = {price.country for price in current if price.country} or {price.region for price in current}
     return (
         f"no on-demand offer {who}{where}is known; there are some in {', '.join(sorted(places))}. "
         "`capplan prices import` takes quotes of your own."

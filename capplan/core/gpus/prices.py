@@ -209,7 +209,7 @@ class Price:
     @property
     def offer_words(self) -> str:
         """Return the machine that is rented, such as "aws g6.12xlarge, us-east-1"."""
-        name = f"{self.provider} {self.instance or self.gpu}"
+        name = f"{self.provider} {(self.instance or self.gpu).removeprefix(f'{self.provider}_')}"
         return f"{name}, {self.region}" if self.region else name
 
     def is_in(self, wanted: str) -> bool:
