@@ -129,6 +129,17 @@ def format_count(value: float, *, spaced: bool = False) -> str:
     return _scaled(value, scales, 3)
 
 
+def format_parameters(count: int) -> str:
+    """Write a number of parameters, billions as "B" like the names of models do.
+
+    >>> format_parameters(8_030_261_248), format_parameters(25_557_032), format_parameters(36)
+    ('8.03 B', '25.6 M', '36')
+    """
+    if count < 1000:
+        return str(count)
+    return f"{_significant(count / 1e9, 3)} B" if 1e9 <= count < 1e12 else format_count(count)
+
+
 def format_rate(rate_per_s: float) -> str:
     """Write samples per second with thousands separated.
 

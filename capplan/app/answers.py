@@ -18,7 +18,7 @@ from capplan.report.text.estimate import estimate_sections
 from capplan.report.text.memory import memory_sections
 from capplan.report.text.plan import plan_sections
 from capplan.report.text.styled import html_text, plain_text, styled_lines
-from capplan.units import format_bytes, format_count
+from capplan.units import format_bytes, format_count, format_parameters
 
 if TYPE_CHECKING:
     import pandas
@@ -158,5 +158,5 @@ class AnalyzeShown(_Shown, AnalyzeAnswer):
         return list(analysis_sections(self.analysis, depth=1, top=10))
 
     def __repr__(self) -> str:
-        counted = f"{format_count(self.parameter_count)} parameters, {format_count(self.analysis.macs)} MACs"
+        counted = f"{format_parameters(self.parameter_count)} parameters, {format_count(self.analysis.macs)} MACs"
         return f"<Counts of {self.analysis.trace.name}: {counted}>"

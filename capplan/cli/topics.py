@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from capplan.cli.colour import ColorChoice, is_coloured
+from capplan.errors import UsageError
 from capplan.verbs.statement.options import Topic
 
 _OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help"})
@@ -21,6 +22,24 @@ _EXAMPLES = "Examples:"
 
 class TopicCommand(TyperCommand):
     """A command whose help shows its examples before its options, and these by topic."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser of the command's words, which refuses an option that is given twice.
+
+        The last value would count otherwise, and the first be lost without a word.
+        """
+        parser: Any = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            options, rest, order = parse(args)
+            for option in {each.name: each for each in order if _takes_one_value(each)}.values():
+                if order.count(option) > 1:
+                    raise UsageError(f"{option.opts[0]} is given {_TIMES.get(order.count(option), 'several times')}.")
+            return options, rest, order
+
+        parser.parse_args = parse_once
+        return parser
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does, and its examples in lines that can be copied."""
@@ -37,6 +56,13 @@ class TopicCommand(TyperCommand):
             if rows:
                 with formatter.section(heading(title)):
                     formatter.write_dl(rows)
+
+
+_TIMES = {2: "twice", 3: "three times"}
+
+
+def _takes_one_value(parameter: Any) -> bool:
+    return parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
 
 
 def give_topics(command: Any) -> None:

@@ -52,6 +52,14 @@ def test_it_is_one_sentence_at_once(words: tuple[str, ...], said: str, run: Run,
 
 
 @pytest.mark.zoo
+def test_an_option_that_is_given_twice_is_refused(run: Run, net_trace: Path) -> None:
+    result = run("plan", net_trace, "--batch", "32", "--gpu", "l4", "--batch", "max")
+    assert result.exit_code == 2
+    assert result.stderr.strip() == "capplan: --batch is given twice."
+    conditions = ["--where", "memory >= 1 GiB", "--where", "memory <= 24 GiB"]  # one that may be repeated
+    assert run("plan", net_trace, "--batch", "8", "--gpu", "l4", *conditions).exit_code == 0
+
+
 def test_an_unknown_tag_of_timm_is_named(run: Run) -> None:
     result = run("analyze", "timm:resnet50.foo")
     assert result.exit_code == 2

@@ -69,6 +69,14 @@ def test_it_keeps_to_its_lines_and_columns(net_trace: Path, width: int, batches:
     assert not any(re.search(r"\w…$", line) for line in lines)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_the_first_lines_hold_the_whole_question_however_narrow(net_trace: Path, width: int) -> None:
+    text = render_answer(made(net_trace, "32", "t4"), width=width)
+    question = " ".join(text.partition("\nNeeds")[0].split())
+    for part in ("3x224x224", "batch 32", "fp32 inference", "parameters", "/sample"):
+        assert part in question
+
+
 def test_every_recommended_gpu_stands_in_the_table(net_trace: Path) -> None:
     answer = made(net_trace, "32")
     text = render_answer(answer)

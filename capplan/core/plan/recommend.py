@@ -43,7 +43,7 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
         return plan
     found = [_cheapest(fits, plan), _fastest(fits, plan), _smallest(fits)]
     recommended = tuple(
-        replace(each, licence=driver_licence(each.fit.gpu), cheaper=None if named else _cheaper_at_its_end(each, plan))
+        replace(each if named else _beside_ending(each, plan), licence=driver_licence(each.fit.gpu))
         for each in found
         if each is not None
     )
@@ -65,13 +65,15 @@ def _cost(fit: Fit, plan: Plan) -> float:
     return float("inf") if usd is None else usd
 
 
-def _cheaper_at_its_end(made: Recommendation, plan: Plan) -> Fit | None:
-    """Return the cheapest GPU at its end of sale that costs less than the cheapest recommended one; else None."""
-    if made.criterion is not Criterion.CHEAPEST or made.fit.gpu.status is Status.END_OF_SALE:
-        return None
+def _beside_ending(made: Recommendation, plan: Plan) -> Recommendation:
+    """Return the cheapest choice with a GPU at its end of sale that costs less still; another choice as it is."""
+    if made.criterion is not Criterion.CHEAPEST or made.cheaper or made.fit.gpu.status is Status.END_OF_SALE:
+        return made
     ended = [fit for fit in plan.fits if fit.rent and fit.gpu.status is Status.END_OF_SALE and not _warning(fit)]
     least = min(ended, key=lambda fit: _cost(fit, plan), default=None)
-    return least if least is not None and _cost(least, plan) < _cost(made.fit, plan) else None
+    if least is None or _cost(least, plan) >= _cost(made.fit, plan):
+        return made
+    return replace(made, cheaper=least, why_not="at its end of sale")
 
 
 def _cheapest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
@@ -82,7 +84,12 @@ def _cheapest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
     unit = "USD per hour for the load" if plan.limits.rate_per_s else "USD per million samples"
     reason = f"{_cost(fit, plan):.3g} {unit}, the least of {_gpus(priced)} with a price"
     return Recommendation(
-        criterion=Criterion.CHEAPEST, fit=fit, reason=f"{reason}{_passed_over(other)}", warning=_warning(fit)
+        criterion=Criterion.CHEAPEST,
+        fit=fit,
+        reason=f"{reason}{_passed_over(other)}",
+        warning=_warning(fit),
+        cheaper=other,
+        why_not=None if other is None else _warning(other),
     )
 
 

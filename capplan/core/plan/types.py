@@ -211,7 +211,7 @@ class Recommendation:
     """A GPU and batch that a reader may take, with the reason.
 
     `warning` says what makes it uncertain, `licence` what its driver's licence forbids. `cheaper` is a GPU of the plan
-    at its end of sale that would cost less.
+    that would cost less and is not taken, `why_not` the reason.
     """
 
     criterion: Criterion
@@ -220,6 +220,7 @@ class Recommendation:
     warning: str | None = None
     licence: str | None = None
     cheaper: Fit | None = None
+    why_not: str | None = None
 
     def __repr__(self) -> str:
         return f"<{self.criterion.value}: {self.fit.gpu.id} at batch {self.fit.batch}, {self.reason}>"

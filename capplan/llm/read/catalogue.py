@@ -111,7 +111,7 @@ def unknown_model(name: str) -> CapplanError:
     return UnknownNameError(
         "language model",
         name,
-        nearest,
+        nearest=nearest,
         hint="Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf.",
     )
 

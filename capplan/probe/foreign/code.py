@@ -75,6 +75,7 @@ class _Translated:
         if isinstance(raised, Exception | SystemExit) and not isinstance(raised, CapplanError):
             where = user_line(raised)
             line = f" (at {where})" if where else ""
+            self.attempts.add_client_of(raised)
             advice = self.attempts.advice() or _missing(raised)
             raise self.error(f"{self.doing} failed: {first_line(raised)}{line}{advice}") from raised
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -172,8 +173,20 @@ class Stage:
         except TraceError as error:
             if error.__cause__ is None:
                 raise
-            message = self.paths.locate(str(error)).rstrip(".") + self._given() + self._advice(error.__cause__)
-            raise TraceError(message) from error.__cause__
+            located = self.paths.locate(str(error)).rstrip(".")
+            advice = self._channels_advice(located) or self._advice(error.__cause__)
+            raise TraceError(located + self._given() + advice) from error.__cause__
+
+    def _channels_advice(self, located: str) -> str:
+        """Return how many channels a convolution takes that failed; empty where something else did."""
+        place = re.search(r"\(in ([\w.]+) \(Conv\w*\)\)$", located)
+        given = next((shape[1] for _, _, shape in next(reversed(self._seen.values()), []) if len(shape) > 2), None)
+        layer = self.module.get_submodule(place[1]) if place else None
+        takes = getattr(layer, "in_channels", None)
+        if place is None or takes is None or given is None or "channel" not in located:
+            return ""
+        build = f"build the model for {given} (timm: --arg in_chans={given})"
+        return f"; {place[1]} takes {takes} channels: give inputs of as many, or {build}."
 
     def _advice(self, cause: BaseException) -> str:
         """Return what to do about a failure; nothing where other inputs would not help."""

@@ -25,7 +25,15 @@ from capplan.report.procurement.types import (
 )
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
-from capplan.units import format_bytes, format_count, format_flops, format_fraction, format_rate, format_seconds
+from capplan.units import (
+    format_bytes,
+    format_count,
+    format_flops,
+    format_fraction,
+    format_parameters,
+    format_rate,
+    format_seconds,
+)
 
 CONVENTIONS = (
     "Amounts are US dollars before tax, at today's prices; flows fall at year ends.",
@@ -398,7 +406,7 @@ def facts_table(plan: PlanDocument) -> Grid:
         ("class", model.class_name),
         ("target", plan.provenance.target),
         *([("one sample", f"{model.input}, {model.input_source}".rstrip(", "))] if model.input else []),
-        ("parameters", f"{format_count(model.params)} ({model.params:,})"),
+        ("parameters", f"{format_parameters(model.params)} ({model.params:,})"),
         ("weights", format_bytes(model.weight_bytes)),
         (
             "work per sample",

@@ -19,9 +19,9 @@ from capplan.report.text.styled import fold_line, plain_text, styled_table
 from capplan.units import (
     counted,
     format_bytes,
-    format_count,
     format_flops,
     format_joules,
+    format_parameters,
     format_rate,
     format_seconds,
     format_speedup,
@@ -152,12 +152,17 @@ def _model_lines(plan: Plan, width: int) -> list[Line]:
         *size,
         f"{words} {shown}",
         f"{plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}",
-        f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/sample",
+        f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/sample",
     ]
     name = Span(text=model.name, style=Style.CHOSEN)
-    if len(" · ".join([model.name, *parts])) <= width:
-        return [line(name, f" · {' · '.join(parts)}")]
-    return [line(name, f" · {' · '.join(parts[:-1])}"), line(f"{' ' * _LABEL_WIDTH}{parts[-1]}")]
+    lines = [model.name]
+    for part in parts:
+        if len(f"{lines[-1]} · {part}") <= width:
+            lines[-1] = f"{lines[-1]} · {part}"
+        else:
+            lines.append(f"{' ' * _LABEL_WIDTH}{part}")
+    name = Span(text=model.name, style=Style.CHOSEN)
+    return [line(name, lines[0].removeprefix(model.name)), *map(line, lines[1:])]
 
 
 def _caution_lines(plan: Plan) -> list[Line]:
@@ -305,13 +310,18 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
 
 
 def _take_limits(plan: Plan) -> str:
-    """Return what else to know of the recommended GPUs: the licence of their drivers, a cheaper one that is ending."""
+    """Return what else to know of the recommended GPUs: their drivers' licence, a cheaper one that is not taken."""
     licensed = [each.fit.gpu.id for each in plan.recommended if each.licence]
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
-    cheaper = next((each.cheaper for each in plan.recommended if each.cheaper is not None), None)
-    if cheaper is not None:
-        parts.append(f"{cheaper.gpu.id} is cheaper, at its end of sale")
+    for made in plan.recommended:
+        if made.cheaper is not None:
+            parts.append(f"{made.cheaper.gpu.id} is cheaper{_by(plan, made.cheaper)}, but {made.why_not}")
     return "; ".join(parts)
+
+
+def _by(plan: Plan, fit: Fit) -> str:
+    usd = fit.usd_per_million_samples
+    return "" if usd is None or plan.limits.rate_per_s else f" at {usd:.3g} USD/M"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -28,9 +28,9 @@ from capplan.report.sections import (
 from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, energy_data, evidence_legend, largest_batch
 from capplan.units import (
     format_bytes,
-    format_count,
     format_flops,
     format_joules,
+    format_parameters,
     format_rate,
     format_seconds,
     format_watts,
@@ -86,7 +86,7 @@ def _model_lines(comparison: Comparison) -> list[Line]:
     return [
         line(
             Span(text=each.label.ljust(longest), style=Style.CHOSEN),
-            f"  {each.facts.input}; {format_count(each.facts.parameter_count)} parameters, "
+            f"  {each.facts.input}; {format_parameters(each.facts.parameter_count)} parameters, "
             f"{format_flops(each.facts.flops_per_sample)} per sample",
         )
         for each in comparison.models

@@ -18,7 +18,15 @@ from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
 from capplan.errors import UsageError
 from capplan.report.text.answer import largest_batches
 from capplan.report.text.explain import explain_latency
-from capplan.units import counted, format_bytes, format_count, format_flops, format_rate, format_seconds
+from capplan.units import (
+    counted,
+    format_bytes,
+    format_count,
+    format_flops,
+    format_parameters,
+    format_rate,
+    format_seconds,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +208,8 @@ def gpus_for(load_per_s: float, rate_per_s: float) -> int:
 def _model(subject: Subject) -> list[str]:
     model, batch = subject.plan.model, subject.fit.batch
     return [
-        f"{format_count(model.parameter_count)} parameters, each counted once, in {format_bytes(model.weight_bytes)}",
+        f"{format_parameters(model.parameter_count)} parameters, each counted once, in "
+        f"{format_bytes(model.weight_bytes)}",
         f"{format_count(model.macs_per_sample)} multiply-accumulates a sample = "
         f"{format_flops(model.flops_per_sample)} (two FLOPs each)",
         f"{format_flops(model.flops_per_sample * batch)} for a batch of {batch:,}",

@@ -25,7 +25,7 @@ from capplan.serve.page.curves import (
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
 from capplan.serve.page.question import PageQuestion, address
 from capplan.serve.planning.answer import Case, opened
-from capplan.units import format_bytes, format_count, format_flops, format_rate, format_seconds, format_speedup
+from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
 from capplan.verbs.statement.read import command_of
 
@@ -238,7 +238,7 @@ def _facts(plan: Plan, question: PageQuestion) -> str:
     model = plan.model
     mode = "training" if question.options.get("train") else "inference"
     return (
-        f"batch {question.batch:,} · {plan.precision_label} {mode} · {format_count(model.parameter_count)} "
+        f"batch {question.batch:,} · {plan.precision_label} {mode} · {format_parameters(model.parameter_count)} "
         f"parameters, {format_flops(model.flops_per_sample)} per sample"
     )
 

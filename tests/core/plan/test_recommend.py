@@ -11,10 +11,25 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Criterion, Fit, Plan
+from capplan.report.text.answer import render_answer
 from tests.core.plan.test_plan import gpu, planned
 
 GIB = 2**30
 BASE = planned([gpu("base", memory_gib=16)], "8")
+
+
+def test_a_cheaper_one_that_only_third_parties_rent_is_named_with_the_reason() -> None:
+    spare = fit(card("players-card"), usd_per_hour=0.2)
+    assert spare.rent is not None
+    spare = replace(spare, rent=replace(spare.rent, is_marketplace=True))
+    plan = with_recommendations(replace(BASE, fits=(spare, fit(card("sure"), usd_per_hour=1.0))), named=())
+    cheapest = next(made for made in plan.recommended if made.criterion is Criterion.CHEAPEST)
+    assert cheapest.fit.gpu.id == "sure"
+    assert cheapest.cheaper is spare
+    assert cheapest.why_not == "third-party hosts alone rent it"
+    # 8 samples in 8 ms are 1,000/s: a million take 1,000 s, at 0.2 USD/h 0.0556 USD
+    said = " ".join(render_answer(plan).split())
+    assert "players-card is cheaper at 0.0556 USD/M, but third-party hosts alone rent it" in said
 
 
 def card(name: str, *, memory_gib: int = 16, segment: Segment = Segment.DATA_CENTRE, **others: object) -> GpuSpec:

@@ -112,6 +112,8 @@ def test_other_models_are_not_taken_for_a_known_one():
 def test_unknown_names_get_the_nearest_ones():
     with pytest.raises(UnknownNameError, match="qwen3-32b"):
         find_model("qwen3-23b")
+    with pytest.raises(UnknownNameError, match="did you mean llama-3-70b-instruct, llama-3-8b-instruct"):
+        find_model("llama3")
 
 
 def test_refused_models_say_why():

@@ -47,6 +47,18 @@ def test_what_was_asked_for_is_named_only_if_the_code_then_fails() -> None:
         download()
 
 
+def test_the_hubs_client_is_told_at_once_that_it_is_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    said = r"tried to reach huggingface\.co, and nothing is downloaded"
+    with pytest.raises(TraceError, match=said), model_code("building net"):
+        hub.hf_hub_download("capplan-nobody/there-is-no-such-model", "model.safetensors")
+    assert slept == []  # it would wait 1, 2, 4, 8 and 8 s between tries, for each file
+    assert hub.constants.HF_HUB_OFFLINE is False
+
+
 def test_child_processes_find_no_package_index() -> None:
     with model_code("building net"):
         told = subprocess.run(

@@ -2,6 +2,7 @@
 
 Look-ups and connections raise what the socket library raises where there is no network, so that code which copes with
 that (asking at import whether it is online, falling back to a cache) goes on. Child processes get no way out either.
+The Hugging Face Hub's client is told that it is offline, because it would try ten times and wait a minute and a half.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import ipaddress
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -26,6 +28,14 @@ class Attempts:
         name = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
         if name not in self._hosts:
             self._hosts.append(name)
+
+    def add_client_of(self, error: BaseException) -> None:
+        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error."""
+        raised: BaseException | None = error
+        while raised is not None:
+            if type(raised).__module__.startswith("huggingface_hub"):
+                self.add("huggingface.co")
+            raised = raised.__cause__ or raised.__context__
 
     def advice(self) -> str:
         """Return what to add to the message of a failure; empty where no host was asked for."""
@@ -47,7 +57,30 @@ def no_network(attempts: Attempts) -> Iterator[None]:
         for name in ("connect", "connect_ex"):
             stack.enter_context(mock.patch.object(socket.socket, name, _connecting(name, attempts), create=True))
         stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", _starting(subprocess.Popen.__init__)))
+        stack.enter_context(_hub_offline())
         yield
+
+
+_OFFLINE_FLAGS = (("huggingface_hub.constants", "HF_HUB_OFFLINE"), ("transformers.utils.hub", "_is_offline_mode"))
+"""What libraries keep of HF_HUB_OFFLINE from their import on."""
+
+
+@contextlib.contextmanager
+def _hub_offline() -> Iterator[None]:
+    """Tell the Hugging Face Hub's client that it is offline, and those who import it meanwhile the truth afterwards."""
+    is_offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    before = {name: sys.modules.get(name) for name, _ in _OFFLINE_FLAGS}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}))
+        for name, flag in _OFFLINE_FLAGS:
+            if hasattr(before[name], flag):
+                stack.enter_context(mock.patch.object(before[name], flag, True))
+        try:
+            yield
+        finally:
+            for name, flag in _OFFLINE_FLAGS:
+                if before[name] is None and hasattr(sys.modules.get(name), flag):
+                    setattr(sys.modules[name], flag, is_offline)
 
 
 def _looking_up(plain: Callable[..., Any], attempts: Attempts) -> Callable[..., Any]:

@@ -12,7 +12,15 @@ from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
-from capplan.units import format_bytes, format_count, format_flops_per_s, format_fraction, format_joules, format_seconds
+from capplan.units import (
+    format_bytes,
+    format_count,
+    format_flops_per_s,
+    format_fraction,
+    format_joules,
+    format_parameters,
+    format_seconds,
+)
 
 _DAY_S = 86_400.0
 _MOST_REASONS = 8
@@ -222,8 +230,8 @@ def training_plan_sections(
         else:
             chosen[same] = (f"{chosen[same][0]}, {name}", each)
     lines = [
-        f"{job.architecture.name} ({format_count(count_parameters(job.architecture))} parameters), {job.method.value} "
-        f"in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
+        f"{job.architecture.name} ({format_parameters(count_parameters(job.architecture))} parameters), "
+        f"{job.method.value} in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
         f"{job.sequence_tokens:,} tokens a step; {plan.tried:,} layouts tried"
     ]
     blocks: list[Block] = [Lines(lines)]

@@ -21,9 +21,9 @@ from capplan.report.text.answer import EVIDENCE_WORDS, evidence_legend, largest_
 from capplan.report.text.styled import cut_line, styled_table
 from capplan.units import (
     format_bytes,
-    format_count,
     format_flops,
     format_fraction,
+    format_parameters,
     format_rate,
     format_seconds,
     format_speedup,
@@ -99,7 +99,7 @@ def _head(plan: Plan) -> Line:
     return line(
         Span(text=model.name.removeprefix("diffusers:").rpartition("/")[2], style=Style.CHOSEN),
         f" · {_size(facts)} · batch {shown}{several} · {plan.precision_label}{framework} · "
-        f"{format_count(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/{facts.item}",
+        f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/{facts.item}",
     )
 
 

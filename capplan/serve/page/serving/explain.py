@@ -12,7 +12,7 @@ from capplan.report.render import render
 from capplan.report.sections import Format, Section
 from capplan.report.text.llm.serving import decode_step, prefill_step
 from capplan.serve.page.explain import Explained
-from capplan.units import format_bytes, format_count, format_fraction, format_rate, format_seconds
+from capplan.units import format_bytes, format_fraction, format_parameters, format_rate, format_seconds
 
 KINDS = ("ttft", "tpot", "tokens", "memory", "model")
 """Which figures of a replica can be explained."""
@@ -118,8 +118,8 @@ def _memory(answer: MemoryAnswer) -> list[str]:
 def _model(estimate: ServingEstimate, answer: MemoryAnswer) -> list[str]:
     model = llm_memory_document(answer).model
     return [
-        f"{format_count(estimate.params)} parameters, {format_count(estimate.active_params)} of which one token "
-        f"passes, in {model.layers} layers of width {model.hidden_dim:,}",
+        f"{format_parameters(estimate.params)} parameters, {format_parameters(estimate.active_params)} of which one "
+        f"token passes, in {model.layers} layers of width {model.hidden_dim:,}",
         f"weights in {estimate.weights}, cache in {estimate.kv}; read from {model.source}",
     ]
 

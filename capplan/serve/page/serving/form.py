@@ -21,7 +21,7 @@ from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
 from capplan.serve.planning.answer import Case, work_out
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmPageQuestion
-from capplan.units import format_bytes, format_count, format_rate, format_seconds
+from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
 from capplan.verbs.llm.fields import DeploymentFields
 from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
@@ -152,7 +152,8 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
     return Served(
         gpu=found.gpu,
         facts=(
-            f"{format_count(found.model.params)} parameters, {format_count(found.model.active_params)} per token · "
+            f"{format_parameters(found.model.params)} parameters, "
+            f"{format_parameters(found.model.active_params)} per token · "
             f"{found.weights} weights, {found.kv} cache · tp {found.tp} · {found.engine}"
         ),
         sentence=(
