@@ -198,6 +198,8 @@ class _SweepReader(Checker):
                     utilization_fraction=question.utilization_fraction,
                     weights=question.weights,
                     activations=question.activations,
+                    energy=question.energy or question.power_limit_w is not None,
+                    power_limit_w=question.power_limit_w,
                 )
 
     def _values(self, key: str, field: Field, given: object) -> list[Any]:

@@ -126,6 +126,40 @@ def test_errors_of_the_law_of_caps_are_those_that_the_page_states(law: PowerLaw)
         assert card == "all" or f"| {card} | {found['rows']:.0f} | {found['exponent']:.2f} |" in page
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "energy.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_what_a_cap_costs() -> None:
+    rows = [line.split("|")[1:4] for line in PAGE.split("<!-- example: cap -->")[1].splitlines()[3:7]]
+    assert len(rows) == 4
+    for limit, rate, joules in rows:
+        made = llm.estimate(
+            "qwen3-8b",
+            gpu="h100-sxm5-80gb",
+            power_limit_w=float(limit.split()[0]),
+            concurrency="64",
+            input_len=300,
+            output_len=500,
+        )
+        point = made.points[0]
+        assert point.output_tokens_per_s.expected == pytest.approx(float(rate.replace(",", "")), rel=0.05)
+        assert point.energy is not None
+        assert point.energy.joules_per_output_token.expected == pytest.approx(float(joules.split()[0]), rel=0.1)
+
+
+def test_the_page_shows_what_an_image_takes_and_what_a_month_of_them_does() -> None:
+    (row,) = [line.split("|")[1:4] for line in PAGE.split("<!-- example: month -->")[1].splitlines()[3:4]]
+    made = plan("diffusers:black-forest-labs/FLUX.1-schnell", gpus=[row[0].strip()], batches=1, energy=True)
+    fit = made.fits[0]
+    assert fit.energy is not None
+    assert fit.latency.latency_s.expected == pytest.approx(float(row[1].split()[0]), rel=0.05)
+    assert fit.energy.joules_per_sample.expected == pytest.approx(float(row[2].split()[0]), rel=0.1)
+    # 730 J · 10⁶ ÷ 3.6 MJ/kWh = 203 kWh; 2.17 s · 10⁶ ÷ 3,600 s = 602 h; 128 h · 76 W = 9.7 kWh
+    assert "203 kWh" in PAGE
+    assert "602 of 730 hours" in PAGE
+    assert "9.7 kWh" in PAGE
+
+
 def test_the_page_shows_what_the_command_answers_for_a_chat_service() -> None:
     page = (Path(__file__).parents[2] / "docs" / "energy.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1:4] for line in page.split("<!-- example: chat -->")[1].splitlines()[3:6]]

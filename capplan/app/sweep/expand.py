@@ -10,7 +10,7 @@ from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.sweep.conditions import ServingConditions
+from capplan.core.sweep.conditions import Conditions, ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
@@ -23,6 +23,7 @@ from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import load_prices
 from capplan.specs.yaml.strict import MAX_FILE_BYTES
 
@@ -52,6 +53,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(each, ServingConditions) for each in request.definition.workloads)
+    metered = any(isinstance(each, Conditions) and each.energy for each in request.definition.workloads)
     sweep = Sweep(
         models=models,
         context=PlanContext(
@@ -60,6 +62,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
             calibration=load_calibration(),
             memory_calibration=load_memory_calibration(),
             llm=LlmContext(times=load_time_calibration(), memory=load_llm_memory()) if serves else None,
+            power_law=load_power_law() if metered else None,
         ),
         rents=cheapest_on_demand(prices.hourly),
         notes=tuple(notes),

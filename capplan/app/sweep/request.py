@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
@@ -70,13 +71,16 @@ class LlmContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanContext:
-    """What every planning task needs, sent to each worker once. `llm` is None where nothing is served."""
+    """What every planning task needs, sent to each worker once. `llm` is None where nothing is served, `power_law`
+    where no energy is asked for.
+    """
 
     gpus: Mapping[str, GpuSpec]
     workloads: Mapping[str, AnyConditions]
     calibration: Calibration
     memory_calibration: MemoryCalibration
     llm: LlmContext | None = None
+    power_law: PowerLaw | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

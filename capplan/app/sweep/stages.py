@@ -207,6 +207,7 @@ def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: S
             conditions=replace(conditions, batches=batches),
             calibration=context.calibration,
             memory_calibration=context.memory_calibration,
+            power_law=context.power_law if conditions.energy else None,
         )
         found = planner.columns(gpus)
         columns = found if columns is None else {name: columns[name] + found[name] for name in columns}

@@ -16,7 +16,8 @@ class Conditions:
     """The workload, its batches, and the share of usable memory that may be filled.
 
     `weights` and `activations` are the number formats that linear layers are quantised to; None leaves them as the
-    precision says.
+    precision says. `energy` asks for power and energy; `power_limit_w` is set on every GPU, None leaves them their own,
+    and it asks for energy, too. [W]
     """
 
     workload: Workload
@@ -24,6 +25,8 @@ class Conditions:
     utilization_fraction: float
     weights: str | None = None
     activations: str | None = None
+    energy: bool = False
+    power_limit_w: float | None = None
 
     @property
     def scheme(self) -> Scheme | None:
@@ -53,6 +56,7 @@ class Conditions:
             "gpus": 1,
             "weights": self.weights,
             "activations": self.activations,
+            "power_limit_w": self.power_limit_w,
         }
 
     def joined(self, other: "AnyConditions") -> "Conditions | None":

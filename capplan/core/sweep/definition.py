@@ -60,6 +60,8 @@ def workload_label(conditions: AnyConditions) -> str:
         words.append(f"fill{conditions.utilization_fraction:g}")
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
     words += [f"activations_{conditions.activations}"] * bool(conditions.activations)
+    words += ["energy"] * (conditions.energy and conditions.power_limit_w is None)
+    words += [f"limit{conditions.power_limit_w or 0:g}w"] * (conditions.power_limit_w is not None)
     return "-".join(words)
 
 

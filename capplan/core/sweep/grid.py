@@ -1,13 +1,16 @@
 """Rows of a sweep: a trace on every GPU at every batch, with the same judgements as a plan, as columns of numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.energy.power import PowerLaw, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
+from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
@@ -15,6 +18,7 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.fit import LargestBatch, available_memory, judge_fit, largest_batches, usable_memory
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.plan.capped import Work, latencies_under_cap
 from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
 from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
@@ -36,6 +40,7 @@ class GridPlanner:
     conditions: Conditions
     calibration: Calibration
     memory_calibration: MemoryCalibration
+    power_law: PowerLaw | None = None
     _memory: MemoryModel = field(init=False)
     _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
     _largest: dict[tuple[object, ...], LargestBatch] = field(default_factory=dict)
@@ -83,7 +88,9 @@ class GridPlanner:
         maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
         sizes = sorted({*curve, *batches.sizes, *maxima})
         step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
-        grid = estimate_latencies(step, gpus=gpus, batches=sizes)
+        law = replace(self.power_law, cap_w=self.conditions.power_limit_w) if self.power_law else None
+        work = partial(step_peak_seconds, step)
+        grid = latencies_under_cap(partial(_latencies, step), work, gpus, sizes, law)
         for gpu, most, row in zip(gpus, largest, grid, strict=True):
             if isinstance(row, Unsupported):
                 for size in self.conditions.sizes:
@@ -93,7 +100,8 @@ class GridPlanner:
             held = [at[size] for size in curve if size <= most.planned]
             recommended = knee_batch(held) if held else None
             for size in _asked(batches, most.planned, recommended):
-                yield self._row(gpu, at[size], most.expected, recommended)
+                made = self._row(gpu, at[size], most.expected, recommended)
+                yield {**made, **_energy_values(gpu, at[size], work, law)} if law and made["fits"] else made
 
     def _largest_batch(self, gpu: GpuSpec) -> LargestBatch:
         share = self.conditions.utilization_fraction
@@ -163,6 +171,29 @@ def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failur
             for name, values in found.items():
                 values.append(row.get(name))
     return found
+
+
+def _latencies(
+    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int]
+) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
+    return estimate_latencies(step, gpus=gpus, batches=batches)
+
+
+def _energy_values(gpu: GpuSpec, latency: LatencyEstimate, work: Work, law: PowerLaw) -> dict[str, Value]:
+    """Return the columns of power and energy; none where the GPU's power limit is not known."""
+    done = work(gpu, [latency.batch])[0]
+    found = None if done is None else step_energy(gpu, done, latency.latency_s, law, samples=latency.samples)
+    if found is None:
+        return {}
+    power, joules = found.power_w, found.joules_per_sample
+    return {
+        "power_w": power.expected,
+        "power_low_w": power.low,
+        "power_high_w": power.high,
+        "joules_per_sample": joules.expected,
+        "joules_low_per_sample": joules.low,
+        "joules_high_per_sample": joules.high,
+    }
 
 
 def _asked(batches: Batches, largest: int, recommended: int | None) -> tuple[int, ...]:

@@ -91,6 +91,7 @@ _QUESTION = (
     _text("weights", "number format that weights of linear layers are quantised to; of serving, the weights' format"),
     _text("activations", "number format that activations of linear layers are quantised to"),
     _text("kv", "number format of the KV cache, of serving"),
+    _number("power_limit_w", "power limit that is set on the GPU; null for its own", "W"),
 )
 _ANSWER = (
     _text("status", "fits, borderline, does not fit, unsupported (the GPU lacks the number format) or failed"),
@@ -129,6 +130,12 @@ _ANSWER = (
     _integer("peak_reserved_bytes", "torch.cuda.max_memory_reserved, expected", "bytes"),
     _integer("weight_bytes", "weights on one GPU", "bytes"),
     _integer("kv_pool_bytes", "KV cache of one GPU, of serving", "bytes"),
+    _number("power_w", "mean power of the GPU, expected; null where `energy` is not asked for", "W"),
+    _number("power_low_w", "low end of the power", "W"),
+    _number("power_high_w", "high end of the power", "W"),
+    _number("joules_per_sample", "energy of a sample, expected", "J"),
+    _number("joules_low_per_sample", "low end of the energy of a sample", "J"),
+    _number("joules_high_per_sample", "high end of the energy of a sample", "J"),
     _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
     _integer("max_batch", "largest batch that fits the GPU; of serving, sequences that fit a replica"),
     _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),

@@ -637,7 +637,7 @@ class EnergyFields:
         bool,
         Option(
             help="Show the power of the GPUs and the joules of a sample, or of an output token.", topic=Topic.ANSWER,
-            doors=ON_PAGE, label="Power and energy",
+            doors=ON_PAGE | Door.SWEEP, label="Power and energy",
         ),
     ] = False  # fmt: skip
     power_limit_w: Annotated[
@@ -645,7 +645,7 @@ class EnergyFields:
         Meta(gt=0.0, le=1e6),
         Option(
             help="A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.",
-            flags=("--power-limit",), metavar="WATTS", words=WATTS, topic=Topic.WORKLOAD, doors=ON_PAGE,
+            flags=("--power-limit",), metavar="WATTS", words=WATTS, topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP,
             label="Power limit", placeholder="300W",
         ),
     ] = None  # fmt: skip

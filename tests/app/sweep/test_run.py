@@ -81,6 +81,24 @@ def test_quantised_layers_have_the_figures_of_a_plan_beside_those_of_the_same_mo
     assert frame.loc["int8"].weight_bytes < 4 * (8 * 4096 + 4096 * 4) / 2
 
 
+def test_power_and_energy_are_those_of_a_plan_with_and_without_a_power_limit(traces: Path, tmp_path: Path) -> None:
+    path = str(traces / "wide.trace.json")
+    asked = [{"batch": [32], "energy": True, "power_limit": ["none", "40W"]}, {"batch": [32]}]
+    sweep(make_request(tmp_path / "out", [path], gpus=["l4"], workloads=asked))
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    assert frame.power_w.isna().sum() == 1
+    for limit_w in (None, 40.0):
+        [fit] = capplan.plan(path, batches=[32], gpus=["l4"], precision="fp32", energy=True, power_limit_w=limit_w).fits
+        at_limit = frame.power_limit_w.isna() if limit_w is None else frame.power_limit_w == limit_w
+        row = frame[frame.power_w.notna() & at_limit].iloc[0]
+        assert fit.energy is not None
+        assert (row.power_low_w, row.power_w, row.power_high_w) == (
+            fit.energy.power_w.low, fit.energy.power_w.expected, fit.energy.power_w.high,
+        )  # fmt: skip
+        assert row.joules_per_sample == fit.energy.joules_per_sample.expected
+        assert row.latency_s == fit.latency.latency_s.expected
+
+
 def test_every_file_has_the_columns_of_the_schema_with_their_units(traces: Path, tmp_path: Path) -> None:
     sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"precision": ["fp32", "amp-fp16"]}]))
     files = sorted((tmp_path / "out").rglob("part-*.parquet"))
