@@ -97,7 +97,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     above = folded(
         [*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
     )
-    below = folded([*_energy_lines(plan), *_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
+    below = folded([*energy_lines(plan), *_changes_lines(plan, width), *_host_lines(plan), *_fits_lines(plan, width)])
     closing = folded(_remark_lines(plan, chosen.ids(plan, SHORTLIST_LENGTH), width), indent=6)
     room = None if chosen.top is not None else max(1, MOST_LINES - len(above) - len(below) - len(closing) - 2)
     ids = chosen.ids(plan, room)
@@ -185,8 +185,8 @@ def _needs_lines(plan: Plan, width: int) -> list[Line]:
     return [_fitted("Needs", [total + shown[0], *shown[1:]], width=width, rest=", …")]
 
 
-def _energy_lines(plan: Plan) -> list[Line]:
-    """Write what the recommended GPU draws, and what a sample costs there; nothing where nobody asked."""
+def energy_lines(plan: Plan) -> list[Line]:
+    """Write what the recommended GPU draws, and what a sample or item costs there; nothing where nobody asked."""
     best = plan.best()
     energy = best.energy if best else None
     if best is None or energy is None:
@@ -194,7 +194,8 @@ def _energy_lines(plan: Plan) -> list[Line]:
     power, joules = energy.power_w, energy.joules_per_sample
     gpus = best.latency.gpu_count * best.latency.gpus_per_batch
     drawn = f"{format_watts(power.expected)} ({format_watts(power.low)} … {format_watts(power.high)})"
-    cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)}) a sample"
+    cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)})"
+    cost += " a sample" if plan.pipeline is None else f" per {plan.pipeline.item}"
     where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
     return [_labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}")]
 

@@ -7,6 +7,8 @@ import pytest
 import capplan
 from capplan.core.plan.types import Fit, Plan
 from capplan.errors import CapplanError
+from capplan.report.text.pipelines.plan import pipeline_lines
+from capplan.units import format_joules
 
 GPU = "h100-sxm5-80gb"
 
@@ -76,6 +78,25 @@ def test_a_larger_batch_never_takes_less_memory_or_time(pipeline_file: Path) -> 
     allocated = [fit.memory.peak_allocated_bytes.expected for fit in fits]
     assert allocated == sorted(allocated)
     assert [fit.latency.latency_s.expected for fit in fits] == sorted(fit.latency.latency_s.expected for fit in fits)
+
+
+def test_parts_add_up_under_a_power_limit_too_and_the_short_answer_says_joules_per_item(pipeline_file: Path) -> None:
+    # so many tokens that the card computes, and the steps draw more than a limit just above what it draws without work
+    large = {"tokens": 2_000_000}
+    free, capped = (
+        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], settings=large, power_limit_w=limit_w)
+        for limit_w in (700, 210)
+    )
+    before, after = free.fits[0], capped.fits[0]
+    assert after.latency.latency_s.expected > before.latency.latency_s.expected
+    assert sum(part.total_s for part in after.parts) == pytest.approx(after.latency.latency_s.expected)
+    assert after.energy is not None
+    assert after.energy.power_w.expected <= 210
+    text = "".join(
+        span.text if hasattr(span, "text") else span for row in pipeline_lines(capped, width=100) for span in row
+    )
+    assert f"{format_joules(after.energy.joules_per_sample.expected)} (" in text
+    assert " per image" in text
 
 
 @pytest.mark.parametrize(

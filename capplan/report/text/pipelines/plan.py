@@ -17,7 +17,7 @@ from capplan.report.sections import (
     line,
     words,
 )  # fmt: skip
-from capplan.report.text.answer import EVIDENCE_WORDS, evidence_legend, largest_batch
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_lines, evidence_legend, largest_batch
 from capplan.report.text.styled import cut_line, styled_table
 from capplan.units import (
     format_bytes,
@@ -80,7 +80,7 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     lines = [_head(plan), *_takes(plan)]
     if fits:
         lines += [line(""), *styled_table(Table(columns(plan, fits), fits), width=width), line("")]
-    lines += [*_parts(plan, width), *_changes(plan, width), *_misses(plan)]
+    lines += [*_parts(plan, width), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
     used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in fits)]
     if used:
         lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
