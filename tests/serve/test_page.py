@@ -220,6 +220,9 @@ def test_where_nothing_fits_the_nearest_miss_comes_first(page, served):
     listed = page.run("[...document.querySelectorAll('.rejections li strong')].map((each) => each.innerText)")
     assert sorted(listed) == sorted(GPUS.split(","))
     assert listed[0] == "rtx-4090", "the fastest of the three misses a limit on latency by least"
+    assert "a latency limit of" in page.text(".changes"), "what the nearest GPU would serve is a link"
+    page.run("document.querySelector('.changes a').click()")
+    page.wait("document.querySelector('.verdict').innerText.startsWith('Take')")
 
 
 @pytest.mark.browser

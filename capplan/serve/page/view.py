@@ -1,7 +1,9 @@
 """The answer to the form, laid out: what templates need, already written as text."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -106,6 +108,7 @@ class ModelView:
     rows: tuple[Row, ...] = ()
     hidden: int = 0
     fitting: str = ""
+    remedies: tuple[tuple[str, str], ...] = ()
     rejections: tuple[tuple[str, str], ...] = ()
     more_rejections: int = 0
     changes: tuple[tuple[str, str], ...] = ()
@@ -197,6 +200,7 @@ def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: 
         rows=tuple(_row(fit, plan, question) for fit in shown),
         hidden=len(plan.fits) - len(shown),
         fitting=_fitting(plan),
+        remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
         rejections=tuple(map(_rejected, nearest[: None if question.every else SHOWN])),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(each, question) for each in plan.changes),
@@ -247,15 +251,39 @@ def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
     best = plan.best()
     if best is None:
         missed = f" The nearest is {nearest[0].gpu.name}: {nearest[0].reason}." if nearest else ""
-        has_room = bool(nearest) and nearest[0].constraint is Constraint.MEMORY and nearest[0].max_batch > 0
-        room = f" At batch {nearest[0].max_batch:,} its memory would do." if has_room else ""
-        return f"No GPU that was asked for serves this model within the limits.{missed}{room}"
+        return f"No GPU that was asked for serves this model within the limits.{missed}"
     rent = "" if best.rent is None else f", {plan.usd_per_hour(best):.3g} USD an hour ({plan.offer_words(best)})"
     time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
     return (
         f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)} samples/s, "
         f"{format_bytes(best.memory.total_bytes.expected)}{rent}."
     )
+
+
+def _remedies(nearest: Rejection, question: PageQuestion) -> tuple[tuple[str, str], ...]:
+    """Return what would let the nearest GPU serve the model, or another one, each with the address that asks for it."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    is_late = nearest.constraint is Constraint.LATENCY
+    if is_late and nearest.needed:
+        limit = f"{math.ceil(nearest.needed * 1e5) / 100:g}ms"  # not below what is needed
+        found.append((f"a latency limit of {limit}", {"max_latency": limit}))
+    is_near = not is_late or nearest.shortfall <= _WORTH_TRYING
+    largest = question.batch // 2 if is_late else nearest.max_batch
+    can_shrink = is_near and nearest.constraint in (Constraint.LATENCY, Constraint.MEMORY)
+    if can_shrink and 0 < largest < question.batch:
+        found.append((f"batch {largest:,}", {"batch": largest}))
+    if can_shrink and not question.options.get("precision"):
+        found.append(("half precision (fp16)", {"precision": "fp16"}))
+    limits = {name: "" for name in _NARROWING if question.options.get(name)}
+    if limits:
+        found.append(("every GPU, without limits of price, memory and provider", limits))
+    return tuple((words, address(question, explain="", **changed)) for words, changed in found)
+
+
+_WORTH_TRYING = 4.0
+"""How many times a latency limit may be missed for half the batch or half precision to be offered."""
+_NARROWING = ("gpus", "min_memory", "providers", "max_price", "power_limit")
+"""Fields of the form that leave GPUs out."""
 
 
 def _cards(plan: Plan) -> tuple[Card, ...]:
