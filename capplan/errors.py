@@ -35,7 +35,9 @@ class UnknownNameError(UsageError):
     ) -> None:
         nearest = nearest_names(name, known) if nearest is None else nearest
         meant = f"; did you mean {', '.join(nearest)}?" if nearest else "."
-        super().__init__(f"unknown {kind} {name!r}{meant}{' ' + hint if hint else ''}")
+        self.kind, self.name, self.nearest = kind, name, tuple(nearest)
+        self.sentence = f"unknown {kind} {name!r}{meant}"
+        super().__init__(f"{self.sentence}{' ' + hint if hint else ''}")
 
 
 class SpecError(UsageError):

@@ -115,6 +115,7 @@ def test_an_error_is_shown_as_the_sentence_of_the_command_line(page):
     page.set("gpus", "h101")
     page.wait("document.querySelector('[role=alert]')")
     assert "unknown GPU 'h101'; did you mean" in page.text("[role=alert]")
+    assert page.run("[...document.querySelectorAll('.changes a')].every((each) => each.href.includes('gpus=h'))")
     page.set("gpus", "l4")
     page.wait("!document.querySelector('[role=alert]') && document.querySelector('.verdict')")
 

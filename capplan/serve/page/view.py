@@ -11,7 +11,7 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UnknownNameError
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.serve.page.curves import (
     MemoryRow,
@@ -138,6 +138,10 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
     try:
         plan = answer_plan(asked, case)
         return _view(question, plan, words, case, identity)
+    except UnknownNameError as error:  # without its hint, which names what only the command line takes
+        case.missing += list(case.needed)[before:]
+        remedies = _suggested(error, question, words)
+        return ModelView(words=words, identity=identity, error=error.sentence, remedies=remedies), None
     except CapplanError as error:
         case.missing += list(case.needed)[before:]
         return ModelView(words=words, identity=identity, error=str(error)), None
@@ -258,6 +262,20 @@ def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
         f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)} samples/s, "
         f"{format_bytes(best.memory.total_bytes.expected)}{rent}."
     )
+
+
+def _suggested(error: UnknownNameError, question: PageQuestion, words: str) -> tuple[tuple[str, str], ...]:
+    """Return the names nearest to one that is unknown, each with the address that asks for it."""
+    library, colon, _ = words.rpartition(":")
+    found: list[tuple[str, dict[str, Any]]] = []
+    for near in error.nearest:
+        if error.kind == "GPU":
+            asked = (gpu.strip() for gpu in question.options.get("gpus", "").split(","))
+            found.append((near, {"gpus": ",".join(near if gpu == error.name else gpu for gpu in asked)}))
+        elif error.kind.endswith("model"):
+            name = f"{library}{colon}{near}"
+            found.append((name, {"models": tuple(name if model == words else model for model in question.models)}))
+    return tuple((name, address(question, explain="", **changed)) for name, changed in found)
 
 
 def _remedies(nearest: Rejection, question: PageQuestion) -> tuple[tuple[str, str], ...]:
