@@ -121,33 +121,40 @@ class Labelled:
 
 
 def apart(
-    points: Sequence[Labelled], *, wide: tuple[float, float], high: tuple[float, float]
-) -> list[tuple[float, bool]]:
+    points: Sequence[Labelled], *, wide: tuple[float, float], high: tuple[float, float], wall: float | None = None
+) -> list[tuple[float, bool] | None]:
     """Place labels beside their points, so that none covers another label or point; earlier ones choose first.
 
     Args:
         points: The points with their labels.
         wide: Ends of the x axis.
         high: Ends of the y axis.
+        wall: Where a vertical line stands that no label may cross; None for none.
 
     Returns:
-        For each point the height of its label, as a value of the y axis, and whether it stands left of the point.
+        For each point the height of its label, as a value of the y axis, and whether it stands left of the point; None
+        where there is no room for it.
     """
     dots = [(_share(each.x, wide), _share(each.y, high)) for each in points]
     taken: list[tuple[float, float, float, float]] = []
-    placed: list[tuple[float, bool]] = []
+    placed: list[tuple[float, bool] | None] = []
+    wall_at = None if wall is None else _share(wall, wide)
     for each, (across, up) in zip(points, dots, strict=True):
         length = len(each.label) * _LETTER / WIDTH
         best: tuple[int, int, bool] | None = None
         for step, is_left in _PLACES if each.label else ():
             left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
             box = (left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT)
-            if box[0] < 0 or box[2] > 1 or any(_meet(box, other) for other in taken):
+            crosses = wall_at is not None and box[0] < wall_at < box[2]
+            if box[0] < 0 or box[2] > 1 or crosses or any(_meet(box, other) for other in taken):
                 continue
             covered = sum(box[0] < u < box[2] and box[1] < v + _LINE / HEIGHT / 2 < box[3] for u, v in dots)
             if best is None or covered < best[0]:
                 best = (covered, step, is_left)
-        _, step, is_left = best or (0, 0, False)
+        if best is None:
+            placed.append(None)
+            continue
+        _, step, is_left = best
         if each.label:
             left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
             taken.append((left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT))
@@ -164,7 +171,7 @@ def _meet(one: tuple[float, float, float, float], other: tuple[float, float, flo
 
 
 _PLACES = tuple((step, is_left) for step in (0, 1, -1, 2, -2, 3, -3) for is_left in (False, True))
-_LETTER, _LINE, _GAP = 6.2, 15.0, 8.0
+_LETTER, _LINE, _GAP = 7.0, 15.0, 8.0
 """Width of a letter, height of a line, and distance of a label from its point. [pixels]"""
 _FEW_TICKS = 4
 _NAMES = 190

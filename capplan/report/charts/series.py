@@ -61,10 +61,12 @@ def series_chart(
     scale = _log(wide, room=room)
     if axes.x_is_linear:
         ticks, scale = alt.Axis(tickMinStep=1), alt.Scale(domain=[0, max(wide) * (1 + _NAME_ROOM)], nice=False)
+    heights = _axis(log_ticks(high), axes.y_format)
+    across = axes.x_title if axes.x_is_linear else f"{axes.x_title} (log scale)"
     coded = _Encoded(
         axes=axes,
-        x=alt.X("x:Q", title=axes.x_title, axis=ticks, scale=scale),
-        y=alt.Y("y:Q", title=axes.y_title, axis=_axis(log_ticks(high), axes.y_format), scale=_log(high)),
+        x=alt.X("x:Q", title=across, axis=ticks, scale=scale),
+        y=alt.Y("y:Q", title=f"{axes.y_title} (log scale)", axis=heights, scale=_log(high)),
         colour=_colours(series),
     )
     layers = _diagonal(series, coded.x, coded.y) if has_diagonal else []

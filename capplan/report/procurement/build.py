@@ -332,7 +332,12 @@ def _spec_sources(shown: set[str], gpus: Mapping[str, GpuSpec]) -> tuple[SpecSou
                 days = [source.retrieved for source in figure.sources if source.retrieved]
                 rows.append(
                     SpecSource(
-                        gpu=gpu, field=label, figure=figure.text, source=titles, retrieved=max(days, default=None)
+                        gpu=gpu,
+                        field=label,
+                        figure=figure.text,
+                        source=titles,
+                        retrieved=max(days, default=None),
+                        url=next((source.url for source in figure.sources if source.url), None),
                     )
                 )
     return tuple(rows)

@@ -134,7 +134,7 @@ def fleet_cards(report: Report) -> tuple[KeyFigure, ...]:
     if chosen is None or chosen.cost_usd_per_year is None:
         return ()
     years = report.demand.money.years
-    owned = f", {chosen.owned} of them owned" if chosen.owned else ""
+    owned = f", {chosen.owned} owned" if chosen.owned else ""
     gpus = KeyFigure(
         label="GPUs",
         figure=figures.whole(chosen.gpus_by_year[0]),
@@ -169,7 +169,7 @@ def fleet_table(fleet: FleetRow) -> Grid:
                 f"{row.gpu_name} {figures.term_words(row.term)}{' (recommended)' if row.key == fleet.choice else ''}"
             ),
         ),
-        words("provider", lambda row: row.provider),
+        words("provider", lambda row: row.provider if any(row.added_by_year) else None),
         words("weak evidence", lambda row: "; ".join(row.concerns)),
         words("sharing", lambda row: row.sharing),
         figure("GPUs needed", lambda row: row.needed),
@@ -231,7 +231,7 @@ _INVENTORY: tuple[Column[InventoryRow], ...] = (
     words("owned GPU", lambda row: row.gpu),
     figure("count", lambda row: row.count),
     words("carries", lambda row: ", ".join(row.services) or "none of the services"),
-    figure("GPUs needed", lambda row: row.needed),
+    figure("GPUs needed, with a spare", lambda row: row.needed),
     figure("load that fits, × today's", lambda row: row.load_factor, "{:.2f}".format),
     figure("months until full", lambda row: row.months_until_full, unknown="not within 10 years"),
 )

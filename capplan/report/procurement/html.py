@@ -4,12 +4,11 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib import resources
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from msgspec import UNSET
 
 from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
@@ -22,7 +21,8 @@ from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
-from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points
+from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points, most_pace
+from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.formulas import script
 from capplan.report.procurement.money_tables import (
@@ -68,6 +68,7 @@ def render_report_html(report: Report) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["percent"] = lambda fraction: f"{100 * fraction:.10g}"
+    environment.filters["linked"] = _linked
     template = environment.from_string(_file("report.html.j2"))
     return template.render(
         report=report,
@@ -82,10 +83,30 @@ def render_report_html(report: Report) -> str:
         assumptions=assumption_table(report),
         conventions=CONVENTIONS,
         host_words=HOST_WORDS,
+        checks=checks_table(report),
+        checks_title=CHECKS_TITLE,
         prices=price_table(report),
         specs=spec_table(report),
         versions=versions_words(report),
     )
+
+
+_SOURCE = re.compile(
+    r"(?P<address>https?://[^\s<>\"']+[^\s<>\"'.,;)])|"
+    r"(?<![\w/])(?P<path>(?P<repository>[\w.-]+/[\w.-]+)/(?P<file>[^@\s]+)@(?P<commit>[0-9a-f]{7,40}))(?!\w)"
+)
+"""A web address, or a file of a repository on GitHub at a commit, as the price files name their sources."""
+
+
+def _linked(words: str) -> Markup:
+    """Write text with its sources as links."""
+    written, end = Markup(), 0
+    for found in _SOURCE.finditer(words):
+        address = found["address"] or f"https://github.com/{found['repository']}/blob/{found['commit']}/{found['file']}"
+        written += escape(words[end : found.start()])
+        written += Markup('<a href="{}" rel="noreferrer">{}</a>').format(address, found[0])
+        end = found.end()
+    return written + escape(words[end:])
 
 
 def _fleet(report: Report) -> dict[str, Any] | None:
@@ -323,6 +344,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
         "frontEnds": front_ends(report, model) if labels else None,
+        "limit": most_pace(load),
         "compared": [option.key for option in compared(model)],
         "load": _load_words(report),
         "constraintLines": _constraint_lines(report.demand.constraints),

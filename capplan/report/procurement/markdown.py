@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from capplan.report.narrow import Grid
+from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
@@ -42,6 +43,8 @@ def render_report_markdown(report: Report) -> str:
     for model in report.models:
         parts += _model(report.of(model), model)
     parts += ["## Assumptions", markdown_grid(assumption_table(report))]
+    if checks := checks_table(report):
+        parts += [f"## {CHECKS_TITLE}", markdown_grid(checks)]
     parts += [f"Made by {escape_markdown(report.command)}."]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 

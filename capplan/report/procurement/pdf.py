@@ -17,6 +17,7 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts
+from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
     TERMS_TITLE,
@@ -107,6 +108,8 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
         "conventions": list(CONVENTIONS),
         "prices": to_plain(_cut(price_table(report))),
         "specs": to_plain(_of_leading(report)),
+        "checks": to_plain(checks_table(report)),
+        "checks_title": CHECKS_TITLE,
         "command": report.command,
         "versions": versions_words(report),
     }

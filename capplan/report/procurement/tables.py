@@ -506,7 +506,7 @@ _SPECS: tuple[Column[SpecSource], ...] = (
     words("GPU", lambda source: source.gpu),
     words("figure", lambda source: source.field),
     words("value", lambda source: source.figure),
-    words("source", lambda source: source.source),
+    words("source", lambda source: f"{source.source}{f': {source.url}' if source.url else ''}"),
     words("read", lambda source: str(source.retrieved or "")),
 )
 

@@ -455,6 +455,7 @@ class SpecSource:
     figure: str
     source: str
     retrieved: date | None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

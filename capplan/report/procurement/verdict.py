@@ -12,6 +12,7 @@ from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.figures import (
     duration,
     headline_money,
+    money,
     offer,
     option_name,
     price,
@@ -412,7 +413,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
         price = choice.offer.price_usd * factor
         unit = "a GPU-hour" if choice.offer.term != Term.BUY else "a GPU"
         changes.append(
-            f"its price rises above {price:.4g} USD {unit} (+{format_fraction(factor - 1)}): "
+            f"its price rises above {money(price)} USD {unit} (+{format_fraction(factor - 1)}): "
             f"choose {option_name(other)}."
         )
     for direction in (1, -1):

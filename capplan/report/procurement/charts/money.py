@@ -96,15 +96,18 @@ def front_ends(report: Report, model: ModelReport) -> tuple[tuple[float, float],
     """Return the ends of both axes of the chart of cost against latency: with room for labels and for the limit."""
     points = front_points(report, model)
     paces, costs = [each["x"] for each in points], [each["usd"] for each in points]
-    allowed = _most_pace(report.demand.load) or max(paces)
+    allowed = most_pace(report.demand.load) or max(paces)
     return (min(paces) / 1.3, max(*paces, allowed) * 1.6), (min(costs) / 1.5, max(costs) * 1.5)
 
 
-def _place_labels(points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]]) -> None:
-    """Set the height and the side of each point's label, so that no two labels overlap."""
+def _place_labels(
+    points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]], wall: float | None
+) -> None:
+    """Set the height and the side of each point's label, so that none meets another label or the line of the limit."""
     labelled = [Labelled(x=each["x"], y=each["usd"], label=each["label"]) for each in points]
-    for point, (height, is_left) in zip(points, apart(labelled, wide=ends[0], high=ends[1]), strict=True):
-        point |= {"labelUsd": height, "left": is_left}
+    for point, place in zip(points, apart(labelled, wide=ends[0], high=ends[1], wall=wall), strict=True):
+        height, is_left = place or (point["usd"], False)
+        point |= {"labelUsd": height, "left": is_left, "label": point["label"] if place else ""}
 
 
 def _labels(dots: "alt.Chart", *, x: "alt.X", y: "alt.Y") -> "list[alt.Chart]":
@@ -124,7 +127,7 @@ def _pace(option: OptionRow) -> float:
     return 1e3 * option.response.latency_s.expected
 
 
-def _most_pace(load: Load) -> float | None:
+def most_pace(load: Load) -> float | None:
     """Return what is allowed across: the deadline [h] or the latency limit [ms]; None where neither is stated."""
     if isinstance(load, Job | TrainingPurchase):
         return load.deadline_s / SECONDS["h"]
@@ -161,10 +164,10 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     points, unit = front_points(report, model), worth_unit(report)
-    allowed = _most_pace(report.demand.load)
+    allowed = most_pace(report.demand.load)
     is_run = figures.pace_head(report.demand.load) == "finishes in"
     across = "hours until a run is finished" if is_run else "latency, ms"
-    layers = _front_layers(points, front_ends(report, model), across=across, unit=unit)
+    layers = _front_layers(points, front_ends(report, model), across=across, unit=unit, wall=allowed)
     if allowed is not None:
         limit = alt.Chart(data([{"x": allowed}], "limit"))
         layers.append(limit.mark_rule(color=LIMIT, strokeDash=[6, 4]).encode(x=layers[0].encoding.x))
@@ -179,16 +182,21 @@ def cost_against_latency(report: Report, model: ModelReport, *, prefix: str) -> 
 
 
 def _front_layers(
-    points: list[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]], *, across: str, unit: str
+    points: list[dict[str, Any]],
+    ends: tuple[tuple[float, float], tuple[float, float]],
+    *,
+    across: str,
+    unit: str,
+    wall: float | None,
 ) -> "list[alt.Chart]":
     """Return the stepped line, the points and their labels."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    _place_labels(points, ends)
+    _place_labels(points, ends, wall)
     kinds = ["recommended", "may be chosen", "listed only"]
     wide, high = (alt.Scale(type="log", domain=list(each), nice=False, clamp=True) for each in ends)
-    x = alt.X("x:Q", title=across, scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
-    y = alt.Y("usd:Q", title=unit, scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
+    x = alt.X("x:Q", title=f"{across} (log scale)", scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
+    y = alt.Y("usd:Q", title=f"{unit} (log scale)", scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
     hues = alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED])
     marks = alt.Scale(domain=kinds, range=["diamond", "circle", "cross"])
     dots, steps = alt.Chart(data(points, "points")), alt.Chart(data(staircase(points, ends), "front"))
@@ -205,7 +213,8 @@ def _front_layers(
         ],
         size=alt.condition("datum.hot", alt.value(320), alt.value(75)),
     )
-    return [line.encode(x=x, y=y), marked, *_labels(dots, x=x, y=alt.Y("labelUsd:Q", title=unit, scale=high))]
+    beside = alt.Y("labelUsd:Q", title=f"{unit} (log scale)", scale=high)
+    return [line.encode(x=x, y=y), marked, *_labels(dots, x=x, y=beside)]
 
 
 def _front_table(report: Report, model: ModelReport) -> Grid:

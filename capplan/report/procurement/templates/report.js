@@ -114,14 +114,17 @@
   const money = (v) => v === undefined || v === null ? "unknown"
     : Math.abs(v) >= 100 ? Math.round(v).toLocaleString("en-US")
     : Math.abs(v) >= 1 || v === 0 ? v.toFixed(2) : significant(v);
+  const headline = (v) => v === undefined || Math.abs(v) < 1000 ? money(v)
+    : (Math.round(v / 10 ** (Math.floor(Math.log10(Math.abs(v))) - 2)) * 10 ** (Math.floor(Math.log10(Math.abs(v))) - 2)).toLocaleString("en-US");
   const fixed = (v, digits) => v === undefined || v === null ? "unknown"
     : v.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const pace = (v, scale) => v === null || v === undefined ? "overload" : `${fixed(v / scale.unit_s, scale.digits)} ${scale.unit}`;
 
   /* Labels beside their points, so that none covers another label or point; as capplan/report/charts/look.py does. */
-  function placeLabels(points, [wide, high], W) {
-    const H = 320, LETTER = 6.2, LINE = 15 / H, GAP = 8 / W, taken = [];
+  function placeLabels(points, [wide, high], W, limit) {
+    const H = 320, LETTER = 7, LINE = 15 / H, GAP = 8 / W, taken = [];
     const share = (value, [low, end]) => Math.log(value / low) / Math.log(end / low);
+    const wall = limit === null ? -1 : share(limit, wide);
     const dots = points.map((each) => [share(each.x, wide), share(each.usd, high)]);
     points.forEach((each, index) => {
       const [across, up] = dots[index], length = each.label.length * LETTER / W;
@@ -133,7 +136,7 @@
       for (const step of each.label ? [0, 1, -1, 2, -2, 3, -3] : []) {
         for (const left of [false, true]) {
           const box = boxOf(step, left);
-          if (box[0] < 0 || box[2] > 1 || taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3])) continue;
+          if (box[0] < 0 || box[2] > 1 || (box[0] < wall && wall < box[2]) || taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3])) continue;
           const covered = dots.filter(([u, v]) => box[0] < u && u < box[2] && box[1] < v + LINE / 2 && v + LINE / 2 < box[3]).length;
           if (covered < best.covered) best = { covered, step, left };
         }
@@ -347,10 +350,15 @@
         row.querySelector('[data-tag="runner-up"]').hidden = key !== second;
       }
       const chosen = best && byKey.get(best);
+      const seen = data.options.map((option) => option.key).filter((key) => results.get(key).matches && cost(key) < Infinity)
+        .sort((a, b) => cost(a) - cost(b))[0];
+      const usd = (key) => `${headline(cost(key))} USD per ${perSample ? "million samples" : "year"}`;
       live.textContent = best
-        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${money(cost(best))} USD per ${perSample ? "million samples" : "year"}.`
-        : "No priced option carries the load with these settings.";
+        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${usd(best)}.`
+        : seen ? `None of the options shown may be recommended; the cheapest of them is ${nameOf(byKey.get(seen))}, ${usd(seen)}.`
+          : "No priced option carries the load with these settings.";
       banner.hidden = stands;
+      showHead(stands, best && results.get(best).found, chosen, s);
       banner.querySelector(".what").textContent = [...changed, ...(narrowed ? [`filter: ${[...words(), terms.value && terms.selectedOptions[0].textContent].filter(Boolean).join(" ")}`] : [])].join("; ") + ".";
       banner.querySelector(".live-top").textContent = live.textContent;
       section.classList.toggle("is-changed", !stands);
@@ -361,6 +369,39 @@
       function rankOf(key) { return choosable.includes(key) ? 0 : 1; }
       redraw(results, best, choosable);
       count();
+    }
+
+    /* Headline and tiles follow the settings; what rests on the scenarios stays, greyed, as it was generated. */
+    const verdict = section.querySelector(".verdict"), written = verdict.textContent;
+    const tiles = [...section.querySelectorAll(".summary .card")].map((card) => ({ card, html: card.innerHTML }));
+    function showHead(stands, found, option, s) {
+      verdict.textContent = stands ? written : live.textContent;
+      section.querySelector(".written").hidden = stands;
+      section.querySelector(".written span").textContent = written;
+      for (const { card, html } of tiles) {
+        card.innerHTML = html;
+        card.classList.remove("generated");
+        if (stands) continue;
+        const tile = found && found.yearly ? liveTile(card.querySelector("dt").textContent, found, option, s) : null;
+        if (!tile) { card.classList.add("generated"); continue; }
+        card.querySelector("dt").textContent = tile[0];
+        card.querySelector(".figure").textContent = tile[1];
+        card.querySelector(".range").textContent = tile[2];
+        card.classList.remove("risky");
+      }
+    }
+    function liveTile(label, found, option, s) {
+      const dollars = (usd) => `${headline(usd)} USD`, years = `${s.years} year${s.years === 1 ? "" : "s"}`;
+      if (label === "Cost per year") return [label, dollars(found.perYear), "with these settings"];
+      if (label.startsWith("Total over")) return [`Total over ${years}`, dollars(found.total), `net present cost ${dollars(found.present)}`];
+      if (label === "GPUs") return [label, String(found.fleet.gpus), `${found.last.gpus} in the last year`];
+      if (label === "Bound to pay" || label === "Paid on the first day") {
+        if (option.term === "buy") return ["Paid on the first day", dollars(found.yearly[0]), "hardware and network"];
+        const owed = found.yearly.slice(0, 1 + option.commitment).reduce((a, b) => a + b, 0);
+        return ["Bound to pay", option.commitment ? dollars(owed) : "nothing", option.termWords];
+      }
+      if (label === "Finishes in" || label.includes("percentile")) return [label, pace(found.latency, data.written.pace), "with these settings"];
+      return null;
     }
 
     function place(keys) {
@@ -402,7 +443,7 @@
         return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.work ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
-      placeLabels(points, data.frontEnds, views.get("front")?.width() || 560);
+      placeLabels(points, data.frontEnds, views.get("front")?.width() || 560, data.limit);
       const front = [];
       for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
         if (!front.length || each.usd < front[front.length - 1].usd) front.push({ x: each.x, usd: each.usd });

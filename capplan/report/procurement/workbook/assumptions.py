@@ -139,9 +139,26 @@ def _write_input(book: Book, sheet: Any, row: int, each: _Input, *, is_used: boo
         if figure is not None:
             forms = looks.inputs if column == 1 and is_used else looks.decimals
             sheet.write_number(row, column, figure, forms[digits])
+    if is_used:
+        sheet.data_validation(row, 1, row, 1, _allowed(each))
     for column, words in ((4, each.unit), (5, each.basis), (6, each.source)):
         sheet.write_string(row, column, cell_text(words), looks.after_number if column == 4 else looks.wrap)
     book.file.define_name(each.name, f"='{TITLE}'!{xl_rowcol_to_cell(row, 1, True, True)}")
+
+
+def _allowed(each: _Input) -> dict[str, Any]:
+    """Return what a shaded cell takes: a share from 0 to 1, a whole number, or one that is not negative."""
+    key = each.name.removeprefix("in_")
+    whole = key.startswith(("spares", "gpus_per_server"))
+    least: float = 1 if key.startswith(("pue", "gpus_per_server")) else 0
+    rules: dict[str, Any] = {"validate": "integer" if whole else "decimal", "criteria": ">=", "value": least}
+    if "_fraction" in key:
+        rules |= {"criteria": "between", "minimum": 0, "maximum": 1}
+        del rules["value"]
+    elif "_factor" in key or "_per_s" in key:
+        rules |= {"criteria": ">", "value": 0}
+    limits = "from 0 to 1" if "_fraction" in key else f"{'a whole number ' * whole}of at least {least:g}"
+    return {**rules, "error_title": "Not possible", "error_message": f"{each.label[:120]}: enter a number {limits}."}
 
 
 def _used(report: Report, model: ModelReport, names: Mapping[str, str]) -> set[str]:

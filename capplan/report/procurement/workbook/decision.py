@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from capplan.report.procurement import figures
+from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.tables import (
     CONVENTIONS,
@@ -70,6 +71,8 @@ def write_decision(book: Book, report: Report, suffixes: Sequence[str]) -> None:
     if breaks:  # a sheet that is fitted to a width has no breaks of its own
         sheet.set_print_scale(PRINT_PERCENT)
         sheet.set_h_pagebreaks(breaks)
+    if checks := checks_table(report):
+        row = _write_lines(page, CHECKS_TITLE, [": ".join(cells) for cells in checks.rows], row) + 1
     for words in CONVENTIONS:
         book.merged(sheet, row, words, book.looks.small, widths=_WIDTHS)
         row += 1

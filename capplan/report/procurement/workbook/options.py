@@ -78,5 +78,10 @@ def _write_value(
         sheet.write_string(row, place, cell_text(value), looks.left if place else looks.chosen if is_choice else None)
     elif column.key == "price":
         sheet.write_number(row, place, value, looks.inputs[0 if spelled.option.is_bought else 4])
+        message = {"error_title": "Not possible", "error_message": "A price must be a number above 0."}
+        sheet.data_validation(
+            row, place, row, place,
+            {"validate": "decimal", "criteria": ">", "value": 0, **message},
+        )  # fmt: skip
     else:
         sheet.write_number(row, place, value, form)
