@@ -257,7 +257,8 @@ def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, 
         gpu=option.gpu, term=option.term, packing=packings[0], fleets=fleets, owned=owned, option=option, cost=None
     )
     last = fleets[-1]
-    made = replace(made, energy=_energy(made, services, gpus=last.gpus, servers=last.gpus / slots))
+    around = last.gpus / server_slots(candidate.form_factor, money)[0]
+    made = replace(made, energy=_energy(made, services, gpus=last.gpus, servers=around))
     if option.rent is not None:
         return replace(made, cost=_rented(made, option.rent, services))
     return _bought(made, option.purchase, services) if option.purchase is not None else made
