@@ -8,6 +8,8 @@ from capplan.report.documents.codec import flat_fields, to_plain
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, OptionRow, Report
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
+_CURVES = frozenset({"card_rates_per_s", "card_watts"})
+"""Points of a curve, which the JSON holds."""
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -52,9 +54,11 @@ def _fleet_row(fleet: FleetRow, option: FleetOptionRow) -> dict[str, Any]:
 def _flat(option: OptionRow | FleetOptionRow) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in to_plain(flat_fields(option)).items():
+        if name in _CURVES:
+            continue
         if name in _LISTS_OF_WORDS:
             flat[name] = "; ".join(value)
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             flat |= {f"{name}_{place}": each for place, each in enumerate(value, start=_first(name))}
         elif isinstance(value, dict):
             stem, _, unit = name.rpartition("_")

@@ -136,6 +136,8 @@ def test_csv_names_fleets_and_services_and_recommends_once(report: Report) -> No
     alone = {row["service"]: row["key"] for row in rows if row["best_alone"] == "True"}
     assert alone == {model.service: model.verdict.choice for model in report.models}
     assert {row["model"] for row in rows if row["service"] == "nightly"} == {"net2"}
+    assert not any(cell.startswith(("(", "[")) and "," in cell for row in rows for cell in row.values())
+    assert float(recommended["yearly_usd_0"]) + float(recommended["yearly_usd_1"]) > 0
 
 
 def test_page_one_says_what_a_signature_binds_to(report: Report, page: str) -> None:
