@@ -221,8 +221,8 @@ def test_a_fleet_keeps_the_caps_on_power_and_rack_units():
 
 
 def test_owned_gpus_draw_power_in_their_part_of_a_server():
-    # Nine jobs of 100/s, eight samples in 10 ms, load two cards to 9 × 0.125 / 2 = 0.5625. Two of four slots are half of
-    # a host of 500 W, which draws 500 × (0.25 + 0.35 × 0.5625) = 223.4 W; the cards count with their limit.
+    # Nine jobs of 100/s, eight samples in 10 ms, load two cards to 9 × 0.125 / 2 = 0.5625. Two of four slots are half
+    # of a host of 500 W, which draws 500 × (0.25 + 0.35 × 0.5625) = 223.4 W; the cards count with their limit.
     choice = fleet_choice(Constraints(), Owned(gpu="card", count=2)).choice
     assert choice is not None
     assert choice.energy is not None
