@@ -444,6 +444,7 @@
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
       placeLabels(points, data.frontEnds, views.get("front")?.width() || 560, data.limit);
+      points.sort((a, b) => (a.kind === "recommended") - (b.kind === "recommended"));  // drawn last, none covers it
       const front = [];
       for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
         if (!front.length || each.usd < front[front.length - 1].usd) front.push({ x: each.x, usd: each.usd });
