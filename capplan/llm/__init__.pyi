@@ -170,6 +170,8 @@ def plan(
     measured: Sequence[str | Path] | str | None = ...,
     rate_per_s: float | None = ...,
     concurrency: float | None = ...,
+    prompts: int | None = ...,
+    within_s: float | str | None = ...,
     input_len: int = ...,
     output_len: int = ...,
     spread: float | None = ...,
@@ -223,6 +225,8 @@ def plan(
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         rate_per_s: Requests per second to all replicas together.
         concurrency: Clients that wait for answers, instead of a rate.
+        prompts: Requests of a job that is done as a whole, instead of a rate; needs within_s.
+        within_s: Time until which the job must be done: 8h.
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.

@@ -532,9 +532,25 @@ class SearchFields:
 
     def searched_engines(self) -> tuple[str, ...]:
         """Return the engines to try."""
+        from capplan.core.serving_engines import find_engine
         from capplan.llm.core.search.search import DEFAULT_ENGINES
 
-        return ENGINES if self.engines == ("all",) else self.engines or DEFAULT_ENGINES
+        named = names_of(self.engines)
+        return ENGINES if named == ("all",) else tuple(find_engine(name).value for name in named) or DEFAULT_ENGINES
+
+    def searched_weights(self, model: "LanguageModel") -> tuple[str, ...]:
+        """Return the formats of weights to try, an empty word for the checkpoint's own.
+
+        Args:
+            model: the model that is stored in them.
+
+        Raises:
+            UsageError: a format is not known.
+        """
+        named = names_of(self.weights)
+        for name in named:
+            model.stored_as(name)
+        return named or ("",)
 
     def choice(self) -> "ShardingChoice":
         """Return the degrees of parallelism to try; every usual one where none is stated."""

@@ -24,9 +24,11 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CurrencyFields, EnergyFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.words import TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.llm.core.fleet.token_load import BatchJob
     from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.report.sections import Line, Section
 
@@ -45,6 +47,34 @@ class _LoadFields:
             help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N"
         ),
     ] = None  # fmt: skip
+    prompts: Annotated[
+        int | None,
+        Meta(ge=1, le=10**12),
+        Option(help="Requests of a job that is done as a whole, instead of a rate; needs --within.", metavar="N"),
+    ] = None
+    within_s: Annotated[
+        float | None,
+        Meta(le=1e9),
+        Option(
+            help="Time until which the job must be done: 8h.", flags=("--within",), metavar="TIME", words=TIME_LIMIT
+        ),
+    ] = None
+
+    def job(self) -> "BatchJob | None":
+        """Return the job; None for a load that goes on.
+
+        Raises:
+            UsageError: a job is stated in part, or beside a rate or clients.
+        """
+        from capplan.llm.core.fleet.token_load import BatchJob
+
+        if (self.prompts is None) != (self.within_s is None):
+            raise UsageError("a job needs both --prompts and --within, such as 100000 and 8h.")
+        if self.prompts is None or self.within_s is None:
+            return None
+        if self.rate_per_s is not None or self.concurrency is not None:
+            raise UsageError("--prompts states the load as a job; leave out --rate and --concurrency.")
+        return BatchJob(prompts=self.prompts, within_s=self.within_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +125,16 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     deployments = question.deployments(context, question.power_law())
     gpus, rents = deployments.gpus, on_demand_offers(prices)
     model = context.language_model(question.model)
-    load = question.load(rate_per_s=question.rate_per_s, concurrency=question.concurrency)
+    job = question.job()
+    rate = question.rate_per_s if job is None else job.prompts / job.within_s
+    load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     asked = PlanQuestion(
         model=model,
         load=question.with_task(load, deployments.model(model)),
         limits=question.limits(),
         gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
         engines=question.searched_engines(),
-        weights=question.weights or ("",),
+        weights=question.searched_weights(deployments.model(model)),
         kv=question.kv or "",
         choice=question.choice(),
         batch_limits=question.max_seqs or (0,),

@@ -28,6 +28,28 @@ def test_a_plan_sizes_replicas_so_that_each_stays_below_its_highest_rate(run: Ru
             assert fit["usd_per_million_output_tokens"] == pytest.approx(hourly / 27.648, rel=1e-9)
 
 
+def test_a_job_is_done_in_time_and_costs_what_its_hours_cost(run: Run) -> None:
+    job = ("--prompts", "400000", "--within", "4h")
+    found = json.loads(run(*PLAN, *job, "--json").stdout)
+    costs = []
+    for fit in found["fits"]:
+        # 400,000 requests at the highest rate of all replicas, at most 14,400 s
+        assert fit["job_s"] == pytest.approx(400_000 / fit["max_rate_per_s"])
+        assert fit["job_s"] <= 14_400
+        assert fit["replicas"] == 1 or 400_000 / (fit["max_rate_per_s"] * (1 - 1 / fit["replicas"])) > 14_400
+        if fit["job_usd"] is not None:
+            assert fit["job_usd"] == pytest.approx(fit["usd_per_hour"] * fit["job_s"] / 3600)
+            costs.append(fit["job_usd"])
+    assert costs == sorted(costs)
+    assert costs
+    assert "Job      400,000 requests in" in run(*PLAN, *job).stdout
+
+
+def test_formats_may_be_parted_by_commas(run: Run) -> None:
+    found = json.loads(run(*ONE_GPU, "--rate", "5", "--weights", "fp8,awq", "--json").stdout)
+    assert {fit["weights"] for fit in found["fits"]} == {"fp8", "awq"}
+
+
 def test_redundancy_adds_replicas(run: Run) -> None:
     plain, spare = (
         json.loads(run(*PLAN, "--rate", "30", "--redundancy", count, "--json").stdout)["fits"] for count in ("0", "1")
@@ -49,6 +71,10 @@ def test_limits_that_nothing_meets_are_answered_with_reasons_and_exit_1(run: Run
     ("words", "sentence"),
     [
         ((*PLAN, "--rate", "0"), "--rate must be above 0"),
+        ((*PLAN, "--prompts", "10"), "a job needs both --prompts and --within"),
+        ((*PLAN, "--prompts", "10", "--within", "1h", "-c", "4"), "leave out --rate and --concurrency"),
+        ((*PLAN, "--rate", "1", "--weights", "fp9"), "unknown weight format 'fp9'"),
+        ((*PLAN, "--rate", "1", "--engine", "vlm"), "vlm"),
         ((*PLAN, "--rate", "1", "--max-ttft", "0s"), "write a time above 0"),
         ((*PLAN[:3], "--gpu", "l41", "--rate", "1"), "l41"),
         ((*SIMULATE, "--rate", "0"), "above 0"),

@@ -54,6 +54,7 @@ class DeploymentFit:
         fast_gpus: The largest stage that was timed over fast links.
         energy: Power of all replicas at the load, and joules of an output token; None where nobody asked, and where the
             GPU's power limit is not known.
+        prompts: Requests of a job that is done at the highest rate; None for a load that goes on.
     """
 
     gpu: str
@@ -84,6 +85,7 @@ class DeploymentFit:
     vendor: str = "NVIDIA"
     simulated: LoadAnswer | None = None
     energy: ServingEnergy | None = None
+    prompts: int | None = None
 
     @property
     def gpus(self) -> int:
@@ -101,6 +103,17 @@ class DeploymentFit:
         """Return the rent of whole machines for all replicas; None where no offer holds them. [USD/h]"""
         machines = self.machines
         return None if self.rent is None or machines is None else machines * self.rent.usd_per_machine_hour
+
+    @property
+    def job_s(self) -> float | None:
+        """Return the time that all replicas take for a job at their highest rate; None without a job. [s]"""
+        return None if self.prompts is None else self.prompts / (self.max_rate_per_s * self.replicas)
+
+    @property
+    def job_usd(self) -> float | None:
+        """Return the rent of all replicas until a job is done; None without a job or an offer. [USD]"""
+        hourly, job_s = self.usd_per_hour, self.job_s
+        return None if hourly is None or job_s is None else hourly * job_s / SECONDS_PER_HOUR
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -217,8 +230,12 @@ class DeploymentPlan:
 
 
 def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, float, str, int]:
-    """Return the order of deployments: with a price, measured before transferred, then by cost, size and headroom."""
-    evidence = evidence_rank(cost=fit.usd_per_hour, is_weak=fit.is_transferred)
+    """Return the order of deployments: with a price, measured before transferred, then by cost, size and headroom.
+
+    The cost of a job is what it takes until it is done.
+    """
+    cost = fit.usd_per_hour if fit.prompts is None else fit.job_usd
+    evidence = evidence_rank(cost=cost, is_weak=fit.is_transferred)
     return *evidence, fit.gpus, -fit.max_rate_per_s * fit.replicas, fit.gpu, fit.sharding.pipeline
 
 

@@ -20,6 +20,14 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJob:
+    """A job of `prompts` requests, all known at its start, that must be done within a time. [s]"""
+
+    prompts: int
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLoad:
     """Requests per second, or clients that wait for their answers, with mean lengths. [1/s, tokens]
 
@@ -35,6 +43,7 @@ class TokenLoad:
         task: What the answers are; tasks other than generation have no tokens to decode.
         documents: Documents of one request, each a sequence of `input_len` with the query, where they are ranked.
         images: Images of a request, whose `image_tokens` are part of `input_len`; None for a text model.
+        job: A job whose mean rate the load is; None for requests that go on.
     """
 
     input_len: float
@@ -50,6 +59,7 @@ class TokenLoad:
     task: Task = Task.GENERATE
     documents: int = 1
     images: Images | None = None
+    job: BatchJob | None = None
 
     @property
     def lengths(self) -> Lengths:

@@ -207,6 +207,7 @@ class Search:
             curve=curve,
             fast_gpus=self.fast_gpus(deployment.gpu.id),
             tdp_w=deployment.gpu.tdp_w,
+            prompts=load.job.prompts if load.job else None,
             vendor=deployment.gpu.vendor,
             ttft_s=times.ttft_s,
             tpot_s=times.tpot_s,

@@ -89,6 +89,8 @@ class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens_per_s_per_user: float
     max_rate_per_s: Annotated[float, Meta(description="requests per second that all replicas carry within the limits")]
     max_rate_per_s_per_replica: float
+    job_s: Annotated[float | None, Meta(description="time of a job at the highest rate; null without a job")]
+    job_usd: float | None
     goodput_fraction: float | None
     usd_per_hour: float | None
     usd_per_million_output_tokens: float | None
@@ -290,6 +292,8 @@ def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentF
         output_tokens_per_s_per_user=fit.output_tokens_per_s_per_user,
         max_rate_per_s=fit.max_rate_per_s * fit.replicas,
         max_rate_per_s_per_replica=fit.max_rate_per_s,
+        job_s=fit.job_s,
+        job_usd=fit.job_usd,
         goodput_fraction=simulated.goodput_fraction if simulated else None,
         usd_per_hour=fit.usd_per_hour,
         usd_per_million_output_tokens=fit.usd_per_million_output_tokens,

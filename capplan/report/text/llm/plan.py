@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from capplan.core.formulas import SECONDS_PER_HOUR
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
@@ -71,9 +72,16 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
     return [Section(blocks)]
 
 
+def long_time(time_s: float) -> str:
+    """Return a time in hours where it is an hour and more: 8 h."""
+    return f"{time_s / SECONDS_PER_HOUR:.3g} h" if time_s >= SECONDS_PER_HOUR else format_seconds(time_s)
+
+
 def load_words(load: TokenLoad) -> str:
     """Return a load in words: how many requests of which lengths."""
     many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else f"{load.concurrency:g} clients"
+    if load.job is not None:
+        many = f"a job of {load.job.prompts:,} requests within {long_time(load.job.within_s)}"
     if load.task is Task.EMBED:
         return f"{many} of {load.input_len:g} tokens to embed"
     if load.task is Task.RERANK:

@@ -14,6 +14,7 @@ from capplan.report.text.llm.money import money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,
     load_words,
+    long_time,
     nearest_rejections,
     offer_words,
     shared_words,
@@ -81,6 +82,11 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     )
     yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
     yield from _labelled("Cost", _cost(plan, best), width)
+    if best.job_s is not None:
+        cost = "" if best.job_usd is None else f" for {best.job_usd:,.2f} USD"
+        yield from _labelled(
+            "Job", f"{best.prompts:,} requests in {long_time(best.job_s)} at the highest rate{cost}", width
+        )
     if fleet.local_cost is not None:
         yield from _labelled(f"In {fleet.local_cost.currency}", local_words(fleet.local_cost), width)
     yield from _labelled("Times", _times(plan, best), width)
