@@ -379,6 +379,13 @@ class Worker:
         return f": {lines[-1].strip()[:_SHOWN_STDERR]}" if lines else ""
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    with contextlib.suppress(AttributeError):  # macOS cannot tell
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def resident_bytes(pid: int | None) -> int:
     """Return the memory that a process holds; 0 if the system does not report it. [bytes]"""
     try:

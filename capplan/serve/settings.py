@@ -1,11 +1,11 @@
 """How a service runs: address, access, data, and limits on what a request may cost."""
 
 import ipaddress
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from capplan.errors import UsageError
+from capplan.processes.supervisor import cores
 
 SHORTEST_TOKEN = 16
 """Fewest characters of an access token: shorter ones can be guessed."""
@@ -115,4 +115,4 @@ def read_token(path: Path) -> str:
 
 def default_planners() -> int:
     """Return how many processes answer questions: one for each core that this process may use, at most eight."""
-    return max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    return min(8, cores())

@@ -1,11 +1,13 @@
 """Between measured steps and traces: which graphs they ran, and where their traces are kept."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.trace.types import Recording, Trace
+from capplan.core.workload import Configuration
 from capplan.folders import cache_folder
 
 if TYPE_CHECKING:
@@ -27,6 +29,14 @@ def group_runs(steps: Sequence[MeasuredStep]) -> "dict[ModelRun, list[MeasuredSt
     for step in steps:
         groups.setdefault(ModelRun.of(step), []).append(step)
     return groups
+
+
+def group_models(steps: Sequence[MeasuredStep]) -> list[list[MeasuredStep]]:
+    """Group steps whose graphs are traced from one module: they differ in precision, layout or mode alone."""
+    groups: dict[ModelRun, list[MeasuredStep]] = {}
+    for run, members in group_runs(steps).items():
+        groups.setdefault(replace(run, configuration=Configuration()), []).extend(members)
+    return list(groups.values())
 
 
 def recording_for(trace: Trace, run: "ModelRun", step: MeasuredStep) -> Recording:

@@ -1,6 +1,6 @@
 """Judge predictions by measurements: each distinct graph is traced once, and all its GPUs and batches together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from capplan.app.calibration.cpu import CPU_AT_HAND, cpu_at_hand
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
+from capplan.app.calibration.processes import Judged, judge_in_processes
 from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
@@ -30,7 +31,7 @@ from capplan.specs.measured.steps import read_measured
 from capplan.specs.power_law import load_power_law
 
 if TYPE_CHECKING:
-    from capplan.probe.trace.measured import ModelRun
+    from capplan.probe.trace.measured import ModelRun, TraceFolder
 
 Answers: TypeAlias = "dict[tuple[str, int], LatencyEstimate | str]"
 """What is predicted, or why nothing is, by a row's words for its GPU and its batch."""
@@ -125,9 +126,35 @@ def predict_steps(
         folder: where traces are kept; None for the user's cache.
         with_copies: every row's timer held the copy of the inputs from the host; else those that say so.
     """
+    return judge_in_processes(steps, make_judge, (gpus, calibration, with_copies, folder))
+
+
+def make_judge(
+    gpus: Gpus, calibration: Calibration, with_copies: bool, folder: Path | None
+) -> Callable[[Sequence[MeasuredStep]], Judged]:
+    """Return a function that predicts steps of some models, with what all of them share; `predict_steps` explains it.
+
+    The arguments are positional, because a process is started with them.
+    """
+    store, law = trace_folder(folder), load_power_law()
+
+    def judge_steps(steps: Sequence[MeasuredStep]) -> Judged:
+        return _predicted(steps, store, law, gpus=gpus, calibration=calibration, with_copies=with_copies)
+
+    return judge_steps
+
+
+def _predicted(
+    steps: Sequence[MeasuredStep],
+    store: "TraceFolder",
+    law: PowerLaw,
+    *,
+    gpus: Gpus,
+    calibration: Calibration,
+    with_copies: bool,
+) -> Judged:
     judged: list[JudgedStep] = []
     skipped: list[SkippedRow] = []
-    store, law = trace_folder(folder), load_power_law()
     for run, members in group_runs(steps).items():
         try:
             trace = store.obtain(run)

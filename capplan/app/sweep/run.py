@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from capplan.app.kept_traces.cache import Question, default_cache
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
-from capplan.app.sweep.engines.local import LocalEngine, cores
+from capplan.app.sweep.engines.local import LocalEngine
 from capplan.app.sweep.engines.measuring import (
     MEASUREMENTS,
     Place,
@@ -44,6 +44,7 @@ from capplan.core.sweep.definition import definition_to_json
 from capplan.core.sweep.overview import SweepOverview, group_failures
 from capplan.core.sweep.preview import SweepPreview
 from capplan.errors import UsageError
+from capplan.processes.supervisor import cores
 from capplan.specs import load_gpus
 from capplan.specs.sweep_rates import load_sweep_rates
 from capplan.version import __version__

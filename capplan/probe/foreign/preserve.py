@@ -72,6 +72,8 @@ def _contents(values: Iterable[Any], depth: int = _DEEPEST, seen: set[int] | Non
     """
     seen = set() if seen is None else seen
     for value in values:
+        if type(value) in _SCALARS:  # most of what a module holds: checked first, as millions of values pass here
+            continue
         container = value if isinstance(value, (dict, list, set, deque)) else _attributes_of(value)
         if container is None or id(container) in seen:
             continue
@@ -83,6 +85,7 @@ def _contents(values: Iterable[Any], depth: int = _DEEPEST, seen: set[int] | Non
             yield from _contents(inner, depth - 1, seen)
 
 
+_SCALARS = frozenset({bool, int, float, str, tuple, NoneType, Tensor, nn.Parameter})
 _LEFT_ALONE = (
     str, int, float, tuple, NoneType, nn.Module, Tensor, ModuleType, type, torch.Generator, logging.Logger,
 )  # fmt: skip

@@ -22,8 +22,8 @@ from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
 from capplan.probe.inputs.grammar import InputRequest, parse_argument, parse_request
 from capplan.probe.target.resolve import load_target
-from capplan.probe.target.types import Target
-from capplan.probe.trace.tracer import trace_target
+from capplan.probe.target.types import Built, Target
+from capplan.probe.trace.tracer import build_module, trace_target
 from capplan.strict_json import LARGEST_TEXT_BYTES
 from capplan.version import __version__
 
@@ -64,6 +64,7 @@ class TraceFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._built: BuiltRun | None = None
 
     def obtain(self, run: ModelRun) -> Trace:
         """Return the trace of a run, from the folder or by tracing.
@@ -77,7 +78,7 @@ class TraceFolder:
         try:
             return load_trace(path.read_bytes(), where=str(path))
         except (FileNotFoundError, TraceFileError):
-            trace = trace_run(run)
+            trace, self._built = _traced(run, built=self._built)
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_whole(path, dump_trace(trace, compress=True))
         return trace
@@ -105,6 +106,15 @@ def _contents(words: str) -> list[str]:
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltRun:
+    """The module that a run was traced from, which serves runs of other configurations, too."""
+
+    run: ModelRun
+    target: Target
+    module: Built
+
+
 def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
     """Trace a model as it was measured; at one batch only where that is asked for.
 
@@ -113,15 +123,40 @@ def trace_run(run: ModelRun, *, exact_batch: int | None = None) -> Trace:
     """
     if run.model.endswith(TRACE_SUFFIXES):
         raise UsageError(f"{run.model} holds one batch alone, and {exact_batch} was measured.")
+    return _traced(run, exact_batch=exact_batch)[0]
+
+
+def _traced(
+    run: ModelRun, *, built: BuiltRun | None = None, exact_batch: int | None = None
+) -> tuple[Trace, BuiltRun | None]:
+    """Trace a run from the module that is at hand if it is of the same model; else build it, and return it, too.
+
+    Code of the user is built anew for every run, because its files may have changed.
+
+    Raises:
+        CapplanError: as `trace_run`.
+    """
     failures: list[CapplanError] = []
-    for request in _requests(run):
+    ways = [built] if built and replace(built.run, configuration=run.configuration) == run else _ways(run, failures)
+    for way in ways:
         try:
-            target = _switched(load_target(split_words(run.model)[0], request=request), run)
             with _fast_norms(run):
-                return trace_target(target, configurations=[run.configuration], exact_batch=exact_batch)
+                module = way.module if isinstance(way, BuiltRun) else build_module(way)
+                target = way.target if isinstance(way, BuiltRun) else way
+                trace = trace_target(target, configurations=[run.configuration], exact_batch=exact_batch, module=module)
+            return trace, None if _contents(run.model) else BuiltRun(run=run, target=target, module=module)
         except CapplanError as error:
             failures.append(error)
     raise failures[0]
+
+
+def _ways(run: ModelRun, failures: list[CapplanError]) -> Iterator[Target]:
+    """Yield the targets that a run's words may mean, in the order in which they are tried."""
+    for request in _requests(run):
+        try:
+            yield _switched(load_target(split_words(run.model)[0], request=request), run)
+        except CapplanError as error:
+            failures.append(error)
 
 
 def _read_trace(words: str) -> Trace:
@@ -189,7 +224,7 @@ def _switched(target: Target, run: ModelRun) -> Target:
     utilities: Any = import_module("timm.utils")
 
     def build() -> torch.nn.Module:
-        module: torch.nn.Module = utilities.reparameterize_model(target.builder())
+        module: torch.nn.Module = utilities.reparameterize_model(target.builder(), inplace=True)
         return module
 
     return replace(target, builder=build)

@@ -4,7 +4,6 @@ A model whose process crashes, hangs or takes too much memory costs its own rows
 outside is started again with the same model.
 """
 
-import os
 import queue
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -87,13 +86,6 @@ def _work(shared: _Shared, context: PlanContext, limits: Limits) -> None:
         shared.answers.put(error)  # raised where the answers are awaited
     finally:
         stages.close()
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    with suppress(AttributeError):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def default_memory_bytes(workers: int) -> int | None:
