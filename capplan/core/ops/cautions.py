@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.ops.flops import kernel_macs, uncounted
 from capplan.core.trace.types import AssumedValue, Recording
-from capplan.units import format_fraction
+from capplan.units import counted, format_fraction
 
 _BRANCHES = frozenset({"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.item"})
 _KEPT_ROWS = frozenset(
@@ -38,16 +38,19 @@ def assumed_sizes(recording: Recording) -> str | None:
         return None
     lines = list(dict.fromkeys(line for value in assumed for line in value.lines))
     count = sum(value.count for value in assumed)
-    where = f"at {_listed(lines)}" if lines else f"for {count} value{'' if count == 1 else 's'} that the data decides"
+    where = (
+        f"at {_listed(lines, most=1)}"
+        if lines
+        else f"for {count} value{'' if count == 1 else 's'} that the data decides"
+    )
     shares = [value.share for value in assumed if value.share is not None]
     kept = f", {format_fraction(min(shares))} of candidates (--selected-share) as kept" if shares else ""
     after = _share_after(recording)
-    share = (
-        ""
-        if after is None
-        else f": {format_fraction(after)} of the MACs counted come after it and may be more or fewer"
-    )
-    return f"sizes and branches assumed {where}, as their data is unknown{kept}{share}"
+    share = ""
+    if after is not None:
+        hanging = f"{format_fraction(after)} of the MACs counted come after it and may be more or fewer"
+        share = f": {hanging if after else 'no MACs counted come after it'}"
+    return f"sizes and branches assumed {where} (data unknown){kept}{share}"
 
 
 def _share_after(recording: Recording) -> float | None:
@@ -63,9 +66,9 @@ def _share_after(recording: Recording) -> float | None:
     return sum(macs[op.kernel] for op in steady[skipped:]) / total if total else None
 
 
-def _listed(lines: Sequence[str]) -> str:
-    more = f" and {len(lines) - _MOST_LINES} more lines" if len(lines) > _MOST_LINES else ""
-    return f"{', '.join(lines[:_MOST_LINES])}{more}"
+def _listed(lines: Sequence[str], *, most: int = _MOST_LINES) -> str:
+    more = f" and {counted(len(lines) - most, 'more line')}" if len(lines) > most else ""
+    return f"{', '.join(lines[:most])}{more}"
 
 
 def _of_assumed_value(assumed: AssumedValue) -> str:

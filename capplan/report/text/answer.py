@@ -349,8 +349,7 @@ def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     rate = f"{format_rate(fit.latency.throughput_per_s.expected)}/s"
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
-        whole = plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
-        busy = f" with all {fit.rent.instance_gpus} GPUs busy" if whole else ""
+        busy = f" with all {fit.rent.instance_gpus} GPUs busy" if _is_part_of_machine(plan, fit) else ""
         cost = f"{fit.usd_per_million_samples:.3g} USD/M{busy}"
         figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
@@ -426,7 +425,7 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         *([hours] if plan.job else []),
         *([count] if plan.limits.rate_per_s else []),
         *energy_columns(fits),
-        figure("USD/h", plan.usd_per_hour, "{:.2f}".format, rank=4),
+        figure("USD/h", lambda fit: _hourly(plan, fit), rank=4),
         figure("USD/M", lambda fit: fit.usd_per_million_samples, "{:.3g}".format, rank=2),
         words(
             "evidence",
@@ -435,6 +434,20 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
             style=lambda fit: Style.UNSURE if fit.latency.evidence in unsure else Style.PLAIN,
         ),
     ]
+
+
+def _hourly(plan: Plan, fit: Fit) -> str | None:
+    """Write what is rented an hour; "64.00/8" is what a machine of 8 GPUs costs, of which one is used."""
+    usd = plan.usd_per_hour(fit)
+    shared = f"/{fit.rent.instance_gpus}" if fit.rent and _is_part_of_machine(plan, fit) else ""
+    return None if usd is None else f"{usd:.2f}{shared}"
+
+
+def _is_part_of_machine(plan: Plan, fit: Fit) -> bool:
+    """Return True if the machine that is rented holds more GPUs than the question is about."""
+    return fit.rent is not None and (
+        plan.limits.rate_per_s is None and fit.gpus_together == 1 and fit.rent.instance_gpus > 1
+    )
 
 
 def _span(fit: Fit) -> str:
@@ -574,6 +587,7 @@ def _footer(plan: Plan, width: int) -> str:
     pieces += [f"{plan.limits.utilization_fraction:.0%} of memory"]
     span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
     pieces += [f"prices of {span}"] if span else []
+    pieces += ["USD/h/8: of 8 GPUs"] if any(_is_part_of_machine(plan, fit) for fit in plan.fits) else []
     pieces += ["USD/M is per million samples"] if days else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()
