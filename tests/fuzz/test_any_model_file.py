@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import resource
 import shutil
 import time
 import warnings
@@ -40,6 +41,9 @@ from tests.fuzz.mutations import as_json, bent, damaged, few, many
 LONGEST_S = 20.0
 """Processor time that no case comes near, whatever the machine: the budget of one file is a second's work. [s]"""
 
+MOST_BYTES = 600e6
+"""Memory above the start that no case comes near: three times what a refusal may take. [bytes]"""
+
 Folders = pytest.TempPathFactory
 
 
@@ -47,6 +51,7 @@ Folders = pytest.TempPathFactory
 def bounded(watch: Watch, folder: Path) -> Iterator[None]:
     """Hold a case to the rules: nothing started, nothing written elsewhere, no long work."""
     watch.allowed, watch.seen = folder, []
+    before_bytes = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.process_time()
     try:
         yield
@@ -54,6 +59,7 @@ def bounded(watch: Watch, folder: Path) -> Iterator[None]:
         watch.allowed = None
     assert not watch.seen, watch.seen
     assert time.process_time() - began_s < LONGEST_S
+    assert 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_bytes < MOST_BYTES
 
 
 def read_or_refused(read: Callable[[], Any]) -> None:

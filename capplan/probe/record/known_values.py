@@ -195,8 +195,8 @@ class KnownValues:
             return on_meta(operator.overload(*values, **named))
         out = operator.overload(*args, **kwargs)
         makes_more = not operator.written and not operator.is_view
-        if makes_more and any(made.numel() > LARGEST_COMPUTED for made in flatten_tensors((out,))):
-            return out  # `new_ones` and `repeat` of two known values may be as large as they like
+        if makes_more and any(made.numel() > LARGEST_KNOWN for made in flatten_tensors((out,))):
+            return out  # its values would not be kept: `arange` and `repeat` may be as large as they like
         attach(out, operator.overload(*values, **named))
         return out
 

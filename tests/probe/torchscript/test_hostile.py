@@ -39,6 +39,8 @@ FORWARDS = {
     "a list that holds itself": "l = [[1]]; torch.append(l, l); _1 = torch.str(l)",
     "insertions": "l = [1]\n    for i in range(100000):\n      torch.insert(l, 0, 1)\n      torch.insert(l, 0, 1)",
     "searches": "l = ops.prim.rangelist(900000)\n    for i in range(1000):\n      c = torch.count(l, 5)",
+    "positions added up": "u = torch.arange(99999)\n    for i in range(20000):\n      c = torch.cumsum(u, 0)",
+    "ranges": "for i in range(20000):\n      u = torch.arange(99999)",
     "calls of itself": "_1 = (self).forward(input)",
     "ones on the host": "_1 = torch.ones([40000, 40000], dtype=6, layout=0, device=torch.device('cpu'))",
     "a host tensor expanded": "_1 = torch.clone(torch.expand(torch.tensor(1.), [40000, 40000]))",
@@ -63,6 +65,14 @@ def test_a_hostile_forward_is_refused_at_once(line: str, tmp_path: Path) -> None
         read_or_refused(with_line(base(tmp_path), lines))
         return
     assert_refused(lambda: read(with_line(base(tmp_path), lines), "input=8"), path=str(tmp_path))
+
+
+def test_a_range_whose_values_are_not_kept_is_not_computed(tmp_path: Path) -> None:
+    """Ten million positions take some 0.1 s; they were computed a thousand times, and dropped."""
+    path = with_line(base(tmp_path), "for i in range(1000):\n      l = torch.arange(9999999)")
+    began_s = time.process_time()
+    read(path, "input=8")
+    assert time.process_time() - began_s < 10
 
 
 def read_or_refused(path: Path) -> None:
