@@ -68,8 +68,14 @@ class MeasurementError(CapplanError):
     exit_code = 4
 
 
+LONGEST_NAME = 200
+"""Characters up to which a name is compared: the time grows with their square."""
+
+
 def nearest_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Name the known words closest to a misspelt one, best first."""
+    """Name the known words closest to a misspelt one, best first; none for what is much longer than any of them."""
+    if len(name) > LONGEST_NAME:
+        return []
     by_folded = {word.lower(): word for word in known}
     folded = name.lower()
     alike = [word for word in by_folded if word.translate(_CONFUSED) == folded.translate(_CONFUSED)]

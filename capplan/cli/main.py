@@ -131,11 +131,11 @@ class CapplanGroup(LazyGroup):
             raise typer.Exit(UNEXPECTED) from error
 
 
-_LONGEST_ECHO = 200
+_LONGEST_ECHO = 100
 
 
 def _shortened(message: str, words: Sequence[str]) -> str:
-    """Return a message in which arguments of more than 200 characters are cut, as they were typed or quoted."""
+    """Return a message in which arguments of more than 100 characters are cut, as they were typed or quoted."""
     for word in words:
         for spelling in (word, repr(word)[1:-1]):
             if len(spelling) > _LONGEST_ECHO:

@@ -69,9 +69,21 @@ def test_a_list_of_models_that_names_itself_is_refused(tmp_path: Path) -> None:
     assert (done.returncode, "names itself" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize("words", ["plan {long} --gpu l4", "plan resnet50 --gpu {long}", "gpus --where {long}"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan {long} --gpu l4",
+        "plan /tmp/{long}.pt --gpu l4",
+        "plan resnet50 --gpu {long}",
+        "plan resnet50 --gpu l4 --batch {long}",
+        "gpus --where {long}",
+    ],
+)
 def test_a_message_does_not_echo_a_long_argument(words: str, tmp_path: Path) -> None:
+    """A name of 100,000 characters was compared with all GPUs for 14 s of processor time."""
+    began_s = os.times().children_user
     done = shell(f"{CAPPLAN} {words.format(long='a' * 100_000)}", tmp_path)
+    assert os.times().children_user - began_s < 8
     assert done.returncode == 2
-    assert len(done.stderr) < 1500
-    assert "Traceback" not in done.stderr
+    [sentence] = done.stderr.splitlines()
+    assert len(sentence.removeprefix("capplan: ")) <= 300

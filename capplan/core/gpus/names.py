@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.errors import UsageError
+from capplan.errors import LONGEST_NAME, UsageError
 
 _MAKERS = frozenset({"nvidia", "amd", "intel", "apple", "google"})
 _LINES = frozenset({"geforce", "tesla", "radeon", "instinct", "arc", "rtx", "gtx", "rx", "jetson"})
@@ -64,7 +64,12 @@ class GpuNames:
         return NamedGpus(gpus=family, note=note)
 
     def nearest(self, name: str, *, limit: int = 3) -> list[str]:
-        """Return the ids that are most similar to a name, those with the same beginning first."""
+        """Return the ids that are most similar to a name, those with the same beginning first.
+
+        A name that is much longer than any GPU's has none: the time of the comparison grows with its square.
+        """
+        if len(name) > LONGEST_NAME:
+            return []
         wanted = _squeeze(_words(name))
         family = {word for word in _words(name) if _FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word)}
         scored = []
