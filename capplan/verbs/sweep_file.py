@@ -206,8 +206,11 @@ class _SweepReader(Checker):
         """Read one value or a list of values of a field; "none" leaves an optional one unset."""
         values: list[Any] = []
         for value in _as_list(given):
-            if value is None or (value == "none" and field.default is None):
+            if field.default is None and value in (None, "none"):
                 values.append(None)
+                continue
+            if value is None:
+                self.refuse(key, "is empty; leave it out for its default, or give a value")
                 continue
             if field.enumeration is not None:
                 member = self.member(key, value, field.enumeration)

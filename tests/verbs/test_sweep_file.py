@@ -54,6 +54,7 @@ def read(**changes: object) -> object:
         ({"gpus": {"segment": "datacenter"}}, r"gpus\.segment: 'datacenter' is not known; use data-centre"),
         ({"workloads": [{"precision": "fp17"}]}, r"workloads\[0\]\.precision: 'fp17' is not known; use fp32"),
         ({"workloads": [{"batches": [1]}]}, r"workloads\[0\]\.batches: unknown key; did you mean batch"),
+        ({"workloads": [{"layout": None}]}, r"workloads\[0\]\.layout: is empty; leave it out for its default"),
         ({"workloads": [{"batch": 0}]}, r"workloads\[0\]\.batch: '0': a batch lies between 1 and"),
         ({"workloads": [{"batch": [1, "auto"]}]}, r"auto and max stand alone"),
         ({"workloads": [{"optimizer": "sgd"}]}, r"describe a training step; add mode: training"),

@@ -40,6 +40,15 @@ def reshaped(levels: int) -> Any:
     return graph_of([*nodes, helper.make_node("Reshape", ["x", f"k{levels}"], ["y"])], numbers("k0", 1))
 
 
+def ranged(levels: int) -> Any:
+    """Give numbers that were doubled often for the start of a range, which is one number."""
+    nodes = [helper.make_node("Concat", [f"k{n}", f"k{n}"], [f"k{n + 1}"], axis=0) for n in range(levels)]
+    ends = [f"k{levels}"] * 3
+    return graph_of(
+        [*nodes, helper.make_node("Range", ends, ["r"]), helper.make_node("Add", ["x", "r"], ["y"])], numbers("k0", 1)
+    )
+
+
 def doubled_weights(levels: int) -> Any:
     """Double numbers of a weight beside a size that depends on data, so that the model is run with data in the end."""
     nodes = [helper.make_node("Concat", [f"k{n}", f"k{n}"], [f"k{n + 1}"], axis=0) for n in range(levels)]
@@ -92,6 +101,7 @@ MODELS = {
     "doubled 34 times": reshaped(34),
     "doubled 60 times": reshaped(60),
     "doubled 40 times with data": doubled_weights(40),
+    "a range from 2^18 numbers": ranged(18),
     "filled": filled(2**22 - 1),
     "expanded": graph_of(EXPANDED, numbers("k", 1), numbers("s", 2**34)),
     "a long range": graph_of(RANGED, number("a", 0), number("b", 4_000_000), number("c", 1)),

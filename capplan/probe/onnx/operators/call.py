@@ -89,10 +89,6 @@ class Call:
         found = self.optional(index)
         if found is None:
             return self.wholes(name) if name is not None else None
-        if found.numel() > MOST_SIZES:
-            raise UsageError(
-                f"{self.node.describe()} takes {found.numel():,} sizes or axes; at most {MOST_SIZES:,} are read."
-            )
         return [int(each) for each in self.host_list(found)]
 
     def host_list(self, tensor: Tensor) -> list[Any]:
@@ -100,7 +96,12 @@ class Call:
 
         Raises:
             ValueNeededError: they depend on the data that a model is run on.
+            UsageError: they are more than sizes, axes and other single numbers of a node can be.
         """
+        if tensor.numel() > MOST_SIZES:
+            raise UsageError(
+                f"{self.node.describe()} takes {tensor.numel():,} sizes or axes; at most {MOST_SIZES:,} are read."
+            )
         if tensor.is_meta:
             known = getattr(tensor, "_known_value", None)
             if known is None:
