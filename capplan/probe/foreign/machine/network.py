@@ -30,9 +30,14 @@ class Attempts:
             self._hosts.append(name)
 
     def add_client_of(self, error: BaseException) -> None:
-        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error."""
+        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error.
+
+        Causes may form a circle, so that none is looked at twice.
+        """
         raised: BaseException | None = error
-        while raised is not None:
+        met: set[int] = set()
+        while raised is not None and id(raised) not in met:
+            met.add(id(raised))
             if type(raised).__module__.startswith("huggingface_hub"):
                 self.add("huggingface.co")
             raised = raised.__cause__ or raised.__context__
