@@ -3,7 +3,9 @@
 Rows are taken whose notes state the replicas of both kinds in full, such as P:1x(tp4,dp1,bs1) D:4x(tp8,dp1,bs16), with
 their clients. They are of quality C: speculation is not excluded, and the network is not stated. The formulas are those
 of `capplan llm plan`: a decode step without prompts, the queue M/D/1 before the prefill replicas, and the cache moved
-at 50 GB/s per GPU. One constant was taken from these rows: what handing a request over takes at light load.
+at 50 GB/s per GPU. Two constants were taken from rows of this file: what handing a request over takes at light load,
+and the latency of a collective between two servers, whose errors are therefore in sample and of one deployment. The
+share of the network's bandwidth and how the latency grows with the servers are assumed.
 """
 
 import re
@@ -83,9 +85,10 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
 def two_servers(rows: pd.DataFrame, deployments: Deployments, constants: Constants) -> None:
     """Print decode on 16 H100 in two servers beside its prediction, and the network's latency that the rows ask for.
 
-    The rows leave speculation open. Those that take less than a step of which the network takes no time speculate and
-    are left out. The others state the latency of a collective between two servers: what their step takes beyond that,
-    over the number of collectives.
+    What a step takes beyond one of which the network takes no time, over the number of collectives, is the latency of a
+    collective between two servers. The source does not exclude speculation. Rows that are faster than a step without
+    network time are taken for speculation and left out, which pushes the latency up: a row is left out, too, where the
+    step itself is predicted too slow. The median of all rows is printed beside that of the kept ones.
     """
     both = rows[(rows.gpu == "h100-sxm5-80gb") & (rows.engine == "sglang") & rows.note.fillna("").str.contains(_TP16)]
     words = DeploymentWords(
@@ -93,12 +96,13 @@ def two_servers(rows: pd.DataFrame, deployments: Deployments, constants: Constan
     )
     found = deployments.find(words)
     print("\n| lengths | clients | TPOT | predicted | latency asked for |\n| --- | ---: | ---: | ---: | ---: |")
-    kept = []
+    kept, asked = [], []
     for _, row in both.sort_values(["input_len", "output_len", "concurrency"]).iterrows():
         load = Load.of(decoding=float(row.concurrency), context=row.input_len + row.output_len / 2)
         table = step_table(found.kernels, load, machine=found.machine, layout=constants.layout, engine=found.engine)
         calls, step_s = float(table.collectives.calls[0, 1]), float(step_time(table, constants).total_s[0])
         asked_s = (row.tpot_ms / 1e3 - step_s) / calls + NETWORK.latency_s
+        asked.append(asked_s)
         if asked_s > 0:
             kept.append((asked_s, step_s * 1e3 / row.tpot_ms))
             print(
@@ -109,8 +113,8 @@ def two_servers(rows: pd.DataFrame, deployments: Deployments, constants: Constan
     errors = np.abs(table[:, 1] - 1)
     print(
         f"\n16 H100 in two servers, {len(table)} of {len(both)} rows: median latency "
-        f"{np.median(table[:, 0]) * 1e6:.0f} us; TPOT median error "
-        f"{np.median(errors):.1%}, p90 {np.quantile(errors, 0.9):.1%}"
+        f"{np.median(table[:, 0]) * 1e6:.0f} us ({np.median(asked) * 1e6:.0f} us of all {len(both)}); TPOT "
+        f"median error {np.median(errors):.1%}, p90 {np.quantile(errors, 0.9):.1%}, in sample"
     )
 
 

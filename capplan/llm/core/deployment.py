@@ -97,7 +97,7 @@ class ServingDeployment:
             segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )
-        return Evidence.NETWORK if self.spans_servers and found is not Evidence.TRANSFER else found
+        return Evidence.NETWORK if self.spans_servers and not found.is_transferred else found
 
 
 def build_deployment(

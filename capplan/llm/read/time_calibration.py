@@ -67,6 +67,9 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
             measured_engines=frozenset(document.get("measured_engines", ())),
             measured_segments=frozenset(document.get("measured_segments", ())),
             measured_pairs=frozenset(document.get("measured_pairs", ())),
+            single_streams={
+                str(engine): frozenset(gpus) for engine, gpus in document.get("single_streams", {}).items()
+            },
             kernel_factors={str(name): float(value) for name, value in document.get("kernel_factors", {}).items()},
             origin=_origin(document.get("origin"), where),
         )
@@ -117,6 +120,7 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "measured_engines": sorted(calibration.measured_engines),
         "measured_segments": sorted(calibration.measured_segments),
         "measured_pairs": sorted(calibration.measured_pairs),
+        "single_streams": {engine: sorted(gpus) for engine, gpus in calibration.single_streams.items()},
         "kernel_factors": dict(calibration.kernel_factors),
     }
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

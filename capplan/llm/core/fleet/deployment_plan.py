@@ -48,7 +48,7 @@ class DeploymentFit:
         curve: One replica from idle to full.
         simulated: Percentiles of one replica at its share of the load; None where it was not simulated.
         holds_at_worst: True if the limits hold at the far ends of the intervals, too.
-        is_transferred: True if no GPU of this vendor or kind, or no run of this engine, was measured.
+        is_transferred: True if no load of the kind was measured, as `Evidence.is_transferred` says.
         tdp_w: Printed power limit of one GPU. [W]
         rent: The offer whose machines hold all replicas at the least cost; None where no offer does.
         fast_gpus: The largest stage that was timed over fast links.

@@ -214,7 +214,7 @@ class Search:
             e2e_s=times.e2e_s,
             prefill_fraction=times.prefill_fraction,
             evidence=str(times.evidence),
-            is_transferred=times.evidence in (Evidence.TRANSFER, Evidence.NETWORK),
+            is_transferred=times.evidence.is_transferred,
             holds_at_worst=times.holds_at_worst,
         )
         return self.offer_for(self._with_energy(deployment, fit))

@@ -19,7 +19,14 @@ class Evidence(StrEnum):
     OTHER_GPU = "model measured, GPU not"
     OTHER_BOTH = "neither model nor GPU measured"
     NETWORK = "transferred: exchange between servers in every layer was measured in one deployment"
+    STREAMS = "transferred: of this engine only single streams of one model were measured, on this GPU"
+    STREAMS_ELSEWHERE = "transferred: of this engine only single streams of one model were measured, on other GPUs"
     TRANSFER = "transferred: no GPU of this vendor or kind, or no run of this engine, was measured"
+
+    @property
+    def is_transferred(self) -> bool:
+        """Return True if no load of the kind was measured, so that intervals are the widest."""
+        return self in (Evidence.NETWORK, Evidence.STREAMS, Evidence.STREAMS_ELSEWHERE, Evidence.TRANSFER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,9 @@ def evidence_of(
     """
     known_gpu = gpu in calibration.measured_gpus
     new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
+    streams = calibration.single_streams.get(engine)
+    if streams and engine not in calibration.measured_engines:
+        return Evidence.STREAMS if gpu in streams else Evidence.STREAMS_ELSEWHERE
     if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
         return Evidence.TRANSFER
     timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}
@@ -82,7 +92,7 @@ def half_width(width: Width, evidence: Evidence) -> float:
             return width.other_gpu
         case Evidence.OTHER_BOTH:
             return width.other_both
-        case Evidence.TRANSFER | Evidence.NETWORK:
+        case Evidence.NETWORK | Evidence.STREAMS | Evidence.STREAMS_ELSEWHERE | Evidence.TRANSFER:
             return width.transfer
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.cases import answer, metric_of
 from capplan.llm.core.serving.fit import FullFit, Observation, Prior, fit_constants
+from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width, pair_name
 from capplan.llm.core.timing.constants import Constants, Layout
 
@@ -57,6 +58,7 @@ def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str)
         measured_pairs=frozenset(pair_name(run.model, run.observation.case.engine) for run in runs),
         measured_engines=frozenset(run.observation.case.engine for run in runs),
         measured_segments=frozenset(run.segment for run in runs if run.segment),
+        single_streams=PRIOR.single_streams,
     )
 
 

@@ -94,6 +94,10 @@ def _engine(
     )
 
 
+_STREAMED_WITH_LLAMACPP = """
+a100-pcie-80gb a100-sxm4-80gb a40 apple-m1-max apple-m2-ultra apple-m3-max h100-pcie-80gb l40s rtx-3070 rtx-3080-10gb
+rtx-3080-ti rtx-3090 rtx-4000-ada rtx-4070-ti rtx-4080 rtx-4090 rtx-5000-ada rtx-6000-ada rtx-a6000
+"""
 PRIOR = LlmCalibration(
     name="prior",
     kernels=_KERNELS,
@@ -113,9 +117,10 @@ PRIOR = LlmCalibration(
         latency_s=10e-6, latency_growth=0.62, bus_fraction=0.21, bus_decline=0.98, staged_s=40e-6, staged_bytes=0.6e6
     ),
     device=DeviceConstants(power_knee=1.9e12, narrow_bandwidth=1.1, other_compute=0.65, other_bandwidth=0.80),
+    single_streams={"llama.cpp": frozenset(_STREAMED_WITH_LLAMACPP.split())},
 )
-"""llama.cpp's products, layers and element bytes are learnt from single streams on 19 GPUs (`benchmarks/llama_cpp.py`):
-its activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce
+"""llama.cpp's products, layers and element bytes are learnt from `single_streams` (`benchmarks/llama_cpp.py`): its
+activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Collectives are fitted to all-reduce
 kernels of three engines on 2, 4 and 8 GPUs: with the wait between stages they are met within 9 % (median) over NVLink,
 without it within 16 %. `other_*` follow MLPerf Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight
 H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `STATE` runs several small kernels a

@@ -154,8 +154,9 @@ class LlmCalibration:
     """All constants of step times; `widths` by metric, `measured_*` what the constants were learnt from.
 
     `measured_segments` are markets of GPUs (data-centre, consumer, ...), `measured_pairs` models with the engine that
-    served them, by `pair_name`. `kernel_factors` multiply the time of a class of kernels in one engine on one
-    architecture, by `factor_name`; what has none was not timed.
+    served them, by `pair_name`. `single_streams` are, by engine, the GPUs on which single streams of one model were
+    measured, and nothing else of the engine. `kernel_factors` multiply the time of a class of kernels in one engine on
+    one architecture, by `factor_name`; what has none was not timed.
     """
 
     name: str
@@ -169,6 +170,7 @@ class LlmCalibration:
     measured_engines: frozenset[str] = frozenset()
     measured_segments: frozenset[str] = frozenset()
     measured_pairs: frozenset[str] = frozenset()
+    single_streams: Mapping[str, frozenset[str]] = field(default_factory=dict)
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
     origin: Origin | None = None
 

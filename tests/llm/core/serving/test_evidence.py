@@ -24,6 +24,7 @@ def calibration() -> LlmCalibration:
         measured_pairs=frozenset({pair_name("llama", "vllm")}),
         measured_engines=frozenset({"vllm", "sglang"}),
         measured_segments=frozenset({"data-centre"}),
+        single_streams={"llama.cpp": frozenset({"apple-m2-ultra"})},
         kernel_factors={factor_name("vllm", "Hopper", KernelClass.GEMM_16): 1.1},
     )
 
@@ -37,7 +38,9 @@ def calibration() -> LlmCalibration:
         ("llama", "l40s", "NVIDIA", "vllm", Evidence.OTHER_GPU),
         ("qwen", "l40s", "NVIDIA", "vllm", Evidence.OTHER_BOTH),
         ("llama", "mi300x", "AMD", "vllm", Evidence.TRANSFER),
-        ("llama", "h100", "NVIDIA", "llama.cpp", Evidence.TRANSFER),
+        ("llama", "h100", "NVIDIA", "tgi", Evidence.TRANSFER),
+        ("llama", "h100", "NVIDIA", "llama.cpp", Evidence.STREAMS_ELSEWHERE),
+        ("llama", "apple-m2-ultra", "Apple", "llama.cpp", Evidence.STREAMS),
     ],
 )
 def test_evidence_follows_from_what_was_measured(
