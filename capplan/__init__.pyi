@@ -12,9 +12,11 @@ from torch import nn
 
 from capplan import llm as llm
 from capplan.api.client import Client as Client
+from capplan.api.shown import Shown
 from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
-from capplan.app.answers import AnalyzeShown, CompareAnswer, EstimateShown, MemoryShown, PlanAnswer
+from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.calibration.validate import ValidateAnswer
+from capplan.app.estimate import EstimateAnswer
 from capplan.app.gpus.prices import PriceList
 from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
@@ -22,13 +24,28 @@ from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.choices import Search
 from capplan.core.measurement.types import Point
+from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.pipelines.types import Offload
+from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.order import RowOrder, SortKey
+from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Sharding, Training
 from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__
+
+class _AnalyzeAnswerShown(Shown, AnalyzeAnswer): ...
+class _FittedCalibrationShown(Shown, FittedCalibration): ...
+class _ComparisonShown(Shown, Comparison): ...
+class _EstimateAnswerShown(Shown, EstimateAnswer): ...
+class _ReportShown(Shown, Report): ...
+class _PointsShown(Shown, tuple[Point, ...]): ...
+class _MemoryAnswerShown(Shown, MemoryAnswer): ...
+class _PlanShown(Shown, Plan): ...
+class _PriceListShown(Shown, PriceList): ...
+class _TraceShown(Shown, Trace): ...
+class _ValidateAnswerShown(Shown, ValidateAnswer): ...
 
 def analyze(
     model: str | nn.Module | Trace,
@@ -57,7 +74,7 @@ def analyze(
     depth: int | None = ...,
     compare: bool = ...,
     training: Training | bool | None = ...,
-) -> AnalyzeShown:
+) -> _AnalyzeAnswerShown:
     """Count a model's parameters, MACs, FLOPs and bytes.
 
     Args:
@@ -86,6 +103,9 @@ def analyze(
         depth: Depth of the module view; by default 2 in tables, whole in data.
         compare: Compare with thop, fvcore and torch's counter, differences explained.
 
+    Returns:
+        What a model counts at a batch.
+
     Raises:
         UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
         TraceError: the model could not be traced, or is refused by `strict`.
@@ -101,7 +121,7 @@ def calibrate(
     only_traced: bool = ...,
     folds: int = ...,
     serves: str = ...,
-) -> FittedCalibration:
+) -> _FittedCalibrationShown:
     """Fit the latency model to measurements, and learn its errors from GPUs and families held out.
 
     MEASURED are files as for `capplan validate`, and tables of single kernels (op-*.csv.gz). Only rows of what it is for are used: eager inference, compiled graphs, or training steps.
@@ -167,7 +187,7 @@ def compare(
     power_limit_w: float | str | None = ...,
     sort: RowOrder | str = ...,
     training: Training | bool | None = ...,
-) -> CompareAnswer:
+) -> _ComparisonShown:
     """Put models, precisions and frameworks side by side on the same GPUs and batches.
 
     Without gpus, the GPUs are those that `capplan plan` recommends for the first model.
@@ -214,6 +234,9 @@ def compare(
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         sort: Order the rows by asked, throughput, latency, memory, cost, energy; asked is the order of the command.
+
+    Returns:
+        A row for each model, number format, framework, layout, GPU and batch.
 
     Raises:
         UsageError: there is no such model or GPU, or no model is named.
@@ -267,7 +290,7 @@ def estimate(
     gain_fraction: float = ...,
     compare_frameworks: bool = ...,
     training: Training | bool | None = ...,
-) -> EstimateShown:
+) -> _EstimateAnswerShown:
     """Estimate latency and throughput over batch sizes, with intervals, the knee and what binds.
 
     Args:
@@ -315,6 +338,9 @@ def estimate(
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         gain_fraction: The knee: doubling gains less than this.
         compare_frameworks: Set eager, compiled, layouts and precisions side by side.
+
+    Returns:
+        Curves, breakdowns, bounds and advice for a model on each GPU.
 
     Raises:
         UsageError: there is no such model or GPU; a GPU cannot run the workload; or batches are not listed.
@@ -377,7 +403,7 @@ def make_report(
     max_price_age_days: float | None = ...,
     utilization_fraction: float = ...,
     training: Training | bool | None = ...,
-) -> Report:
+) -> _ReportShown:
     """Recommend which GPUs to buy or rent, how many, what they cost, and how sure that is.
 
     MODEL may also be a plan that `capplan plan --format json` saved.
@@ -482,7 +508,7 @@ def measure(
     modules: bool = ...,
     lines: str | Path | None = ...,
     resume: bool = ...,
-) -> tuple[Point, ...]:
+) -> _PointsShown:
     """Time a model on the device at hand, and compare the measurement with theory.
 
     With -o FILE.jsonl every point is appended to that measurement file as it finishes; resume goes on where a run was interrupted. Exit codes: 4 where a point could not be measured (the others are kept), 130 when interrupted (what was measured is kept).
@@ -575,7 +601,7 @@ def memory(
     expandable_segments: bool = ...,
     advice: bool = ...,
     training: Training | bool | None = ...,
-) -> MemoryShown:
+) -> _MemoryAnswerShown:
     """Estimate how much GPU memory a model needs, by part, and the largest batch that fits.
 
     Args:
@@ -682,7 +708,7 @@ def plan(
     rate_per_s: float | str | None = ...,
     sort: SortKey | str = ...,
     training: Training | bool | None = ...,
-) -> PlanAnswer:
+) -> _PlanShown:
     """Find the GPUs that fit a model, how fast it runs there and what binds it.
 
     Args:
@@ -740,6 +766,9 @@ def plan(
         rate_per_s: A load in samples per second, such as 500/s: how many GPUs carry it, and what they cost.
         sort: Rank by throughput, latency, memory, cost, price, energy, name; memory puts the smallest GPU first, price the cheapest hour.
 
+    Returns:
+        The plan that answers a question.
+
     Raises:
         UsageError: no such model or GPU; or batches must be listed for a model that does not scale with the batch.
         TraceError: the model could not be traced, or is refused by `strict`.
@@ -757,7 +786,7 @@ def prices(
     old: bool = ...,
     history: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
-) -> PriceList:
+) -> _PriceListShown:
     """List what GPUs cost to rent and to buy, each price with its day and how it is known.
 
     Args:
@@ -842,7 +871,7 @@ def trace(
     anonymous: bool = ...,
     formulas: Mapping[str, Any] = ...,
     training: Training | bool | None = ...,
-) -> Trace:
+) -> _TraceShown:
     """Trace a model into a file, from which everything else is arithmetic.
 
     Args:
@@ -886,7 +915,7 @@ def validate(
     calibration: str | Path | None = ...,
     by: Sequence[str] | str = ...,
     host_copy: bool = ...,
-) -> ValidateAnswer:
+) -> _ValidateAnswerShown:
     """Compare predictions with measurements: error, bias, coverage and ranks per cell, and the worst rows.
 
     Columns: model, gpu, framework, torch, precision, layout, task, batch (of one GPU), input_size or seq_len, latency_ms or samples_per_s (of all GPUs); optionally optimizer (momentum unless named), gpus (of one machine, each with a batch of its own), power_w (the mean draw, below the card's limit), reparam and fast_norm (timm's switches), peak_allocated_bytes, arg (KEY=VALUE for constructor or config, such as attn_implementation=eager) and host_copy (1 where the timer held the copy of the inputs). Rows of pipelines have the columns model, gpu, batch and batch_latency_s; optionally ulysses_degree, ring_degree, steps, height, width, frames, weights. Files of `capplan measure` (.jsonl) are read, too.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from capplan.api.shown import show_answer
 from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
@@ -84,7 +85,7 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
     except CapplanError as error:
         error.args = (_in_python_words(str(error), known.values()), *error.args[1:])
         raise
-    return answer if verb.in_python is None else verb.in_python(answer)
+    return show_answer(answer, verb, question)
 
 
 def _in_its_number(option: str, known: Mapping[str, Field]) -> str:

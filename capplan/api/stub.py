@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +76,23 @@ def llm_stub() -> str:
 def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]], objects: Mapping[str, str]) -> str:
     """Return imports of types, those named and those of the verbs, and the functions that ask the verbs."""
     functions = []
+    answers = {}
     for name, verb in asked.items():
         for field in verb.fields_at(Door.PYTHON):
             if field.enumeration is not None:
                 imports.setdefault(field.enumeration.__module__, set()).add(field.enumeration.__name__)
         module, _, kind = verb.returns.partition(":")
-        imports.setdefault(module, set()).add(kind.removesuffix("[]"))
-        functions.append(_function(name, verb, f"tuple[{kind[:-2]}, ...]" if kind.endswith("[]") else kind, objects))
+        one = kind.removesuffix("[]")
+        imports.setdefault(module, set()).add(one)
+        returned = one
+        if kind != one or is_dataclass(getattr(import_module(module), one)):
+            returned = f"_{one}Shown" if kind == one else f"_{one}sShown"
+            answers[returned] = one if kind == one else f"tuple[{one}, ...]"
+            imports["capplan.api.shown"] = {"Shown"}
+        functions.append(_function(name, verb, returned, objects))
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
-    return "\n".join(lines) + "\n\n" + "\n".join(functions)
+    classes = [f"class {name}(Shown, {extended}): ..." for name, extended in answers.items()]
+    return "\n".join([*lines, "", *classes, "", *functions])
 
 
 def _written_by_hand() -> list[str]:

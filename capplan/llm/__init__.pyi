@@ -6,6 +6,7 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 from collections.abc import Sequence
 from pathlib import Path
 
+from capplan.api.shown import Shown
 from capplan.llm.answer.fit_memory import FittedCalibration
 from capplan.llm.answer.fit_serving import FittedServing
 from capplan.llm.answer.shared_fleet import FleetAnswer
@@ -23,6 +24,20 @@ from capplan.llm.core.training.job import AttentionKernel, BaseFormat, Compute, 
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.fields import Prefill
+
+class _MemoryAnswerShown(Shown, MemoryAnswer): ...
+class _ServingEstimateShown(Shown, ServingEstimate): ...
+class _PlannedFleetShown(Shown, PlannedFleet): ...
+class _SimulationShown(Shown, Simulation): ...
+class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
+class _FleetAnswerShown(Shown, FleetAnswer): ...
+class _ServingValidationShown(Shown, ServingValidation): ...
+class _FittedServingShown(Shown, FittedServing): ...
+class _FittedCalibrationShown(Shown, FittedCalibration): ...
+class _TrainingMemoryAnswerShown(Shown, TrainingMemoryAnswer): ...
+class _PricedTrainingShown(Shown, PricedTraining): ...
+class _TrainingPlanShown(Shown, TrainingPlan): ...
+class _TrainingValidationShown(Shown, TrainingValidation): ...
 
 def memory(
     model: str,
@@ -48,7 +63,7 @@ def memory(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> MemoryAnswer:
+) -> _MemoryAnswerShown:
     """Divide a GPU's memory among weights, activations and the KV cache of a served language model.
 
     Args:
@@ -117,7 +132,7 @@ def estimate(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> ServingEstimate:
+) -> _ServingEstimateShown:
     """Estimate how fast a served language model answers, with intervals and the evidence behind them.
 
     Args:
@@ -213,7 +228,7 @@ def plan(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> PlannedFleet:
+) -> _PlannedFleetShown:
     """Find the deployments of a language model that carry a load within limits, the cheapest first.
 
     Exit 1 if none does.
@@ -332,7 +347,7 @@ def simulate(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> Simulation:
+) -> _SimulationShown:
     """Simulate continuous batching under a load: percentiles of TTFT, TPOT, ITL and end-to-end time, and goodput.
 
     Args:
@@ -402,7 +417,7 @@ def models(
     *names: Sequence[str] | str | None,
     where: Sequence[str] | str | None = ...,
     download: bool = ...,
-) -> tuple[LanguageModel, ...]:
+) -> _LanguageModelsShown:
     """List the language models that capplan knows, with filters.
 
     Args:
@@ -425,7 +440,7 @@ def fleet(
     share_gpus: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> FleetAnswer:
+) -> _FleetAnswerShown:
     """Find the fleet that serves several language models together, on one kind of GPU or mixed, the cheapest first.
 
     Exit 1 if none does.
@@ -450,7 +465,7 @@ def validate(
     quality: str = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> ServingValidation:
+) -> _ServingValidationShown:
     """Compare predicted with measured TTFT, TPOT, output tokens per second, power and energy.
 
     Rows that cannot be predicted are listed with the reason. A KV format that is not stated is taken as fp8 where weights are narrower than 16 bits, since published runs are mostly so. power_w is predicted at the measured rate and batch, power_w_end_to_end and joules_per_output_token from the deployment alone.
@@ -472,7 +487,7 @@ def fit(
     *measured: Sequence[str | Path] | str | None,
     cross: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
-) -> FittedServing:
+) -> _FittedServingShown:
     """Learn efficiencies of kernels, overheads of engines and links from many measured runs.
 
     Args:
@@ -493,7 +508,7 @@ def fit_memory(
     since: str = ...,
     base: str | Path | None = ...,
     data: str | None = ...,
-) -> FittedCalibration:
+) -> _FittedCalibrationShown:
     """Learn vLLM's memory constants from its start-up logs and write a calibration file.
 
     Args:
@@ -545,7 +560,7 @@ def train_memory(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> TrainingMemoryAnswer:
+) -> _TrainingMemoryAnswerShown:
     """Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.
 
     Exit 1 if it does not fit.
@@ -638,7 +653,7 @@ def train_estimate(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> PricedTraining:
+) -> _PricedTrainingShown:
     """Estimate how fast a language model trains, with intervals, and the days and money of a run.
 
     Exit 1 if it does not fit in memory.
@@ -732,7 +747,7 @@ def train_plan(
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> TrainingPlan:
+) -> _TrainingPlanShown:
     """Search GPUs, counts, layouts, micro-batches and recomputation for a training run: the cheapest, the fastest, and the one on fewest GPUs.
 
     Exit 1 if none fits or keeps the limits.
@@ -786,7 +801,7 @@ def train_validate(
     quality: str = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
-) -> TrainingValidation:
+) -> _TrainingValidationShown:
     """Compare predicted with measured speed and memory of training runs.
 
     Where a row does not state what it computes again, the least that fits is assumed. Rows that cannot be predicted are listed with the reason.

@@ -104,12 +104,6 @@ def _document(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> 
     return analysis_document(made.analysis, comparisons=comparisons, depth=question.depth)
 
 
-def _in_python(made: "AnalyzeAnswer") -> Any:
-    from capplan.app.answers import AnalyzeShown
-
-    return AnalyzeShown.of(made)
-
-
 ANALYZE = Verb(
     path="analyze",
     question=AnalyzeQuestion,
@@ -120,6 +114,5 @@ ANALYZE = Verb(
     sections=_sections,
     document=_document,
     schema="analyze",
-    in_python=_in_python,
-    returns="capplan.app.answers:AnalyzeShown",
+    returns="capplan.app.analyze:AnalyzeAnswer",
 )

@@ -147,12 +147,6 @@ def _outcome(made: "Comparison") -> Outcome:
     return Outcome(exit_code=int(not all(model.label in fitting for model in made.models)))
 
 
-def _in_python(made: "Comparison") -> Any:
-    from capplan.app.answers import CompareAnswer
-
-    return CompareAnswer.of(made)
-
-
 COMPARE = Verb(
     path="compare",
     question=CompareQuestion,
@@ -172,6 +166,5 @@ COMPARE = Verb(
     document=_document,
     outcome=_outcome,
     schema="compare",
-    in_python=_in_python,
-    returns="capplan.app.answers:CompareAnswer",
+    returns="capplan.core.plan.comparison:Comparison",
 )

@@ -186,13 +186,6 @@ def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestio
     return pictures({path: draw(made.reports) for path, draw in drawn if path is not None})
 
 
-def _in_python(made: "EstimateAnswer | Plan") -> Any:
-    from capplan.app.answers import EstimateShown, PlanAnswer
-    from capplan.core.plan.types import Plan
-
-    return PlanAnswer.of(made) if isinstance(made, Plan) else EstimateShown.of(made)
-
-
 def _timeline(made: "Plan") -> "Drawing":
     """Return the chart of a pipeline's parts over time, on the recommended GPU."""
     from capplan.core.memory.fit import available_memory
@@ -221,6 +214,5 @@ ESTIMATE = Verb(
     document=_document,
     files=_files,
     schema="estimate",
-    in_python=_in_python,
-    returns="capplan.app.answers:EstimateShown",
+    returns="capplan.app.estimate:EstimateAnswer",
 )

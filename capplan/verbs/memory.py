@@ -178,13 +178,6 @@ def _outcome(made: "MemoryResult | PipelineMemory") -> Outcome:
     return Outcome(exit_code=int(fits_nowhere))
 
 
-def _in_python(made: "MemoryResult | PipelineMemory") -> Any:
-    from capplan.app.answers import MemoryShown
-
-    answer = getattr(made, "answer", None)
-    return made if answer is None else MemoryShown.of(answer)
-
-
 MEMORY = Verb(
     path="memory",
     question=MemoryQuestion,
@@ -201,6 +194,6 @@ MEMORY = Verb(
     files=_files,
     outcome=_outcome,
     schema="memory",
-    in_python=_in_python,
-    returns="capplan.app.answers:MemoryShown",
+    in_python=lambda made: getattr(made, "answer", made),
+    returns="capplan.core.memory.summary:MemoryAnswer",
 )

@@ -184,12 +184,6 @@ def _outcome(plan: "Plan") -> Outcome:
     return Outcome(exit_code=0 if plan.fits else 1, warnings=(warning,) if is_borderline else ())
 
 
-def _in_python(plan: "Plan") -> Any:
-    from capplan.app.answers import PlanAnswer
-
-    return PlanAnswer.of(plan)
-
-
 PLAN = Verb(
     path="plan",
     question=PlanQuestion,
@@ -207,6 +201,5 @@ PLAN = Verb(
     outcome=_outcome,
     takes_several=True,
     schema="plan",
-    in_python=_in_python,
-    returns="capplan.app.answers:PlanAnswer",
+    returns="capplan.core.plan.types:Plan",
 )

@@ -3,26 +3,36 @@
 import ast
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import capplan
-from capplan.app.answers import PlanAnswer
+from capplan.core.plan.types import Plan
 from tests.cli.conftest import EXAMPLES, NET
 
 NOTEBOOK = EXAMPLES / "plan.ipynb"
 
 
 @pytest.fixture(scope="module")
-def answer() -> PlanAnswer:
+def answer() -> Any:
     return capplan.plan(NET, inputs=["x=3x224x224"], batches=[8, 100_000], gpus=["t4", "l4"], precision="fp32")
 
 
-def test_a_plan_is_short_in_a_prompt(answer: PlanAnswer) -> None:
-    assert repr(answer) == "<Plan of Net: fits 2 of 2 GPUs, best l4 at batch 8>"
+def test_a_plan_is_short_in_a_prompt(answer: Any) -> None:
+    first, *_, last = repr(answer).splitlines()
+    assert first.startswith("Net · 3x224x224")
+    whole = [text for text in str(answer).splitlines() if text.strip()]
+    assert last == f"… {len(whole) - 5} more lines; print() shows them all"
+    assert repr(answer).splitlines()[:5] == [cut(text) for text in whole[:5]]
 
 
-def test_a_frame_has_a_row_for_each_gpu_and_batch(answer: PlanAnswer) -> None:
+def cut(text: str) -> str:
+    """Cut a line as narrow tables are cut: at 100 characters, with an ellipsis."""
+    return text if len(text) <= 100 else f"{text[:99].rstrip()}…"
+
+
+def test_a_frame_has_a_row_for_each_gpu_and_batch(answer: Any) -> None:
     frame = answer.to_frame()
     assert set(zip(frame.gpu, frame.batch, strict=True)) == {(g, b) for g in ("t4", "l4") for b in (8, 100_000)}
     rejected = frame[frame.status == "does not fit"]
@@ -33,7 +43,7 @@ def test_a_frame_has_a_row_for_each_gpu_and_batch(answer: PlanAnswer) -> None:
     assert row.usd_per_hour == 0.5
 
 
-def test_a_notebook_shows_the_short_answer(answer: PlanAnswer) -> None:
+def test_a_notebook_shows_the_short_answer(answer: Any) -> None:
     html = answer._repr_html_()
     assert html.startswith("<pre")
     assert html.count("\n") < 20
@@ -41,7 +51,7 @@ def test_a_notebook_shows_the_short_answer(answer: PlanAnswer) -> None:
     assert "\x1b" not in html
 
 
-def test_a_models_name_cannot_write_html(answer: PlanAnswer) -> None:
+def test_a_models_name_cannot_write_html(answer: Any) -> None:
     from dataclasses import replace
 
     named = replace(answer, model=replace(answer.model, name="<script>"))
@@ -53,7 +63,7 @@ def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLES)
     names: dict[str, object] = {}
     shown = [run_cell("".join(cell["source"]), names) for cell in code_cells(NOTEBOOK)]
-    assert isinstance(names["plan"], PlanAnswer)
+    assert isinstance(names["plan"], Plan)
     assert all(each is not None for each in shown)
 
 

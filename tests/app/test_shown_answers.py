@@ -1,11 +1,29 @@
 """Answers in a notebook: short in a prompt, HTML in a cell, a frame for pandas; and the words people write there."""
 
-import pandas
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 import torch
 
 import capplan
+from capplan.app.analyze import AnalyzeAnswer
+from capplan.app.estimate import EstimateAnswer
+from capplan.app.gpus.prices import PriceList
+from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.plan.comparison import Comparison
+from capplan.core.plan.types import Plan
+from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision
+from capplan.errors import UsageError
+from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.memory_answer import MemoryAnswer as LlmMemoryAnswer
+from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.report.procurement.types import Report
+from tests.cli.conftest import EXAMPLES
 
 
 def net() -> torch.nn.Module:
@@ -15,16 +33,61 @@ def net() -> torch.nn.Module:
 IMAGE = torch.zeros(1, 3, 32, 32)
 
 
-@pytest.mark.parametrize("verb", [capplan.plan, capplan.estimate, capplan.memory, capplan.analyze])
-def test_an_answer_is_short_in_a_prompt_and_whole_in_a_cell(verb: object) -> None:
-    assert callable(verb)
-    gpus = {} if verb is capplan.analyze else {"gpu": "l4"}
-    answer = verb(net(), inputs=IMAGE, batch=8, **gpus)
-    assert len(repr(answer)) < 120
-    assert "<pre" in answer._repr_html_()
+LLAMA = "llama-3.1-8b-instruct"
+LOAD = EXAMPLES / "image-service.load.yaml"
+
+# what a Python caller asks, the type that the answer must keep, and whether its CSV has rows
+ASKED: dict[str, tuple[Callable[[], Any], type, bool]] = {
+    "plan": (lambda: capplan.plan(net(), inputs=IMAGE, batch=8, gpu="l4"), Plan, True),
+    "compare": (lambda: capplan.compare(net(), inputs=IMAGE, batch=8, gpu="l4"), Comparison, True),
+    "estimate": (lambda: capplan.estimate(net(), inputs=IMAGE, batch=8, gpu="l4"), EstimateAnswer, True),
+    "memory": (lambda: capplan.memory(net(), inputs=IMAGE, batch=8, gpu="l4"), MemoryAnswer, True),
+    "analyze": (lambda: capplan.analyze(net(), inputs=IMAGE), AnalyzeAnswer, True),
+    "trace": (lambda: capplan.trace(net(), inputs=IMAGE), Trace, False),
+    "measure": (lambda: capplan.measure(net(), inputs=IMAGE, batch=1, device="cpu"), tuple, True),
+    "prices": (capplan.prices, PriceList, True),
+    "make_report": (lambda: capplan.make_report("resnet50", gpu="l4", batch=8, load=LOAD), Report, False),
+    "llm.plan": (lambda: capplan.llm.plan(LLAMA, rate_per_s=2, gpu="l40s", engines="vllm", tp=1), PlannedFleet, True),
+    "llm.estimate": (lambda: capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=[1, 16]), ServingEstimate, True),
+    "llm.memory": (lambda: capplan.llm.memory(LLAMA, gpu="l40s"), LlmMemoryAnswer, True),
+    "llm.models": (capplan.llm.models, tuple, True),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_answer_is_a_few_lines_in_a_prompt_and_html_in_a_cell(name: str) -> None:
+    ask, kind, has_rows = ASKED[name]
+    answer = ask()
+    assert isinstance(answer, kind)
+    assert len(repr(answer).splitlines()) <= 6
+    assert all(len(text) <= 100 for text in repr(answer).splitlines())
+    html = answer._repr_html_()
+    assert html.startswith("<pre")
+    assert len(html.splitlines()) <= 151
     assert len(str(answer).splitlines()) > 3
-    assert isinstance(answer.to_frame(), pandas.DataFrame)
-    assert len(answer.to_frame())
+    if has_rows:
+        assert len(answer.to_frame())
+    else:
+        with pytest.raises(UsageError, match="no rows"):
+            answer.to_frame()
+
+
+def test_an_answer_outlives_pickle_and_equals_what_has_its_figures() -> None:
+    trace = capplan.trace(net(), inputs=IMAGE)
+    kept = pickle.loads(pickle.dumps(trace))
+    assert kept == trace
+    assert repr(kept) == repr(trace)
+    bare = Trace(**{field.name: getattr(trace, field.name) for field in fields(trace)})
+    assert bare == trace
+    assert trace == bare
+    assert copy.deepcopy(trace) == trace
+
+
+def test_a_replaced_answer_shows_what_it_holds() -> None:
+    plan = capplan.plan(net(), inputs=IMAGE, batch=8, gpu="l4")
+    renamed = replace(plan, model=replace(plan.model, name="another"))
+    assert repr(renamed).startswith("another · ")
+    assert repr(plan).startswith("Sequential · ")
 
 
 def test_a_tensor_stands_for_its_shape_and_dtype() -> None:
