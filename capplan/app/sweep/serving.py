@@ -10,8 +10,8 @@ from capplan.core.sweep.conditions import ServingConditions, Value
 from capplan.core.sweep.grid import Columns
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.errors import CapplanError
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.estimate_serving import DoesNotFitError, ServingQuestion, estimate_serving
+from capplan.llm.answer.deployments import Deployments, OversizeError
+from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
@@ -73,7 +73,7 @@ def _rows(
         estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times)
         head |= _memory_values(deployments.find(question.words).stage)
     except CapplanError as error:
-        does_not_fit = isinstance(error, DoesNotFitError)
+        does_not_fit = isinstance(error, OversizeError)
         head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
         return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in question.concurrencies]
     return [{**head, **_point_values(estimate, point)} for point in estimate.points]

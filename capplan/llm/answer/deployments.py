@@ -1,8 +1,9 @@
 """Find the deployments that words name: the model, the GPU, and what is computed from both."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capplan.core.energy.power import PowerLaw
+from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment, build_deployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.model import LanguageModel
@@ -14,6 +15,20 @@ from capplan.specs import Gpus
 
 DEFAULT_CPU = "ryzen-9-7950x"
 """The host's CPU where layers are left to it and none is named: a desktop with two channels of DDR5."""
+_WIDER = (2, 4, 8, 16)
+
+
+class OversizeError(CapplanError):
+    """A deployment whose weights or sequences do not fit in memory.
+
+    `tensor` is the least tensor parallelism of the same GPU that holds one request, None where up to 16 do not.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, tensor: int | None) -> None:
+        super().__init__(message)
+        self.tensor = tensor
 
 
 @dataclass(slots=True)
@@ -62,3 +77,46 @@ class Deployments:
         if name not in self._models:
             self._models[name] = find_model(name, download=self.download)
         return self._models[name]
+
+    def room(self, words: DeploymentWords, *, input_len: float, output_len: float, held_len: float) -> float:
+        """Return how many sequences a deployment holds, after a check that it holds one and handles its length.
+
+        Args:
+            words: The deployment.
+            input_len: Tokens of a prompt.
+            output_len: Tokens of an answer.
+            held_len: Tokens of a request that lie in the cache for it alone.
+
+        Raises:
+            UsageError: The model handles fewer tokens than the prompt and the answer have.
+            OversizeError: Not one sequence fits.
+        """
+        deployment, tokens = self.find(words), input_len + output_len
+        longest = deployment.model.architecture.max_positions
+        if longest is not None and tokens > longest:
+            raise UsageError(
+                f"{words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
+                "shorten --input-len or --output-len."
+            )
+        capacity = deployment.sequences_that_fit(held_len)
+        if capacity >= 1:
+            return capacity
+        tensor = self._least_tensor(words, held_len)
+        wider = "more GPUs (--tp)" if tensor is None else f"--tp {tensor} (which holds it)"
+        raise OversizeError(
+            f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id}; use "
+            f"{wider}, narrower weights or cache, or shorter requests.",
+            tensor,
+        )
+
+    def _least_tensor(self, words: DeploymentWords, held_len: float) -> int | None:
+        for tensor in _WIDER:
+            if tensor <= words.sharding.tensor:
+                continue
+            try:
+                wider = self.find(replace(words, sharding=replace(words.sharding, tensor=tensor)))
+            except CapplanError:
+                continue  # the model cannot be shared that way
+            if wider.sequences_that_fit(held_len) >= 1:
+                return tensor
+        return None

@@ -7,7 +7,6 @@ from capplan.core.energy.card_cap import CapEnd
 from capplan.core.energy.power import PowerLaw
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import find_engine
-from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
@@ -24,12 +23,6 @@ from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 from capplan.llm.core.timing.work import Load
-
-
-class DoesNotFitError(CapplanError):
-    """A deployment whose weights or sequences do not fit in memory."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +63,12 @@ def estimate_serving(
         CapplanError: Something is not known, does not divide, or does not fit.
     """
     deployment = deployments.find(question.words)
-    capacity = _check_size(question, deployment)
+    capacity = deployments.room(
+        question.words,
+        input_len=question.input_len,
+        output_len=question.output_len,
+        held_len=question.input_len + question.output_len,
+    )
     constants = constants_of(calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
@@ -106,28 +104,6 @@ def estimate_serving(
         measured_runs=learnt.runs if learnt else 0,
         notes=_notes(question, deployment, points, adjustments),
     )
-
-
-def _check_size(question: ServingQuestion, deployment: ServingDeployment) -> float:
-    """Return how many sequences fit, after a check that one does and that the model handles its length."""
-    tokens = question.input_len + question.output_len
-    _check_context(deployment, tokens)
-    capacity = deployment.sequences_that_fit(tokens)
-    if capacity < 1:
-        raise DoesNotFitError(
-            f"{question.words.model} with {tokens:.0f} tokens does not fit on {question.words.sharding.gpus} × "
-            f"{deployment.gpu.id}; use more GPUs (--tp), narrower weights or cache, or shorter requests."
-        )
-    return capacity
-
-
-def _check_context(deployment: ServingDeployment, tokens: float) -> None:
-    longest = deployment.model.architecture.max_positions
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{deployment.words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
-            "shorten --input-len or --output-len."
-        )
 
 
 def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flags: SchedulerFlags) -> Case:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from capplan.core.energy.power import PowerLaw
-from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
@@ -69,8 +68,10 @@ def simulate_serving(
         flags=question.flags,
         time_factor=learnt.factor if learnt else 1.0,
     )
-    capacity = _check_memory(question, deployment)
     first = question.loads[0]
+    capacity = deployments.room(
+        question.words, input_len=first.input_len, output_len=first.output_len, held_len=first.cached_len
+    )
     images_s = encoder_s(deployment, service.constants, first)
     curve = load_curve(service, first.demand(capacity, encoder_s=images_s))
     answers = tuple(
@@ -90,23 +91,6 @@ def simulate_serving(
         limits=question.limits,
         notes=(*_notes(question, deployment), *(_measured_note(learnt) if learnt else ())),
     )
-
-
-def _check_memory(question: SimulationQuestion, deployment: ServingDeployment) -> float:
-    first, longest = question.loads[0], deployment.model.architecture.max_positions
-    tokens = first.input_len + first.output_len
-    if longest is not None and tokens > longest:
-        raise UsageError(
-            f"{question.words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
-            "shorten --input-len or --output-len."
-        )
-    capacity = deployment.sequences_that_fit(first.cached_len)
-    if capacity < 1:
-        raise UsageError(
-            f"{question.words.model} with {tokens:.0f} tokens does not fit on "
-            f"{question.words.sharding.gpus} × {deployment.gpu.id}; use more GPUs (--tp) or narrower weights."
-        )
-    return capacity
 
 
 def _simulated(

@@ -245,8 +245,9 @@ def _charted(plan: Plan) -> list[Fit]:
 def _facts(plan: Plan, question: PageQuestion) -> str:
     model = plan.model
     mode = "training" if question.options.get("train") else "inference"
+    size = f"{model.input.short} · " if model.input.size else ""
     return (
-        f"batch {question.batch:,} · {plan.precision_label} {mode} · {format_parameters(model.parameter_count)} "
+        f"{size}batch {question.batch:,} · {plan.precision_label} {mode} · {format_parameters(model.parameter_count)} "
         f"parameters, {format_flops(model.flops_per_sample)} per sample"
     )
 
@@ -316,7 +317,11 @@ def _card(found: list[Recommendation]) -> Card:
     time, rate, total = fit.latency.latency_s, fit.latency.throughput_per_s, fit.memory.total_bytes
     figures = [
         ("latency", format_seconds(time.expected), f"{format_seconds(time.low)} … {format_seconds(time.high)}"),
-        ("throughput", format_rate(rate.expected), f"{format_rate(rate.low)} … {format_rate(rate.high)}"),
+        (
+            "throughput",
+            f"{format_rate(rate.expected)} samples/s",
+            f"{format_rate(rate.low)} … {format_rate(rate.high)}",
+        ),
         ("memory", format_bytes(total.expected), f"largest batch {largest_batch(fit)}"),
     ]
     if fit.rent is not None and fit.usd_per_million_samples is not None:

@@ -321,7 +321,7 @@ class RecordingFields:
         Precision | None,
         Option(
             help="Number formats; by default the model's own, as PyTorch would run it.", topic=Topic.WORKLOAD,
-            metavar="|".join(Precision), doors=ON_PAGE | Door.SWEEP, label="Precision",
+            metavar="|".join(Precision), doors=ON_PAGE | Door.SWEEP, label="Precision", placeholder="the model's own",
         ),
     ] = None  # fmt: skip
     layout: Annotated[
@@ -394,7 +394,7 @@ class HostFields:
         Option(
             help="The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a "
             "server, and GPUs whose waits for a host were timed keep that host.",
-            topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP, label="Host",
+            topic=Topic.WORKLOAD, doors=ON_PAGE | Door.SWEEP, label="Host", placeholder="server, or as timed",
         ),
     ] = None  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from capplan.errors import CapplanError, UsageError
+from capplan.llm.answer.deployments import OversizeError
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.estimate import ServingEstimate
@@ -45,10 +46,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What is shown of one GPU."""
+    """What is shown of one GPU; `remedy` is what would hold a model that does not fit, and the address of that."""
 
     gpu: str
     error: str = ""
+    remedy: tuple[str, str] = ("", "")
     facts: str = ""
     sentence: str = ""
     points: tuple[Point, ...] = ()
@@ -126,8 +128,13 @@ def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
     try:
         estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=str(error), memory=llm_memory_document(memory))
+        return Served(gpu=gpu, error=str(error), remedy=_remedy(error, question), memory=llm_memory_document(memory))
     return _described(memory, estimate)
+
+
+def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
+    tensor = error.tensor if isinstance(error, OversizeError) else None
+    return (f"{tensor} GPUs per replica", form_address(question, tp=tensor)) if tensor else ("", "")
 
 
 def _explained(question: LlmPageQuestion, case: Case) -> Explained | None:

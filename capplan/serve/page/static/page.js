@@ -223,5 +223,5 @@
     });
   }
   fillLists();
-  if ("pending" in answer.dataset || answer.querySelector("[data-live]")) refresh();
+  if ("pending" in answer.dataset || answer.querySelector("[data-live]")) refresh().then(fold);
 })();
