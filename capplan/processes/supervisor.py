@@ -66,6 +66,9 @@ MOST_TRIES: Final[Mapping[Death, int]] = {
     Death.STOPPED: 1,
 }
 """How often a task is tried in all before a death of this kind is its answer."""
+TRIES_TO_MEASURE: Final[Mapping[Death, int]] = {**MOST_TRIES, Death.CRASH: 1, Death.KILLED: 2}
+"""The same where the task is to measure: a crash is the answer, and a process that the kernel kills twice, because
+memory is short, is one too. Each try takes as long as the measurement."""
 
 
 class WorkerDiedError(Exception):
@@ -253,13 +256,21 @@ class Worker:
         """Do the same as `call` with a process that was started; one that has died meanwhile is not replaced."""
         return self._answer_to(task, time_s=time_s, stop=stop)
 
-    def call_again(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
+    def call_again(
+        self,
+        task: object,
+        *,
+        time_s: float | None = None,
+        stop: Event | None = None,
+        most_tries: Mapping[Death, int] = MOST_TRIES,
+    ) -> Any:
         """Return the answer to a task after as many tries as the deaths of the process are worth.
 
         Args:
             task: what the made function takes.
             time_s: time after which the process is ended; None for none. [s]
             stop: ends the process and the wait when it is set.
+            most_tries: tries in all by the kind of death.
 
         Raises:
             WorkerDiedError: the process died too often.
@@ -270,7 +281,7 @@ class Worker:
             try:
                 return self.call(task, time_s=time_s, stop=stop)
             except WorkerDiedError as died:
-                if tries >= MOST_TRIES[died.death]:
+                if tries >= most_tries[died.death]:
                     raise
 
     def kill(self, death: Death = Death.STOPPED, reason: str = "was ended") -> None:

@@ -9,7 +9,7 @@ from capplan.errors import CapplanError
 from capplan.probe.measure.point import OnProgress
 from capplan.probe.measure.request import Job, job_from_json, job_to_json
 from capplan.probe.measure.session import Session, make_failure
-from capplan.processes.supervisor import Death, Worker, WorkerDiedError
+from capplan.processes.supervisor import TRIES_TO_MEASURE, Death, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 
 _KINDS: Mapping[Death, FailureKind] = {Death.TIME: FailureKind.TIMEOUT}
@@ -55,7 +55,7 @@ class IsolatedMeasurer:
     def _asked(self, task: _Batch) -> Point | None:
         worker = Worker(make_measurer, job_to_json(self._job), keeps_stderr=False)
         try:
-            answer = worker.call(task, time_s=self._timeout_s)
+            answer = worker.call_again(task, time_s=self._timeout_s, most_tries=TRIES_TO_MEASURE)
         except WorkerDiedError as died:
             return self._failure(task.batch, _KINDS.get(died.death, FailureKind.CRASH), str(died))
         finally:

@@ -1,9 +1,6 @@
 """Models that crash, hang or take all memory cost their own rows; killed processes and drivers lose nothing."""
 
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
 import time
@@ -12,11 +9,13 @@ from pathlib import Path
 import pandas
 import pytest
 
+from capplan.app.sweep.engines import isolation
 from capplan.app.sweep.request import Limits
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from tests.app.sweep.conftest import make_request
-from tests.app.sweep.test_run import Seen
+from tests.processes.kills import STAGES, kill_at_each_stage
+from tests.processes.slow_work import make_sweep_planner
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")]
 
@@ -98,20 +97,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def test_workers_killed_at_random_lose_nothing(catalogue: Path, tmp_path: Path) -> None:
+def test_a_planner_killed_at_each_stage_loses_nothing(
+    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep(make_request(tmp_path / "calm", [str(catalogue)]))
-    chance = random.Random(7)
-    before = set(children(os.getpid()))
-    killed = []
-
-    def kill_one() -> None:
-        workers = sorted(set(children(os.getpid())) - before)
-        if workers and len(killed) < 5:
-            killed.append(chance.choice(workers))
-            os.kill(killed[-1], signal.SIGKILL)
-
-    sweep(make_request(tmp_path / "out", [str(catalogue)], workers=2), watcher=Seen(on_moved=kill_one))
-    assert len(killed) == 5
+    monkeypatch.setattr(isolation, "make_planner", make_sweep_planner)
+    killed = kill_at_each_stage(monkeypatch)
+    sweep(make_request(tmp_path / "out", [str(catalogue)]))
+    assert killed == [*STAGES]
     assert sorted_rows(tmp_path / "out").equals(sorted_rows(tmp_path / "calm"))
 
 

@@ -23,7 +23,7 @@ from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import MeasurementError, UnknownNameError
-from capplan.processes.supervisor import Worker, WorkerDiedError
+from capplan.processes.supervisor import TRIES_TO_MEASURE, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus
 
@@ -201,7 +201,7 @@ def _answer_of(worker: Worker, task: MeasureTask | DevicesTask, timeout_s: float
         MeasurementError: the process died or failed.
     """
     try:
-        answer = worker.call(task, time_s=timeout_s)
+        answer = worker.call_again(task, time_s=timeout_s, most_tries=TRIES_TO_MEASURE)
     except WorkerDiedError as died:
         raise MeasurementError(str(died)) from died
     if isinstance(answer, UnexpectedError):
