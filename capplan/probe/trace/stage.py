@@ -305,7 +305,7 @@ _GRADIENT_NOTE = (
 _ADVICE = "; see that the inputs are what the model takes (--input, --inputs-from) and that it runs on the CPU."
 _NOT_OF_INPUTS = (
     "not supported", "not implemented", "not read", "not an operator", "cannot be counted", "meta tensor", "cuda",
-    "need their data",
+    "need their data", "exceeds", "a loop of more than", "overflow",
 )  # fmt: skip
 """Words of failures that other inputs would not help."""
 
