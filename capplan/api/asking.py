@@ -141,7 +141,8 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
         words["precision"] = str(words["precision"])
     make = words.pop("inputs") if callable(words.get("inputs")) else None
     arguments = None
-    if not all(map(_is_plain, dict(words.get("arguments") or {}).values())):
+    given = words.get("arguments")
+    if isinstance(given, Mapping) and not all(map(_is_plain, given.values())):
         arguments = words.pop("arguments")
     database, specs = None, ()
     gpus = words.get("gpus")
