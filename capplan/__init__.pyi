@@ -395,6 +395,7 @@ def make_report(
     deny_gpus: Sequence[str] | str | None = ...,
     deny_segments: Sequence[str] | str | None = ...,
     marketplaces: bool = ...,
+    any_vendor: bool = ...,
     max_capex_usd: float | str | None = ...,
     max_usd_per_year: float | str | None = ...,
     max_power_w: float | str | None = ...,
@@ -455,6 +456,7 @@ def make_report(
         deny_gpus: Never this GPU or family; repeatable.
         deny_segments: Never this segment; repeatable.
         marketplaces: Let offers of third-party hosts compete with vendors' offers.
+        any_vendor: Let GPUs that need porting compete where no step was timed on their kind.
         max_capex_usd: Most that may be paid on the first day.
         max_usd_per_year: Most that may be paid in any later year.
         max_power_w: Most nameplate power of bought servers, such as 20kW.

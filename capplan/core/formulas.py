@@ -36,9 +36,19 @@ def samples_of_year(mean_per_s: float, growth: float, year: float) -> float:
     return mean_per_s * 8760 * 3600 * pow(1 + growth, year)
 
 
-def worked_hours(samples: float, rate_per_s: float, gpus: float, servers: float, spares: float) -> float:
-    """Return the GPU-hours that work takes, those of spare servers beside it included. [h]"""
-    return samples / rate_per_s / 3600 * gpus / (gpus - spares * gpus / servers)
+def working_gpus(gpus: float, servers: float, spares: float) -> float:
+    """Return the GPUs of a fleet without those of its spare servers."""
+    return gpus - spares * gpus / servers
+
+
+def run_hours(samples: float, rate_per_s: float, working: float, start_up_s: float) -> float:
+    """Return how long one run of some samples takes, from the start of the machines. [h]"""
+    return start_up_s / 3600 + samples / rate_per_s / 3600 / working
+
+
+def worked_hours(gpus: float, runs: float, run_hours: float, minimum_s: float) -> float:
+    """Return the GPU-hours of a year's runs, each charged for the shortest time that is charged, or longer. [h]"""
+    return gpus * runs * max(minimum_s / 3600, run_hours)
 
 
 def busy_share(hours: float, gpus: float) -> float:

@@ -18,7 +18,17 @@ from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree
 from capplan.units import SECONDS
 
-CONSTRAINT_KEYS = ("terms", "allow", "deny", "marketplaces", "budget", "site", "certainty", "max_price_age")
+CONSTRAINT_KEYS = (
+    "terms",
+    "allow",
+    "deny",
+    "marketplaces",
+    "any_vendor",
+    "budget",
+    "site",
+    "certainty",
+    "max_price_age",
+)
 _LISTS = ("providers", "regions", "gpus", "segments")
 _GROUPS = {"rent": RENTED, "buy": BOUGHT, "both": LASTING_TERMS}
 
@@ -51,14 +61,15 @@ def read_constraints(reader: ValueReader, tree: Tree) -> Constraints:
     budget, site = (_section(reader, tree, name) for name in ("budget", "site"))
     reader.unknown_keys(budget, ["capex", "per_year"], "budget.")
     reader.unknown_keys(site, ["power", "rack_units"], "site.")
-    marketplaces = tree.get("marketplaces", False)
-    if not isinstance(marketplaces, bool):
-        reader.refuse("marketplaces", f"must be true or false, not {marketplaces!r}")
+    for name in ("marketplaces", "any_vendor"):
+        if not isinstance(tree.get(name, False), bool):
+            reader.refuse(name, f"must be true or false, not {tree[name]!r}")
     return Constraints(
         terms=_terms(reader, tree.get("terms", "both")),
         allow=_lists(reader, tree, "allow"),
         deny=_lists(reader, tree, "deny"),
-        marketplaces=marketplaces is True,
+        marketplaces=tree.get("marketplaces") is True,
+        any_vendor=tree.get("any_vendor") is True,
         max_capex_usd=_cap(budget, "budget", "capex", reader.amount),
         max_usd_per_year=_cap(budget, "budget", "per_year", reader.amount),
         max_power_w=_cap(site, "site", "power", reader.watts),

@@ -15,6 +15,8 @@ from capplan.specs.yaml.strict import Tree, read_yaml
 from capplan.units import SECONDS
 
 _MOST_YEARS = 50
+_MOST_STARTING = 0.9
+"""The share of a deadline that may pass before machines work."""
 _MOST_GPUS_PER_SERVER = 1024
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 HOURS_PER_DAY = 24
@@ -53,9 +55,13 @@ _KEYS: Mapping[str, Sequence[str]] = {
         "peak", "mean", "daily", "growth_per_year", "latency", "percentile", "spares", "utilization_ceiling",
         "batching_window", "burstiness", "allow_spot",
     ),
-    "job": ("samples", "deadline", "runs_per_year", "growth_per_year", "spares", "utilization_ceiling", "allow_spot"),
+    "job": (
+        "samples", "deadline", "runs_per_year", "growth_per_year", "spares", "utilization_ceiling", "allow_spot",
+        "start_up",
+    ),
     "training": (
         "samples", "epochs", "deadline", "runs_per_year", "scaling", "spares", "utilization_ceiling", "allow_spot",
+        "start_up",
     ),
 }  # fmt: skip
 
@@ -320,26 +326,42 @@ class _LoadReader(ValueReader):
     def job(self) -> Load | None:
         """Read a batch job."""
         samples, deadline = self._count("samples"), self._duration("deadline")
-        runs = self._setting("runs_per_year", low=1e-3, high=1e6)
+        runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
         common = self._common()
         self._check_year(deadline, runs)
         if self.problems or not (samples and deadline and runs):
             return None
-        return Job(samples=samples, deadline_s=deadline, runs_per_year=runs, **common)
+        return Job(samples=samples, deadline_s=deadline, runs_per_year=runs, start_up_s=start_s, **common)
 
     def training(self) -> Load | None:
         """Read a training purchase."""
         samples, deadline = self._count("samples"), self._duration("deadline")
         epochs = self._count("epochs")
-        runs = self._setting("runs_per_year", low=1e-3, high=1e6)
+        runs, start_s = self._setting("runs_per_year", low=1e-3, high=1e6), self._start_up(deadline)
         scaling = self._setting("scaling", low=0.01, high=1, fraction=True)
         common = self._common(with_growth=False)
         self._check_year(deadline, runs)
         if self.problems or not (samples and deadline and epochs and runs and scaling):
             return None
         return TrainingPurchase(
-            samples=samples, epochs=epochs, deadline_s=deadline, runs_per_year=runs, scaling_fraction=scaling, **common
-        )
+            samples=samples, epochs=epochs, deadline_s=deadline, runs_per_year=runs, scaling_fraction=scaling,
+            start_up_s=start_s, **common,
+        )  # fmt: skip
+
+    def _start_up(self, deadline: float | None) -> float:
+        """Read how long machines take until they work; even at its longest it leaves time within the deadline. [s]"""
+        start_s = self._setting("start_up", duration=True, high=SECONDS["d"]) or 0.0
+        if deadline is None:
+            return start_s
+        if start_s > _MOST_STARTING * deadline:
+            self.refuse(
+                f"{self._kind}.start_up",
+                f"machines start for {start_s:g} s, which leaves too little of the deadline of {deadline:g} s; "
+                "state a shorter start_up, such as 0 s for machines that already run",
+            )
+        elif self.assumed["start_up"].high > _MOST_STARTING * deadline:
+            self.assumed["start_up"] = replace(self.assumed["start_up"], high=_MOST_STARTING * deadline)
+        return start_s
 
     def _check_year(self, deadline: float | None, runs: float | None) -> None:
         if deadline and runs and deadline * runs > 366 * SECONDS["d"]:

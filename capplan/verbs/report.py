@@ -68,6 +68,10 @@ class ConstraintFields(PriceFields):
     marketplaces: Annotated[
         bool, Option(help="Let offers of third-party hosts compete with vendors' offers.", doors=EVERYWHERE)
     ] = False
+    any_vendor: Annotated[
+        bool,
+        Option(help="Let GPUs that need porting compete where no step was timed on their kind.", doors=EVERYWHERE),
+    ] = False
     max_capex_usd: Annotated[
         float | None,
         Option(
@@ -138,6 +142,7 @@ class ConstraintFields(PriceFields):
                 segments=frozenset(self.deny_segments),
             ),
             marketplaces=self.marketplaces,
+            any_vendor=self.any_vendor,
             max_capex_usd=self.max_capex_usd,
             max_usd_per_year=self.max_usd_per_year,
             max_power_w=self.max_power_w,

@@ -55,7 +55,9 @@ def assert_services_share_a_workbook(path: Path) -> None:
     labels = {row[0].value: row[1].value for row in book["Assumptions"].iter_rows(min_row=2) if row[0].value}
     assert labels["Peak today, samples per second: images"] == 500
     assert labels["Peak today, samples per second: texts"] == 120
-    assert labels["Rate that keeps the deadline, samples per second: nightly"] == pytest.approx(1e6 / (6 * 3600))
+    assert labels[
+        "Rate that keeps the deadline with the start-up as stated, samples per second: nightly"
+    ] == pytest.approx(1e6 / (6 * 3600 - 300))
     assert "in_rent_price_factor" in book.defined_names
     assert {f"in_peak_per_s_{index}" for index in (1, 2, 3)} <= set(book.defined_names)
     assert len(book["Decision"].row_breaks.brk) == 4  # before each of three services, and before their operation

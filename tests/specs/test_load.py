@@ -47,10 +47,11 @@ def test_units_of_rates_times_shares_and_counts(read):
     assert load.growth_per_year_fraction == pytest.approx(0.2)
     job = read("job:\n  samples: 40M\n  deadline: 6 h\n").load
     assert isinstance(job, Job)
-    assert job.rate_per_s == pytest.approx(40e6 / 21600)
+    assert job.start_up_s == 300
+    assert job.rate_per_s == pytest.approx(40e6 / (21600 - 300))
     training = read("training:\n  samples: 1281167\n  epochs: 90\n  deadline: 2 d\n").load
     assert isinstance(training, TrainingPurchase)
-    assert training.rate_per_s == pytest.approx(1281167 * 90 / 172800)
+    assert training.rate_per_s == pytest.approx(1281167 * 90 / (172800 - 300))
 
 
 def test_a_daily_curve_gives_peak_and_mean(read):
@@ -117,3 +118,11 @@ def test_all_problems_are_told_at_once(read):
     with pytest.raises(SpecError) as caught:
         read("service:\n  peak: x\n  latency: 50\n  spares: -1\n")
     assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_start_that_takes_the_deadline_is_refused_and_a_short_deadline_narrows_its_range(read):
+    with pytest.raises(SpecError, match=r"job.start_up: machines start for 300 s, .* of the deadline of 240 s"):
+        read("job:\n  samples: 4M\n  deadline: 4 min\n")
+    assert read("job:\n  samples: 4M\n  deadline: 4 min\n  start_up: 0 s\n").load.rate_per_s == 4e6 / 240
+    [start] = [each for each in read("job:\n  samples: 4M\n  deadline: 10 min\n").assumptions if each.key == "start_up"]
+    assert (start.value, start.high) == (300, 540)  # from 900 s, of which the deadline leaves nine tenths

@@ -28,6 +28,7 @@ class ConstraintRequest:
     allow: NameLists = field(default_factory=NameLists)
     deny: NameLists = field(default_factory=NameLists)
     marketplaces: bool = False
+    any_vendor: bool = False
     max_capex_usd: float | None = None
     max_usd_per_year: float | None = None
     max_power_w: float | None = None
@@ -43,6 +44,7 @@ class ConstraintRequest:
             allow=_replaced(stated.allow, self.allow),
             deny=_added(stated.deny, self.deny),
             marketplaces=self.marketplaces or stated.marketplaces,
+            any_vendor=self.any_vendor or stated.any_vendor,
             max_capex_usd=_first(self.max_capex_usd, stated.max_capex_usd),
             max_usd_per_year=_first(self.max_usd_per_year, stated.max_usd_per_year),
             max_power_w=_first(self.max_power_w, stated.max_power_w),

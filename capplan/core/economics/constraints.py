@@ -41,6 +41,7 @@ class Constraints:
             whatever their segment.
         deny: What is never considered.
         marketplaces: True if offers of third-party hosts compete with those of vendors.
+        any_vendor: True if GPUs that need porting compete where no step was timed on their architecture.
         max_capex_usd: Cap on what is paid on the first day. [USD]
         max_usd_per_year: Cap on what is paid in any later year, residual value aside. [USD]
         max_power_w: Cap on the nameplate power of bought servers; rented ones stand elsewhere. [W]
@@ -53,6 +54,7 @@ class Constraints:
     allow: NameLists = field(default_factory=NameLists)
     deny: NameLists = field(default_factory=NameLists)
     marketplaces: bool = False
+    any_vendor: bool = False
     max_capex_usd: float | None = None
     max_usd_per_year: float | None = None
     max_power_w: float | None = None

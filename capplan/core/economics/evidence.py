@@ -23,6 +23,7 @@ class Concern(StrEnum):
     MARKETPLACE = "marketplace offer"
     END_OF_SALE = "no longer sold by its vendor"
     DRIVER_LICENCE = "driver licence excludes data centres"
+    OTHER_VENDOR = "needs porting, and no whole step was timed on its architecture"
     FEW_SCENARIOS = "carries the load in too few scenarios"
     SAFER_NEARBY = "a clearly safer fleet costs at most 5 % more"
 
@@ -115,6 +116,8 @@ class Standards:
             found.append(Concern.SPEED_FROM_SPEC_SHEET)
         if candidate.licence is not None:
             found.append(Concern.DRIVER_LICENCE)
+        if candidate.porting is not None and not (candidate.path_was_timed or self.constraints.any_vendor):
+            found.append(Concern.OTHER_VENDOR)
         price = option.rent or option.purchase
         found += self.concerns_of_price(price) if price is not None else ()
         if candidate.is_end_of_sale:

@@ -45,6 +45,7 @@ class Scenario:
 
     `latency` scales a GPU's batch times, `own_price` the price of single options by key; `largest_batch` fixes how all
     GPUs are run; `need` scales the GPUs that each year needs, redundancy aside.
+    `start_up_s` and `cpu_s_per_sample` stand in for the load's and the host's. [s]
     """
 
     load: float = 1.0
@@ -56,6 +57,8 @@ class Scenario:
     largest_batch: int | None = None
     money: CostAssumptions | None = None
     need: float = 1.0
+    start_up_s: float | None = None
+    cpu_s_per_sample: float | None = None
 
 
 BASE = Scenario()
@@ -147,7 +150,7 @@ def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
 
 def _operating_point(case: Case, sizing: Sizing, scenario: Scenario) -> OperatingPoint | None:
     limit_s = case.load.latency_limit_s * scenario.limit if isinstance(case.load, Service) else None
-    return sizing.capacity.operate(
+    return sizing.capacity.fed_by(scenario.cpu_s_per_sample).operate(
         limit_s=limit_s,
         latency_factor=scenario.latency.get(sizing.gpu, 1.0),
         largest_batch=scenario.largest_batch,
@@ -195,6 +198,14 @@ class _Question:
     operating_point: OperatingPoint
 
     @property
+    def load(self) -> Load:
+        """The load, with the scenario's start-up."""
+        start_s, load = self.scenario.start_up_s, self.case.load
+        if start_s is None or isinstance(load, Service | OneGpu):
+            return load
+        return replace(load, start_up_s=start_s)
+
+    @property
     def money(self) -> CostAssumptions:
         return self.scenario.money or self.case.money
 
@@ -204,7 +215,7 @@ class _Question:
         return [yearly**year for year in range(1, self.money.years + 1)]
 
     def peaks_per_s(self) -> tuple[float, ...]:
-        load = self.case.load
+        load = self.load
         if isinstance(load, OneGpu):
             return (self.operating_point.rate_per_s,) * self.money.years
         today = load.peak_per_s if isinstance(load, Service) else load.rate_per_s
@@ -233,22 +244,36 @@ class _Question:
             for peak in self.peaks_per_s()
         )
 
-    def hours(self, fleets: Sequence[Fleet]) -> tuple[float, ...]:
-        """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work."""
-        if isinstance(self.case.load, Service | OneGpu):
+    def hours(self, fleets: Sequence[Fleet], minimum_s: float) -> tuple[float, ...]:
+        """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work.
+
+        Args:
+            fleets: The fleet of each year.
+            minimum_s: The shortest time that is charged for a machine. [s]
+        """
+        load = self.load
+        if isinstance(load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
         return tuple(
-            formulas.worked_hours(samples, self.operating_point.rate_per_s, fleet.gpus, fleet.servers, fleet.spares)
+            formulas.worked_hours(
+                fleet.gpus, load.runs_per_year, self.run_hours(fleet, samples / load.runs_per_year), minimum_s
+            )
             for samples, fleet in zip(self.samples_by_year(), fleets, strict=True)
         )
 
+    def run_hours(self, fleet: Fleet, samples: float) -> float:
+        """Return how long a fleet takes for one run of some samples, start-up included. [h]"""
+        start_s = 0.0 if isinstance(self.load, Service | OneGpu) else self.load.start_up_s
+        working = formulas.working_gpus(fleet.gpus, fleet.servers, fleet.spares)
+        return formulas.run_hours(samples, self.operating_point.rate_per_s, working, start_s)
+
     def finish_s(self, fleet: Fleet) -> float | None:
-        """Return how long a fleet takes for one run of a job or a training; None for a service. [s]"""
-        load = self.case.load
+        """Return how long a fleet takes for one run of a job or a training at the first year's end; else None. [s]"""
+        load = self.load
         if isinstance(load, Service | OneGpu):
             return None
-        working = fleet.gpus - fleet.spares * fleet.gpus_per_server
-        return self.peaks_per_s()[0] * load.deadline_s / (working * self.operating_point.rate_per_s)
+        samples = self.peaks_per_s()[0] * (load.deadline_s - load.start_up_s)
+        return self.run_hours(fleet, samples) * SECONDS_PER_HOUR
 
     def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Question":
         """Return the question with the batch and rate of GPUs that train together in servers of a size.
@@ -257,7 +282,7 @@ class _Question:
         """
         if self.operating_point.parallel is None:
             return self
-        point = self.sizing.capacity.operate_in_servers(
+        point = self.sizing.capacity.fed_by(self.scenario.cpu_s_per_sample).operate_in_servers(
             self.peaks_per_s()[0],
             server_slots=server_slots,
             full_servers=full_servers,
@@ -280,7 +305,7 @@ class _Question:
         rent: Price | None = None,
         purchase: PurchasePrice | None = None,
     ) -> Option:
-        used = self.hours(fleets)
+        used = self.hours(fleets, (rent.minimum_s or 0.0) if rent else 0.0)
         is_committed = term in COMMITMENT_YEARS
         hours = tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets) if is_committed else used
         year = -1 if purchase else 0

@@ -89,9 +89,16 @@ class Uncertainty:
         return tuple(each for each in self.assumptions if each.key in keys and each.low < each.high)
 
 
-SCENARIO_KEYS = ("peak_factor", "limit_factor", "rent_price_factor", "purchase_price_factor")
-DRAWN_KEYS = ("peak_factor", "rent_price_factor", "purchase_price_factor")
-"""What scenarios draw besides money and latency; the latency limit is a requirement and is taken as stated."""
+SCENARIO_KEYS = (
+    "peak_factor", "limit_factor", "rent_price_factor", "purchase_price_factor", "start_up", "cpu_ms_per_sample",
+)  # fmt: skip
+_ONLY_ALONE = ("limit_factor", "cpu_ms_per_sample")
+DRAWN_KEYS = tuple(key for key in SCENARIO_KEYS if key not in _ONLY_ALONE)
+"""What scenarios draw besides money and latency.
+
+The latency limit is a requirement and is taken as stated. How samples are read is the buyer's own choice; what it may
+change is shown by moving it alone.
+"""
 
 
 MONEY_KEYS = (
@@ -112,7 +119,7 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
     """Return the scenario in which some assumptions have other values."""
     money = case.money
     for key, value in values.items():
-        if key not in _SCENARIO_FIELD:
+        if key not in _SCENARIO_FIELD and key not in SCENARIO_KEYS:
             money = money.with_value(key, value)
     factors = {_SCENARIO_FIELD[key]: value for key, value in values.items() if key in _SCENARIO_FIELD}
     return Scenario(
@@ -122,6 +129,8 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
         purchase_price=factors.get("purchase_price", 1.0),
         latency=latency or {},
         money=money,
+        start_up_s=values.get("start_up"),
+        cpu_s_per_sample=values["cpu_ms_per_sample"] / 1e3 if "cpu_ms_per_sample" in values else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Restrictions of driver licences: GeForce cards in data centres."""
+"""What software asks of a buyer: driver licences of GeForce cards, and porting to another vendor's GPUs."""
 
 from capplan.core.gpus.spec import GpuSpec
 
@@ -11,6 +11,20 @@ GEFORCE_LICENCE = (
     "The licence does not define a data centre. It binds the driver, not the card. Ask your counsel before you sign."
 )
 """The clause, where it was read, and how sure that is; see `docs/report.md`."""
+
+
+_STACKS = {"AMD": "ROCm", "Intel": "oneAPI or, on Gaudi, SynapseAI", "Apple": "Metal"}
+
+
+def porting_note(spec: GpuSpec) -> str | None:
+    """Return what running on a GPU without CUDA asks for; None for NVIDIA's."""
+    if spec.vendor == "NVIDIA":
+        return None
+    stack = _STACKS.get(spec.vendor, "its vendor's own software")
+    return (
+        f"runs PyTorch on {stack}, not on CUDA: custom CUDA kernels, TensorRT engines and compiled wheels do not run "
+        "on it, and container images, drivers and tests must be made anew. That effort is not in the cost."
+    )
 
 
 def driver_licence(spec: GpuSpec) -> str | None:

@@ -3,14 +3,14 @@
 Only choices that a reader may take are weighed: GPUs that the question names, else data-centre, workstation and
 consumer cards that are not at their end of sale; with a consumer card goes a note on its driver's licence. A choice
 whose latency rests on the spec sheet alone, or whose fit is borderline, is passed over while a surer one exists, and is
-otherwise recommended with a warning.
+otherwise recommended with a warning. So is a card of another vendor on which single kernels alone were timed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from capplan.core.choice import choose
-from capplan.core.gpus.licences import driver_licence
+from capplan.core.gpus.licences import driver_licence, porting_note
 from capplan.core.gpus.names import family_of
 from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.latency.types import Evidence
@@ -43,7 +43,11 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
         return plan
     found = [_cheapest(fits, plan), _fastest(fits, plan), _smallest(fits)]
     recommended = tuple(
-        replace(each if named else _beside_ending(each, plan), licence=driver_licence(each.fit.gpu))
+        replace(
+            each if named else _beside_ending(each, plan),
+            licence=driver_licence(each.fit.gpu),
+            porting=porting_note(each.fit.gpu),
+        )
         for each in found
         if each is not None
     )
@@ -148,6 +152,8 @@ def _warning(fit: Fit) -> str | None:
     """Describe what makes a choice uncertain; None where nothing does."""
     if fit.latency.evidence in _WEAK_EVIDENCE:
         return _WEAK_EVIDENCE[fit.latency.evidence]
+    if fit.latency.evidence is Evidence.MICROBENCHMARKS and porting_note(fit.gpu):
+        return "it needs porting, and no whole step was timed on its architecture"
     if fit.rent is not None and fit.rent.is_marketplace:
         return "third-party hosts alone rent it"
     return "the fit is borderline" if fit.status is FitStatus.BORDERLINE else None

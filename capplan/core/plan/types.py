@@ -210,7 +210,8 @@ class Criterion(StrEnum):
 class Recommendation:
     """A GPU and batch that a reader may take, with the reason.
 
-    `warning` says what makes it uncertain, `licence` what its driver's licence forbids. `cheaper` is a GPU of the plan
+    `warning` says what makes it uncertain, `licence` what its driver's licence forbids, `porting` what another vendor's
+    GPU asks of software. `cheaper` is a GPU of the plan
     that would cost less and is not taken, `why_not` the reason.
     """
 
@@ -219,6 +220,7 @@ class Recommendation:
     reason: str
     warning: str | None = None
     licence: str | None = None
+    porting: str | None = None
     cheaper: Fit | None = None
     why_not: str | None = None
 

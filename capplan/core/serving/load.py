@@ -35,7 +35,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A batch job: some samples by a deadline, some times a year, without a latency limit."""
+    """A batch job: some samples by a deadline, some times a year, without a latency limit.
+
+    `start_up_s` is the time from the order of a run's machines until they work: boot, image, weights. It is part of the
+    deadline, and is charged where machines are rented by the hour. [s]
+    """
 
     kind: Literal["job"] = "job"
     samples: float
@@ -45,11 +49,12 @@ class Job:
     spares: int
     utilization_ceiling_fraction: float
     allow_spot: bool = False
+    start_up_s: float = 0.0
 
     @property
     def rate_per_s(self) -> float:
-        """Samples per second that keep the deadline. [1/s]"""
-        return self.samples / self.deadline_s
+        """Samples per second that keep the deadline once the machines work. [1/s]"""
+        return self.samples / (self.deadline_s - self.start_up_s)
 
     @property
     def mean_per_s(self) -> float:
@@ -61,7 +66,7 @@ class Job:
 class TrainingPurchase:
     """Training runs by a deadline: samples × epochs, on GPUs working side by side.
 
-    `scaling_fraction` is the share of one GPU's rate that each of several keeps.
+    `scaling_fraction` is the share of one GPU's rate that each of several keeps, `start_up_s` as for a job. [s]
     """
 
     kind: Literal["training"] = "training"
@@ -74,11 +79,12 @@ class TrainingPurchase:
     utilization_ceiling_fraction: float
     allow_spot: bool = False
     growth_per_year_fraction: float = 0.0
+    start_up_s: float = 0.0
 
     @property
     def rate_per_s(self) -> float:
-        """Samples per second that keep the deadline. [1/s]"""
-        return self.samples * self.epochs / self.deadline_s
+        """Samples per second that keep the deadline once the machines work. [1/s]"""
+        return self.samples * self.epochs / (self.deadline_s - self.start_up_s)
 
     @property
     def mean_per_s(self) -> float:

@@ -1,7 +1,7 @@
 """Simulate how a replica's latency percentile rises with its load, and find the highest rate within a limit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from zlib import crc32
 
@@ -50,13 +50,19 @@ class HostLimit:
     rate_per_s: float
 
 
+CPU_CORES = "CPU cores"
+"""The host's limit by the time that its cores need for a sample."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A GPU that holds the model, with its estimates over the batch, smallest first.
 
     `largest_batches` are those that it may be run with; all estimated ones where it is empty. `segment` is the market
     that its vendor sells it for, `licence` what its driver's licence forbids in a data centre; None where unknown or
-    nothing. `host_limits` say how fast the host feeds one GPU, `exchange` how GPUs that train together exchange
+    nothing. `porting` says what another vendor's GPU asks of software, `path_was_timed` whether whole steps were timed
+    on this GPU or another of its architecture. `host_limits` say how fast the host feeds one GPU, `host_cores` how
+    many of its cores there are for one, `exchange` how GPUs that train together exchange
     gradients; None where they do not. `idle_w` is what a GPU with an open process draws that launches little [W]; None
     where the power limit is unknown. `power_evidence` says what the power of a step rests on.
     """
@@ -71,10 +77,21 @@ class Candidate:
     segment: str | None = None
     is_end_of_sale: bool = False
     licence: str | None = None
+    porting: str | None = None
+    path_was_timed: bool = True
     host_limits: tuple[HostLimit, ...] = ()
+    host_cores: float | None = None
     exchange: Exchange | None = None
     idle_w: float | None = None
     power_evidence: str = "no law of power: drawn up to the limit while in use"
+
+    def fed_by(self, cpu_s_per_sample: float) -> "Candidate":
+        """Return the candidate with a host whose cores need some time for each sample; 0 limits nothing. [s]"""
+        others = tuple(limit for limit in self.host_limits if limit.name != CPU_CORES)
+        if not cpu_s_per_sample or self.host_cores is None:
+            return replace(self, host_limits=others)
+        cores = HostLimit(name=CPU_CORES, rate_per_s=self.host_cores / cpu_s_per_sample)
+        return replace(self, host_limits=(*others, cores))
 
     @property
     def stream(self) -> int:

@@ -72,6 +72,10 @@ class Capacity:
         fed = min((limit.rate_per_s for limit in self.candidate.host_limits), default=math.inf)
         return self.ceiling_fraction * fed
 
+    def fed_by(self, cpu_s_per_sample: float | None) -> "Capacity":
+        """Return the capacity with hosts that need another time for each sample; None changes nothing. [s]"""
+        return self if cpu_s_per_sample is None else replace(self, candidate=self.candidate.fed_by(cpu_s_per_sample))
+
     def operating_points(self, *, limit_s: float | None, latency_factor: float = 1.0) -> tuple[OperatingPoint, ...]:
         """Return the operating point of every largest batch that serves within the limit, at scaled batch times.
 

@@ -223,6 +223,7 @@ class PlannedRecommendation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     warning: str | None
     licence: Annotated[str | None, Meta(description="what the driver's licence forbids in a data centre")] = None
+    porting: Annotated[str | None, Meta(description="what another vendor's GPU asks of software")] = None
     cheaper: Annotated[str | None, Meta(description="a GPU at its end of sale that would cost less")] = None
 
 
@@ -489,6 +490,7 @@ def _recommendation(recommendation: Recommendation) -> PlannedRecommendation:
         reason=recommendation.reason,
         warning=recommendation.warning,
         licence=recommendation.licence,
+        porting=recommendation.porting,
         cheaper=recommendation.cheaper.gpu.id if recommendation.cheaper else None,
     )
 

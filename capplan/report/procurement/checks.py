@@ -71,6 +71,8 @@ def _checks(report: Report, option: OptionRow) -> Iterator[_Check]:
     )
     if option.licence is not None:
         yield _Check("legal", f"driver licence of {name}", option.licence)
+    if option.porting is not None:
+        yield _Check("engineering", f"software on {name}", f"it {option.porting}")
     if offer.is_marketplace or offer.term == Term.SPOT:
         yield _Check("legal", "a third-party host, or capacity that may be reclaimed", "read the terms of service")
 

@@ -15,7 +15,7 @@ from capplan.core.economics.constraints import DEFAULT_CERTAINTY, DEFAULT_MAX_PR
 from capplan.core.economics.decide import MORE_EXPENSIVE, factor_of
 from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
-from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled, packed_drawing_program, vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.procurement import figures
@@ -30,8 +30,8 @@ from capplan.report.procurement.money_tables import (
     breakdown_table,
     cash_table,
     constraint_words,
-    licence_words,
     offers_table,
+    software_words,
     terms_table,
 )
 from capplan.report.procurement.rows.candidates import choosable, choosable_at_another_price
@@ -139,13 +139,15 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "one_gpu": isinstance(load, OneGpu),
         "growth": load.growth_per_year_fraction,
         "spares": load.spares,
+        "start_up_min": load.start_up_s / 60 if isinstance(load, Job | TrainingPurchase) else None,
+        "most_start_up_min": 0.9 * load.deadline_s / 60 if isinstance(load, Job | TrainingPurchase) else None,
         "rent_factor": factors[0],
         "purchase_factor": factors[1],
         "latency_words": latency_words(report),
         "pace_head": figures.capitalised(figures.pace_head(load)),
         "signed": report.fleet is None,
         "constraints": constraint_words(report.demand.constraints),
-        "licences": licence_words([option for option in model.options if option.evidence.is_leading]),
+        "licences": software_words([option for option in model.options if option.evidence.is_leading]),
         "terms_table": terms_table(report, model),
         "cash": cash_table(report, model),
         "parts": breakdown_table(report, model),
@@ -225,6 +227,7 @@ _SHOWN_CONCERNS = frozenset(
         Concern.MARKETPLACE,
         Concern.END_OF_SALE,
         Concern.DRIVER_LICENCE,
+        Concern.OTHER_VENDOR,
     }
 )
 
@@ -339,7 +342,8 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         "spares": load.spares,
         "ceiling": load.utilization_ceiling_fraction,
         "money": to_plain(report.demand.money),
-        "work": peak * load.deadline_s if isinstance(load, Job | TrainingPurchase) else None,
+        **_run_of(load),
+        "minimums": {row.offer.provider: row.offer.minimum_s for row in model.options if row.offer.minimum_s},
         "written": to_plain(_columns(model)),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
@@ -361,13 +365,20 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "board": row.power.is_board, "includesServer": row.offer.includes_server, "batch": row.speed.batch,
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
-                "offer": figures.offer(row), "others": _others_of(row, others),
+                "offer": figures.offer(row), "provider": row.offer.provider, "others": _others_of(row, others),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _run_of(load: Load) -> dict[str, float | None]:
+    """Return the deadline and the start-up of a run [s] and the runs of a year; no deadline for a service."""
+    if isinstance(load, Service | OneGpu):
+        return {"deadline": None, "startUp": 0.0, "runs": 1.0}
+    return {"deadline": load.deadline_s, "startUp": load.start_up_s, "runs": load.runs_per_year}
 
 
 def _draws(model: ModelReport) -> dict[str, list[tuple[int, float, float]]]:
@@ -448,6 +459,7 @@ def _load_words(report: Report) -> dict[str, Any]:
             "burstiness": load.gap_scv, **shared,
         }  # fmt: skip
     shared |= {"samples": load.samples, "deadline": f"{load.deadline_s:.10g} s", "runs_per_year": load.runs_per_year}
+    shared["start_up"] = f"{load.start_up_s:.10g} s"
     if isinstance(load, Job):
         return {**shared, "growth_per_year": load.growth_per_year_fraction}
     return {**shared, "epochs": load.epochs, "scaling": load.scaling_fraction}
@@ -471,7 +483,8 @@ def _constraint_lines(constraints: Constraints) -> list[str]:
         lines.append(f"certainty: {constraints.certainty_fraction:.10g}")
     if constraints.max_price_age_days != DEFAULT_MAX_PRICE_AGE_DAYS:
         lines.append(f"max_price_age: {constraints.max_price_age_days:.10g} d")
-    return [*lines, *(["marketplaces: true"] if constraints.marketplaces else [])]
+    admitted = {"marketplaces": constraints.marketplaces, "any_vendor": constraints.any_vendor}
+    return [*lines, *(f"{name}: true" for name, value in admitted.items() if value)]
 
 
 def _json(value: object) -> Markup:

@@ -11,7 +11,7 @@ from capplan.report.procurement.money_tables import (
     breakdown_table,
     cash_table,
     constraint_words,
-    licence_words,
+    software_words,
     terms_table,
 )
 from capplan.report.procurement.tables import (
@@ -79,7 +79,7 @@ def _model(report: Report, model: ModelReport) -> list[str]:
     if verdict.changes_if:
         parts.append("This changes if")
         parts.append("\n".join(f"- {escape_markdown(change)}" for change in verdict.changes_if))
-    if licences := licence_words([option for option in model.options if option.evidence.is_leading]):
+    if licences := software_words([option for option in model.options if option.evidence.is_leading]):
         parts += ["\n".join(f"- {escape_markdown(words)}" for words in licences)]
     options = option_table(report, model)
     parts.append(markdown_grid(Grid(columns=options.columns, rows=options.rows[:_SHOWN])))

@@ -176,6 +176,8 @@ def constraint_words(constraints: Constraints) -> str | None:
         parts.append(f"prices of more than {constraints.max_price_age_days:g} days count as old")
     if constraints.marketplaces:
         parts.append("marketplaces admitted")
+    if constraints.any_vendor:
+        parts.append("GPUs that need porting admitted")
     return f"Constraints: {'; '.join(parts)}." if parts else None
 
 
@@ -226,10 +228,11 @@ _LEFT_OUT: tuple[Column[LeftOutOffer], ...] = (
 )
 
 
-def licence_words(rows: Sequence[OptionRow]) -> list[str]:
-    """Write the driver licences that options would break in a data centre, each with the GPUs concerned."""
+def software_words(rows: Sequence[OptionRow]) -> list[str]:
+    """Write the driver licences that options would break in a data centre, and what must be ported, with the GPUs."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        if row.licence and row.gpu_name not in found.setdefault(row.licence, []):
-            found[row.licence].append(row.gpu_name)
-    return [f"{', '.join(names)}: {words}" for words, names in found.items()]
+        for note in (row.licence, row.porting):
+            if note and row.gpu_name not in found.setdefault(note, []):
+                found[note].append(row.gpu_name)
+    return [f"{', '.join(names)}: {note}" for note, names in found.items()]

@@ -21,7 +21,7 @@ class OfferPart:
     `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term. The
     next four are what a quote states besides its price: the part number, the last day on which the price holds, the
     days from order to delivery, and the years of warranty. `upfront_fraction` is the share of a commitment that is paid
-    on the first day; None where the price does not state it.
+    on the first day, `minimum_s` the shortest time that is charged [s]; None where the price does not state it.
     """
 
     term: str
@@ -43,6 +43,7 @@ class OfferPart:
     lead_time_days: float | None = None
     warranty_years: float | None = None
     upfront_fraction: float | None = None
+    minimum_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,7 @@ class OptionRow:
     gpu_name: str
     segment: str | None
     licence: str | None
+    porting: str | None
     offer: OfferPart
     evidence: EvidencePart
     speed: SpeedPart

@@ -426,7 +426,7 @@ def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key:
     for bar in flips:
         for end, winner in ((bar.low, bar.winner_low), (bar.high, bar.winner_high)):
             if winner and winner != choice.key:
-                label = f"{bar.label[:1].lower()}{bar.label[1:]}"
+                label = bar.label if bar.label[:2].isupper() else f"{bar.label[:1].lower()}{bar.label[1:]}"
                 instead = f"{_amount(end)} {bar.unit} instead of {_amount(bar.value)}"
                 changes.append(f"{label} is {instead}: choose {option_name(by_key.get(winner))}.")
     return changes[:5] or ["nothing within the stated ranges, each moved alone."]

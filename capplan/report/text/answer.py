@@ -314,6 +314,8 @@ def _take_limits(plan: Plan) -> str:
     """Return what else to know of the recommended GPUs: their drivers' licence, a cheaper one that is not taken."""
     licensed = [each.fit.gpu.id for each in plan.recommended if each.licence]
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
+    ported = [each.fit.gpu.id for each in plan.recommended if each.porting]
+    parts += [f"code for CUDA must be ported ({_listed(ported)})"] if ported else []
     for made in plan.recommended:
         if made.cheaper is not None:
             parts.append(f"{made.cheaper.gpu.id} is cheaper{_by(plan, made.cheaper)}, but {made.why_not}")

@@ -10,7 +10,7 @@ from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.drift import PriceDrift
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
-from tests.core.economics.test_decision import JOB, answer, candidate, near, rent, standards
+from tests.core.economics.test_decision import FAST, JOB, SLOW, answer, candidate, near, rent, standards
 
 
 def test_the_nearest_alternative_may_be_the_same_gpu_under_another_term():
@@ -101,3 +101,18 @@ def test_spot_varies_over_the_zones_of_its_provider():
     assert steady.cheapest == 1.0
     assert varied.cheapest < 0.9
     assert varied.cost_p90_usd > 3 * varied.cost_p10_usd
+
+
+def test_a_card_that_needs_porting_and_was_never_timed_comes_second_unless_any_vendor_will_do():
+    other = replace(FAST, porting="runs PyTorch on another stack", path_was_timed=False)
+    rents = (rent("fast", 1.0), rent("slow", 1.0))  # two slow ones are needed for one fast one
+    plain = answer(*rents, candidates=(other, SLOW))
+    assert plain.recommendation.choice.gpu == "slow"
+    assert (plain.recommendation.cheaper.gpu, plain.recommendation.cheaper_concerns) == (
+        "fast",
+        (Concern.OTHER_VENDOR,),
+    )
+    open_to_all = replace(standards("fast", "slow"), constraints=Constraints(any_vendor=True))
+    assert answer(*rents, candidates=(other, SLOW), standard=open_to_all).recommendation.choice.gpu == "fast"
+    timed = replace(other, path_was_timed=True)
+    assert answer(*rents, candidates=(timed, SLOW)).recommendation.choice.gpu == "fast"

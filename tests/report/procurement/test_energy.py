@@ -91,8 +91,8 @@ def test_a_service_draws_what_its_hours_say(tmp_path: Path) -> None:
 
 
 def test_a_job_draws_that_of_full_batches_while_it_works(tmp_path: Path) -> None:
-    # 8.64 million samples within a day, once a year, need 100/s.
-    load = "job: {samples: 8640000, deadline: 1 d, runs_per_year: 1}\nterms: on-demand\n"
+    # 8.64 million samples within a day, once a year, need 100/s of machines that already run.
+    load = "job: {samples: 8640000, deadline: 1 d, runs_per_year: 1, start_up: 0 s}\nterms: on-demand\n"
     _, model = with_load(tmp_path, load)
     option = next(option for option in model.options if option.offer.term == "on-demand")
     times = {fit.batch: fit.latency_s.expected for fit in model.plan.fits}

@@ -9,7 +9,7 @@ from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.evidence import PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.energy.power import PowerLaw
-from capplan.core.gpus.licences import driver_licence
+from capplan.core.gpus.licences import driver_licence, porting_note
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, Status
 from capplan.core.latency.types import Evidence
@@ -53,17 +53,19 @@ def _surrounded(
     candidate: Candidate, plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]
 ) -> Candidate:
     """Return a candidate with what its host and its links allow."""
-    return replace(
-        candidate, host_limits=tuple(_host_limits(plan, spec, values)), exchange=_exchange(plan, spec, values)
+    fed = replace(
+        candidate,
+        host_limits=tuple(_host_limits(plan, spec)),
+        host_cores=values.get("cpu_cores_per_gpu"),
+        exchange=_exchange(plan, spec, values),
     )
+    return fed.fed_by(values.get("cpu_ms_per_sample", 0.0) / 1e3)
 
 
-def _host_limits(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Iterator[HostLimit]:
+def _host_limits(plan: PlanDocument, spec: GpuSpec | None) -> Iterator[HostLimit]:
     input_bytes = plan.model.input_bytes_per_sample
     if spec and spec.pcie_bytes_per_s and input_bytes:
         yield HostLimit(name=PCIE, rate_per_s=spec.pcie_bytes_per_s / input_bytes)
-    if cpu_s := values.get("cpu_ms_per_sample", 0.0) / 1e3:
-        yield HostLimit(name="CPU cores", rate_per_s=values["cpu_cores_per_gpu"] / cpu_s)
 
 
 def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Exchange | None:
@@ -102,9 +104,14 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         segment=spec.segment.value if spec and spec.segment else None,
         is_end_of_sale=spec is not None and spec.status is Status.END_OF_SALE,
         licence=driver_licence(spec) if spec else None,
+        porting=porting_note(spec) if spec else None,
+        path_was_timed=fits[0].evidence in _TIMED_PATHS,
         idle_w=law.of(spec.architecture).base_fraction * spec.tdp_w if spec and spec.tdp_w else None,
         power_evidence=_power_evidence(fits[0]),
     )
+
+
+_TIMED_PATHS = frozenset({Evidence.MEASURED, Evidence.OTHER_PRECISION, Evidence.ARCHITECTURE})
 
 
 def _point(fit: PlannedFit) -> BatchPoint:

@@ -46,6 +46,7 @@ def option_row(option: Option, answer: Answer, plan: PlanDocument, rank: int | N
         gpu_name=candidate.name,
         segment=candidate.segment,
         licence=candidate.licence,
+        porting=candidate.porting,
         offer=_offer(option),
         evidence=_evidence(option, answer, estimate, standards),
         speed=_speed(option, estimate),
@@ -81,6 +82,7 @@ def _offer(option: Option) -> OfferPart:
         lead_time_days=price.quote.lead_time_days if price else None,
         warranty_years=price.quote.warranty_years if price else None,
         upfront_fraction=rent.upfront_fraction if rent else None,
+        minimum_s=rent.minimum_s if rent else None,
     )
 
 

@@ -44,11 +44,13 @@
     const pick = s.batch === "best" ? null : (data.picks[option.gpu] || {})[s.batch];
     if (s.batch !== "best" && !pick) return null;
     const one = data.kind === "one-gpu", service = data.kind === "service", full = option.full ? 1 : 0;
-    const rate = rateOf(pick || option, option, data.peak * s.load);
+    const start = s.startUp === undefined ? data.startUp : 60 * s.startUp;  // minutes on the page
+    const peak = data.peak * s.load * (data.deadline ? (data.deadline - data.startUp) / (data.deadline - start) : 1);
+    const rate = rateOf(pick || option, option, peak);
     const growth = s.growth ?? data.growth, spares = one ? 0 : s.spares ?? data.spares;
     const sized = (year) => {
       if (one) return { servers: 1, gpus: 1 };
-      const need = formulas.gpus_needed(data.peak * s.load, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);
+      const need = formulas.gpus_needed(peak, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);
       return { servers, gpus: formulas.gpus_in_servers(need, servers, spares, option.slots, full) };
     };
     const years = Array.from({ length: s.years }, (_, year) => year);
@@ -56,19 +58,20 @@
     const fleets = years.map((year) => sized(Math.min(s.years - 1, Math.floor(year / span) * span + span - 1)));
     const samples = years.map((year) => one ? rate * HOURS * SECONDS : formulas.samples_of_year(data.mean * s.load, growth, year));
     const worked = (year) => service || one ? fleets[year].gpus * HOURS
-      : formulas.worked_hours(samples[year], rate, fleets[year].gpus, fleets[year].servers, spares);
+      : formulas.worked_hours(fleets[year].gpus, data.runs, runHours(fleets[year], samples[year] / data.runs), option.term === "buy" ? 0 : data.minimums[option.provider] || 0);
+    const runHours = ({ gpus, servers }, count) => formulas.run_hours(count, rate, formulas.working_gpus(gpus, servers, spares), start);
     const committed = option.commitment > 0 && option.term !== "buy";
     const found = { fleet: fleets[0], last: fleets[s.years - 1], batch: pick ? pick.batch : option.batch, latency: option.latency };
-    const today = one ? 1 : formulas.gpus_needed(data.peak * s.load, 0, 0, rate);
+    const today = one ? 1 : formulas.gpus_needed(peak, 0, 0, rate);
     if (service && (pick || s.load !== 1)) {
       const curve = pick || (data.picks[option.gpu] || {})[option.batch];
       found.latency = curve ? percentile(curve, data.peak * s.load / today) : null;
     } else if (pick) {
       found.latency = pick.time;
     }
-    const working = found.fleet.gpus - spares * found.fleet.gpus / found.fleet.servers;
-    if (data.work) found.latency = data.work * s.load * (1 + growth) / (working * rate);
-    found.headroom = one ? 0 : working * rate / (data.peak * s.load * (1 + growth)) - 1;
+    const working = formulas.working_gpus(found.fleet.gpus, found.fleet.servers, spares);
+    if (data.deadline) found.latency = SECONDS * runHours(found.fleet, peak * (data.deadline - start) * (1 + growth));
+    found.headroom = one ? 0 : working * rate / (peak * (1 + growth)) - 1;
     if (option.price === null) return found;
     found.parts = PARTS.map(() => 0);
     if (option.term === "buy") {
@@ -285,7 +288,7 @@
     }
 
     const withOffer = (option, { offer, place }) => ({
-      ...option, place, price: offer.price, listed: offer.price, slots: offer.slots, offerWords: offer.words, offerDay: offer.day,
+      ...option, place, provider: offer.provider, price: offer.price, listed: offer.price, slots: offer.slots, offerWords: offer.words, offerDay: offer.day,
       eligible: offer.sound && (option.eligible || option.eligibleElsewhere),
     });
 
@@ -440,7 +443,7 @@
       points = shown.map((each) => {
         const found = results.get(each.key).found;
         const kind = each.key === best ? "recommended" : choosable.includes(each.key) ? "may be chosen" : "listed only";
-        return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.work ? found.latency / 3600 : 1e3 * found.latency,
+        return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.deadline ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
       placeLabels(points, data.frontEnds, views.get("front")?.width() || 560, data.limit);
@@ -502,6 +505,7 @@
       }
       if (s.growth !== undefined && load.growth_per_year !== undefined) load.growth_per_year = s.growth;
       if (s.spares !== undefined) load.spares = s.spares;
+      if (s.startUp !== undefined) load.start_up = `${s.startUp} min`;
       for (const [name, value] of Object.entries(load)) lines.push(`  ${name}: ${value}`);
       lines.push("assumptions:");
       const given = { ...data.money, ...Object.fromEntries(Object.keys(data.money).filter((key) => s[key] !== undefined).map((key) => [key, s[key]])),

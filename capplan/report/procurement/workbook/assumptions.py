@@ -68,7 +68,10 @@ def _rates(load: Load) -> Iterator[tuple[str, tuple[str, float]]]:
     if isinstance(load, Service):
         yield "peak_per_s", ("Peak today, samples per second", load.peak_per_s)
     else:
-        yield "peak_per_s", ("Rate that keeps the deadline, samples per second", load.rate_per_s)
+        yield (
+            "peak_per_s",
+            ("Rate that keeps the deadline with the start-up as stated, samples per second", load.rate_per_s),
+        )
     yield "mean_per_s", ("Mean today, samples per second", load.mean_per_s)
 
 

@@ -8,7 +8,6 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement.formulas import spreadsheet
 from capplan.report.procurement.types import OptionRow, Report
-from capplan.units import SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ class Formulas:
         spares, slots = self.names["spares"], self._cell("slots")
         if stem == "need":
             grown = str(self._signed_for(year))
-            return spreadsheet(money.gpus_needed, self.names["peak_per_s"], growth, grown, self._cell("rate"))
+            return spreadsheet(money.gpus_needed, self._peak(), growth, grown, self._cell("rate"))
         if stem == "servers":
             return spreadsheet(money.servers_needed, need, slots, spares)
         if stem == "gpus":
@@ -74,21 +73,33 @@ class Formulas:
 
     def _rate_beside_others(self) -> str:
         """Write the formula for one GPU's rate in the smallest fleet that keeps the deadline."""
-        peak, slots = self.names["peak_per_s"], self._cell("slots")
+        peak, slots = self._peak(), self._cell("slots")
         alone, within, across = (self._cell(key) for key in ("alone", "within", "across"))
         is_one = f'AND({peak}<={alone}*1.000000001,OR({slots}=1,{self._cell("full")}="no"))'
         wanted = f"{peak}/{within}"
         fits = f"AND({slots}>1,ROUNDUP({wanted}-0.000000001*MAX(1,{wanted}),0)<={slots})"
         return f"IF({is_one},{alone},IF({fits},{within},{across}))"
 
+    def _peak(self) -> str:
+        """Write the peak rate; that of a job rises with the time that machines need until they work."""
+        load = self.report.demand.load
+        if not isinstance(load, Job | TrainingPurchase):
+            return self.names["peak_per_s"]
+        stated = repr(load.deadline_s - load.start_up_s)
+        return f"({self.names['peak_per_s']}*{stated}/({load.deadline_s!r}-{self.names['start_up']}))"
+
+    def _run_hours(self, year: int, samples: str) -> str:
+        """Write the formula for the hours that a year's fleet takes for one run of some samples, start-up included."""
+        gpus, servers = (self._cell(f"{name}{year}") for name in ("gpus", "servers"))
+        working = spreadsheet(money.working_gpus, gpus, servers, self.names["spares"])
+        return spreadsheet(money.run_hours, samples, self._cell("rate"), working, self.names["start_up"])
+
     def _finish(self) -> str:
         """Write the formula for the hours that the first year's fleet takes for one run, without its spare servers."""
         load = self.report.demand.load
-        deadline_h = load.deadline_s / SECONDS["h"] if isinstance(load, Job | TrainingPurchase) else 0.0
+        deadline_s = load.deadline_s if isinstance(load, Job | TrainingPurchase) else 0.0
         growth = f"*(1+{self.names['growth_per_year']})" if "growth_per_year" in self.names else ""
-        gpus, servers = self._cell("gpus0"), self._cell("servers0")
-        working = f"({gpus}-{self.names['spares']}*{gpus}/{servers})"
-        return f"{self.names['peak_per_s']}{growth}*{deadline_h!r}/({working}*{self._cell('rate')})"
+        return self._run_hours(0, f"{self._peak()}{growth}*({deadline_s!r}-{self.names['start_up']})")
 
     def _best(self) -> str:
         """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
@@ -109,9 +120,9 @@ class Formulas:
 
     def _worked(self, year: int) -> str:
         """Write the formula of the GPU-hours that a job's work takes, redundancy included."""
-        cells = (self._cell(f"{name}{year}") for name in ("gpus", "servers"))
-        samples = self._cell(f"samples{year}")
-        return spreadsheet(money.worked_hours, samples, self._cell("rate"), *cells, self.names["spares"])
+        runs, minimum_s = self.names["runs_per_year"], repr(self.option.offer.minimum_s or 0.0)
+        run = self._run_hours(year, f"{self._cell(f'samples{year}')}/{runs}")
+        return spreadsheet(money.worked_hours, self._cell(f"gpus{year}"), runs, run, minimum_s)
 
     @property
     def _counted_year(self) -> int:
