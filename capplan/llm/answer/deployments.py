@@ -46,6 +46,7 @@ class Deployments:
     power_law: PowerLaw | None = None
     memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
     _models: dict[str, LanguageModel] = field(default_factory=dict)
+    _relatives: dict[str, frozenset[str]] = field(default_factory=dict)
     _found: dict[DeploymentWords, ServingDeployment] = field(default_factory=dict)
 
     def find(self, words: DeploymentWords) -> ServingDeployment:
@@ -61,7 +62,7 @@ class Deployments:
                 model=model,
                 gpu=self.gpus.find(words.gpu),
                 constants=self.memory,
-                relatives=models_of_equal_size(count_parameters(model.architecture)),
+                relatives=self._relatives[words.model],
                 assumes_narrow_cache=self.assumes_narrow_cache,
                 power_law=self.power_law,
                 cpu=self.gpus.find(words.cpu or DEFAULT_CPU) if words.sharding.offload else None,
@@ -75,7 +76,8 @@ class Deployments:
             CapplanError: There is no such model, or it cannot be read.
         """
         if name not in self._models:
-            self._models[name] = find_model(name, download=self.download)
+            model = self._models[name] = find_model(name, download=self.download)
+            self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
         return self._models[name]
 
     def room(self, words: DeploymentWords, *, input_len: float, output_len: float, held_len: float) -> float:

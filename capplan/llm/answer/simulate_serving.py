@@ -9,7 +9,7 @@ from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustmen
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.search.replica import Replica
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
@@ -107,9 +107,8 @@ def _simulated(
             longest=deployment.model.architecture.max_positions or 1e9,
         )
         load = replace(load, input_len=float(trace.prompts.mean()))
-    return simulate_replica(
-        service, deployment, load, limits=question.limits, requests=question.requests, trace=trace, label=label
-    )
+    replica = Replica.of(service, deployment, load)
+    return replica.simulate(load, limits=question.limits, requests=question.requests, trace=trace, label=label)
 
 
 def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLoad, law: PowerLaw | None) -> LoadAnswer:

@@ -193,7 +193,8 @@ class DeploymentPlan:
     """All deployments of one model for a load, the recommended first.
 
     `disaggregated` are the best ways to put prefill and decode on GPUs of their own. `advice` says what would make a
-    plan without fits possible.
+    plan without fits possible. `unranked_gpus` have deployments that carry the load by their mean times and that were
+    not simulated to the end, because others are cheaper.
     """
 
     model: str
@@ -207,6 +208,7 @@ class DeploymentPlan:
     disaggregated: tuple[DisaggregatedFit, ...] = ()
     notes: tuple[str, ...] = ()
     advice: str | None = None
+    unranked_gpus: tuple[str, ...] = ()
 
     @property
     def recommended(self) -> DeploymentFit | None:
@@ -225,7 +227,7 @@ class DeploymentPlan:
     @property
     def gpus_without_fit(self) -> tuple[str, ...]:
         """Return the GPUs that no deployment searched carries the load on."""
-        fitting = {fit.gpu for fit in self.fits}
+        fitting = {*self.unranked_gpus, *(fit.gpu for fit in self.fits)}
         return tuple(dict.fromkeys(each.gpu for each in self.rejections if each.gpu not in fitting))
 
 

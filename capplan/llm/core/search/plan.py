@@ -1,7 +1,7 @@
 """Rank the deployments of a language model that carry a load within limits, and simulate the best ones."""
 
 import heapq
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 from capplan.errors import UsageError
@@ -20,7 +20,7 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, with_rescues
-from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search
+from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search, Sizing
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.units import counted
@@ -48,9 +48,10 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     _check_context(architecture.name, architecture.max_positions, question.load)
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
-    fits, failed = _settle(search, judged)
+    settled = _settle(search, judged)
+    fits = settled.fits
     rejections = [each for each in judged.values() if isinstance(each, DeploymentRejection)]
-    rescued = with_rescues(search, [*rejections, *failed], fits)
+    rescued = with_rescues(search, [*rejections, *settled.failed], fits)
     return DeploymentPlan(
         model=architecture.name,
         params=count_parameters(architecture),
@@ -59,6 +60,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         limits=question.limits,
         fits=fits,
         rejections=rescued,
+        unranked_gpus=settled.unranked_gpus,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
         notes=(
@@ -112,31 +114,61 @@ def _lacks_memory(judged: DeploymentFit | DeploymentRejection) -> bool:
     return isinstance(judged, DeploymentRejection) and judged.obstacle is not Obstacle.LIMIT
 
 
-def _settle(search: Search, judged: _Judged) -> tuple[tuple[DeploymentFit, ...], list[DeploymentRejection]]:
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The deployments in order, those that failed in the simulation, and the GPUs of those that were not simulated."""
+
+    fits: tuple[DeploymentFit, ...]
+    failed: list[DeploymentRejection]
+    unranked_gpus: tuple[str, ...] = ()
+
+
+def _settle(search: Search, judged: _Judged) -> _Settled:
     """Rank the deployments and simulate the best ones, which may take more replicas than the closed form says.
 
-    A simulation never makes a deployment cheaper, so that the cheapest one not yet simulated is always the next. With
+    A simulation never makes a deployment cheaper, so that the cheapest one is always simulated next, with as many
+    replicas as tell most about how many it takes; no more is simulated of one that has become dearer than others. With
     limits at a percentile, deployments that were not simulated are left out: nothing is known of their percentiles.
     """
-    fits = {words: each for words, each in judged.items() if isinstance(each, DeploymentFit)}
-    heap = [(rank_key(fit), index, words, fit) for index, (words, fit) in enumerate(fits.items())]
+    fits = [(words, each) for words, each in judged.items() if isinstance(each, DeploymentFit)]
+    least = {index: fit for index, (_, fit) in enumerate(fits)}
+    sizings: dict[int, Sizing] = {}
+    heap = [(rank_key(fit), index) for index, fit in least.items()]
     heapq.heapify(heap)
     settled: list[DeploymentFit] = []
     failed: list[DeploymentRejection] = []
     while heap and len(settled) < MOST_SIMULATED and len(failed) < MOST_FAILED:
-        _, index, words, fit = heapq.heappop(heap)
-        if fit.simulated is not None:
-            settled.append(fit)
+        _, index = heapq.heappop(heap)
+        if index in sizings and sizings[index].is_settled:
+            settled.append(least[index])
             continue
-        found = search.simulated(fit, words)
-        if isinstance(found, DeploymentFit):
-            heapq.heappush(heap, (rank_key(found), index, words, found))
-        else:
+        found = search.sized(sizings.get(index) or search.sizing(fits[index][1], fits[index][0]))
+        if isinstance(found, DeploymentRejection):
             failed.append(found)
-    others = [fit for _, _, _, fit in sorted(heap, key=lambda entry: entry[:2])]
-    if search.question.limits.statistic is not Statistic.MEAN:
-        others = [fit for fit in others if fit.simulated is not None]
-    return (*settled, *others), failed
+            continue
+        sizings[index], least[index] = found, search.at_least(found)
+        heapq.heappush(heap, (rank_key(least[index]), index))
+    left = [index for _, index in heap]
+    if search.question.limits.statistic is Statistic.MEAN:
+        least |= {index: search.at_least(_finished(search, sizings[index])) for index in left if index in sizings}
+        return _Settled((*settled, *_ranked(least, left)), failed)
+    known = [index for index in left if index in sizings and sizings[index].is_settled]
+    unranked = dict.fromkeys(least[index].gpu for index in sorted(left))
+    return _Settled((*settled, *_ranked(least, known)), failed, tuple(unranked))
+
+
+def _finished(search: Search, sizing: Sizing) -> Sizing:
+    """Simulate a deployment until its replicas are known."""
+    while not sizing.is_settled:
+        found = search.sized(sizing)
+        if isinstance(found, DeploymentRejection):
+            return sizing
+        sizing = found
+    return sizing
+
+
+def _ranked(fits: dict[int, DeploymentFit], places: list[int]) -> list[DeploymentFit]:
+    return [fits[index] for index in sorted(places, key=lambda index: (rank_key(fits[index]), index))]
 
 
 def _assumptions(question: PlanQuestion) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Simulate one replica of a deployment under a load, request by request."""
+"""Simulate one replica of a deployment under loads, request by request."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -10,14 +10,13 @@ from capplan.core.serving_engines import Engine, find_engine
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.serving.closed_loop import StepSeconds
+from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
 from capplan.llm.core.serving.service import Demand, Service, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
 from capplan.llm.core.simulation.continuous_batching import (
     Admission,
     RequestTimes,
-    simulate_clients,
-    simulate_open,
+    simulate_requests,
 )
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, summarise
 
@@ -25,86 +24,107 @@ _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
 
 
-def simulate_replica(
-    service: Service,
-    deployment: ServingDeployment,
-    load: TokenLoad,
-    *,
-    limits: LatencyLimits,
-    requests: int,
-    trace: Arrivals | None = None,
-    label: str = "",
-) -> LoadAnswer:
-    """Simulate one replica at a load.
+@dataclass(slots=True)
+class Replica:
+    """A replica of a deployment that is simulated under several loads; what its steps take is computed once.
 
-    Args:
+    Attributes:
         service: The deployment's times.
         deployment: Its memory.
-        load: Rate or clients, and lengths of the requests of this replica.
-        limits: Limits that count as good service.
-        requests: Requests to draw, where `trace` does not give them.
-        trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
-        label: Name of the load.
+        demand: Lengths and capacity of the replica, whatever the rate.
     """
-    demand = load.demand(
-        deployment.sequences_that_fit(load.cached_len), encoder_s=encoder_s(deployment, service.constants, load)
-    )
-    admission = _admission(service, deployment, demand)
-    seconds = step_seconds(service, demand)
-    pool_tokens = admission.pool_tokens
-    trace = None if trace is None else trace.with_cache(pool_tokens)
-    if load.concurrency is not None:
-        clients = max(1, round(load.concurrency))
-        wanted = max(min(requests, 50 * clients), 3 * clients)
-        drawn = all_at_once(wanted, load.lengths) if trace is None else _lengths_of(trace, wanted)
-        times = simulate_clients(drawn, admission, seconds, clients=clients)
-        in_step = not (load.spread or load.input_cv or load.output_cv or trace)
-        seen = _delivered(times, drawn, service, seconds, in_step=in_step)
+
+    service: Service
+    deployment: ServingDeployment
+    demand: Demand
+    _grids: dict[int, StepGrid] = field(default_factory=dict)
+    _lone: tuple[FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def of(cls, service: Service, deployment: ServingDeployment, load: TokenLoad) -> "Replica":
+        """Return a replica of a deployment for the requests of a load."""
+        capacity = deployment.sequences_that_fit(load.cached_len)
+        made = load.demand(capacity, encoder_s=encoder_s(deployment, service.constants, load))
+        return cls(service, deployment, made)
+
+    def simulate(
+        self,
+        load: TokenLoad,
+        *,
+        limits: LatencyLimits,
+        requests: int,
+        trace: Arrivals | None = None,
+        label: str = "",
+    ) -> LoadAnswer:
+        """Simulate the replica at a load.
+
+        Args:
+            load: Rate or clients, and lengths of the requests of this replica.
+            limits: Limits that count as good service.
+            requests: Requests to draw, where `trace` does not give them.
+            trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
+            label: Name of the load.
+        """
+        admission = self._admission()
+        trace = None if trace is None else trace.with_cache(admission.pool_tokens)
+        clients, in_step = None, False
+        if load.concurrency is not None:
+            clients = max(1, round(load.concurrency))
+            wanted = max(min(requests, 50 * clients), 3 * clients)
+            drawn = all_at_once(wanted, load.lengths) if trace is None else _lengths_of(trace, wanted)
+            in_step = not (load.spread or load.input_cv or load.output_cv or trace)
+        else:
+            drawn = _arrivals(load, requests, trace)
+        times = simulate_requests(drawn, admission, self._grid(admission, len(drawn.at_s)), clients=clients)
+        seen = self._delivered(times, drawn, in_step=in_step)
         return summarise(drawn, seen, limits, clients=clients, label=label)
-    drawn = _arrivals(load, requests, trace)
-    times = simulate_open(drawn, admission, seconds)
-    return summarise(drawn, _delivered(times, drawn, service, seconds, in_step=False), limits, label=label)
 
+    def _grid(self, admission: Admission, requests: int) -> StepGrid:
+        most = admission.most_running(requests)
+        if most not in self._grids:
+            self._grids[most] = step_grid(most, admission.token_budget, step_seconds(self.service, self.demand))
+        return self._grids[most]
 
-def _admission(service: Service, deployment: ServingDeployment, demand: Demand) -> Admission:
-    """Return what the engine admits: its pool in tokens of mean sequences, so that windows and states count."""
-    data, rules = service.kernels.data_parallel, service.scheduling
-    most = min(rules.most_sequences * data, float(deployment.words.max_sequences or inf))
-    own = demand.prefill_len * demand.prompts + demand.output_len
-    return Admission(
-        capacity=most,
-        token_budget=rules.token_budget * data,
-        mixes=rules.mixes,
-        pool_tokens=demand.capacity * own,
-        preempts=find_engine(deployment.words.engine) in _PREEMPTING,
-        tokens_per_step=demand.tokens_per_step,
-        queued_factor=1.0 / service.of_engine("offline_scale"),
-    )
+    def _admission(self) -> Admission:
+        """Return what the engine admits: its pool in tokens of mean sequences, so that windows and states count."""
+        service, deployment, demand = self.service, self.deployment, self.demand
+        data, rules = service.kernels.data_parallel, service.scheduling
+        most = min(rules.most_sequences * data, float(deployment.words.max_sequences or inf))
+        own = demand.prefill_len * demand.prompts + demand.output_len
+        return Admission(
+            capacity=most,
+            token_budget=rules.token_budget * data,
+            mixes=rules.mixes,
+            pool_tokens=demand.capacity * own,
+            preempts=find_engine(deployment.words.engine) in _PREEMPTING,
+            tokens_per_step=demand.tokens_per_step,
+            queued_factor=1.0 / service.of_engine("offline_scale"),
+        )
 
+    def _delivered(self, times: RequestTimes, arrivals: Arrivals, *, in_step: bool) -> RequestTimes:
+        """Return what clients see; what servers add to first tokens follows from the constants that estimates use."""
+        some = times.gap_weights.sum()
+        step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
+        lone_s = self._lone_s(arrivals)
+        rules = self.service.scheduling
+        waited_s = times.ttft_s - lone_s + (rules.arrival_steps * times.met_work + rules.return_steps) * step_s
+        waiting = Waiting(
+            lone_s=lone_s, later_s=np.maximum(waited_s, 0.0), polled_s=times.met_work.astype(float) * step_s
+        )
+        ttft_s = np.asarray(first_token_s(self.service, waiting, in_step=in_step))
+        return replace(times, ttft_s=ttft_s, e2e_s=times.e2e_s + ttft_s - times.ttft_s)
 
-def _delivered(
-    times: RequestTimes, arrivals: Arrivals, service: Service, seconds: StepSeconds, *, in_step: bool
-) -> RequestTimes:
-    """Return what clients see; what servers add to first tokens follows from the constants that estimates use."""
-    some = times.gap_weights.sum()
-    step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
-    lone_s = _lone_s(arrivals, service, seconds)
-    rules = service.scheduling
-    waited_s = times.ttft_s - lone_s + (rules.arrival_steps * times.met_work + rules.return_steps) * step_s
-    waiting = Waiting(lone_s=lone_s, later_s=np.maximum(waited_s, 0.0), polled_s=times.met_work.astype(float) * step_s)
-    ttft_s = np.asarray(first_token_s(service, waiting, in_step=in_step))
-    return replace(times, ttft_s=ttft_s, e2e_s=times.e2e_s + ttft_s - times.ttft_s)
-
-
-def _lone_s(arrivals: Arrivals, service: Service, seconds: StepSeconds) -> FloatArray:
-    """Return the time that each prompt takes on an idle replica, in steps of the token budget. [s]"""
-    cached = 0.0 if arrivals.cached is None else arrivals.cached
-    prompts = np.maximum(arrivals.prompts - cached, 1.0)
-    budget = service.scheduling.token_budget * service.kernels.data_parallel
-    chunks = np.append(np.geomspace(1.0, budget, 32), budget)
-    table = seconds(np.zeros_like(chunks), chunks)
-    full, rest = np.divmod(prompts, budget)
-    return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
+    def _lone_s(self, arrivals: Arrivals) -> FloatArray:
+        """Return the time that each prompt takes on an idle replica, in steps of the token budget. [s]"""
+        cached = 0.0 if arrivals.cached is None else arrivals.cached
+        prompts = np.maximum(arrivals.prompts - cached, 1.0)
+        budget = self.service.scheduling.token_budget * self.service.kernels.data_parallel
+        if self._lone is None:
+            sizes = np.append(np.geomspace(1.0, budget, 32), budget)
+            self._lone = sizes, step_seconds(self.service, self.demand)(np.zeros_like(sizes), sizes)
+        chunks, table = self._lone
+        full, rest = np.divmod(prompts, budget)
+        return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
 
 
 def _lengths_of(trace: Arrivals, wanted: int) -> Arrivals:

@@ -27,7 +27,7 @@ from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.search.replica import simulate_replica
+from capplan.llm.core.search.replica import Replica
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, load_energy, of_replicas
@@ -259,28 +259,51 @@ class Search:
         name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
         return self.calibration.width(name, deployment.engine)
 
-    def simulated(self, fit: DeploymentFit, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
-        """Simulate a deployment at its share of the load, with more replicas until the limits are kept.
+    def sizing(self, fit: DeploymentFit, words: DeploymentWords) -> "Sizing":
+        """Return a deployment of which no number of replicas was simulated yet."""
+        deployment = self.find(words)
+        replica = Replica.of(self.service(deployment), deployment, self.question.load)
+        return Sizing(words=words, fit=fit, too_few=fit.needed - 1, replica=replica)
 
-        The simulation decides: its means replace those of the closed form.
+    def sized(self, sizing: "Sizing") -> "Sizing | DeploymentRejection":
+        """Simulate a deployment once or twice more, so that the replicas that keep the limits are known better.
+
+        First it is simulated with the replicas of the closed form, then with the most that are tried, then between
+        what broke the limits and what kept them. The means of the last one replace those of the closed form.
         """
-        deployment, redundancy = self.find(words), self.question.redundancy
-        too_few, needed = fit.needed, int(_MOST_GROWTH * fit.needed) + 8
-        answer = self._simulate(deployment, too_few + redundancy)
-        if self._broken(answer) is None:
-            return self._with_simulation(deployment, fit, too_few, answer)
-        answer = self._simulate(deployment, needed + redundancy)
+        needed = sizing.fit.needed
+        if sizing.enough is not None:
+            return self._probed(sizing, (sizing.too_few + sizing.enough.needed) // 2)[0]
+        first, broken = self._probed(sizing, needed)
+        if broken is None:
+            return first
+        most = int(_MOST_GROWTH * needed) + 8
+        second, broken = self._probed(first, most)
+        if broken is None:
+            return second
+        return limit_rejection(sizing.words, broken, f"at {self.question.limits.statistic} with {most} replicas")
+
+    def _probed(self, sizing: "Sizing", needed: int) -> "tuple[Sizing, BrokenLimit | None]":
+        """Simulate a deployment with so many replicas beside the redundancy."""
+        answer = self._simulate(sizing.replica, needed + self.question.redundancy)
         broken = self._broken(answer)
         if broken is not None:
-            return limit_rejection(words, broken, f"at {self.question.limits.statistic} with {needed} replicas")
-        while needed - too_few > max(1.0, _SEARCHED_WITHIN * needed):
-            middle = (too_few + needed) // 2
-            tried = self._simulate(deployment, middle + redundancy)
-            if self._broken(tried) is None:
-                needed, answer = middle, tried
-            else:
-                too_few = middle
-        return self._with_simulation(deployment, fit, needed, answer)
+            return replace(sizing, too_few=needed), broken
+        made = self._with_simulation(sizing.replica.deployment, sizing.fit, needed, answer)
+        return replace(sizing, enough=made), None
+
+    def at_least(self, sizing: "Sizing") -> DeploymentFit:
+        """Return a deployment with the fewest replicas that no simulation has ruled out: it will not cost less."""
+        if sizing.enough is not None and sizing.is_settled:
+            return sizing.enough
+        return self.offer_for(self._with_replicas(sizing.fit, sizing.too_few + 1))
+
+    def _with_replicas(self, fit: DeploymentFit, needed: int) -> DeploymentFit:
+        """Return a deployment with more replicas than the closed form needs, each of which then carries less."""
+        rate, most = self.question.load.rate_per_s, fit.max_rate_per_s
+        if needed > fit.needed and rate is not None:
+            most = min(most, rate / needed)
+        return replace(fit, needed=needed, replicas=needed + self.question.redundancy, max_rate_per_s=most)
 
     def _with_energy(self, deployment: ServingDeployment, fit: DeploymentFit) -> DeploymentFit:
         """Return a deployment with the power of all its replicas at the load and the joules of an output token.
@@ -310,17 +333,12 @@ class Search:
         ttft, tpot, e2e = (each.at(limits.statistic) / ease for each in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
         return broken_limit(ttft, tpot, e2e, limits)
 
-    def _simulate(self, deployment: ServingDeployment, replicas: int) -> LoadAnswer:
+    def _simulate(self, replica: Replica, replicas: int) -> LoadAnswer:
         load = self.question.load
         rate = None if load.rate_per_s is None else load.rate_per_s / replicas
         clients = None if load.concurrency is None else max(1.0, load.concurrency / replicas)
-        return simulate_replica(
-            self.service(deployment),
-            deployment,
-            replace(load, rate_per_s=rate, concurrency=clients),
-            limits=self.question.limits,
-            requests=SIMULATED_REQUESTS,
-        )
+        shared = replace(load, rate_per_s=rate, concurrency=clients)
+        return replica.simulate(shared, limits=self.question.limits, requests=SIMULATED_REQUESTS)
 
     def _with_simulation(
         self, deployment: ServingDeployment, fit: DeploymentFit, needed: int, answer: LoadAnswer
@@ -335,15 +353,9 @@ class Search:
             means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]
         ttft, tpot, e2e = self._intervals(deployment, evidence, *means)
         rate = load.rate_per_s if load.concurrency is None else answer.rate_per_s * replicas
-        most = fit.max_rate_per_s
-        if needed > fit.needed and load.rate_per_s is not None:
-            most = min(most, load.rate_per_s / needed)
         made = replace(
-            fit,
-            needed=needed,
-            replicas=replicas,
+            self._with_replicas(fit, needed),
             rate_per_s=rate or fit.rate_per_s,
-            max_rate_per_s=most,
             running=answer.mean_running,
             ttft_s=ttft,
             tpot_s=tpot,
@@ -352,6 +364,32 @@ class Search:
             holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
         )
         return self.offer_for(self._with_energy(deployment, made))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What simulations have told of the replicas that a deployment takes.
+
+    Attributes:
+        words: The deployment.
+        fit: The deployment by the closed form.
+        replica: One replica of it, ready to be simulated.
+        too_few: The most replicas that broke a limit; one less than the closed form needs before any simulation.
+        enough: The deployment with the fewest replicas that kept the limits; None before any did.
+    """
+
+    words: DeploymentWords
+    fit: DeploymentFit
+    replica: Replica
+    too_few: int
+    enough: DeploymentFit | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Return True if the least number of replicas is known within 5 %."""
+        return self.enough is not None and self.enough.needed - self.too_few <= max(
+            1.0, _SEARCHED_WITHIN * self.enough.needed
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

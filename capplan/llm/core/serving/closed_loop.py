@@ -6,6 +6,7 @@ nothing changes, so that the loop jumps from event to event.
 """
 
 import heapq
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -87,9 +88,7 @@ class StepGrid:
         row = self.seconds[running]
         if chunk <= 0:
             return row[0]
-        index = 1
-        while index < len(self.chunks) - 1 and self.chunks[index] < chunk:
-            index += 1
+        index = bisect_left(self.chunks, chunk, 1, len(self.chunks) - 1)
         if index == 1:
             return row[1] if chunk <= self.chunks[1] else row[2]
         low, high = self.chunks[index - 1], self.chunks[index]

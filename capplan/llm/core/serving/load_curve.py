@@ -15,16 +15,15 @@ from capplan.llm.core.serving.service import (
     Service,
     ServingTimes,
     Waiting,
-    combined_s,
+    added_s,
     decode_step_s,
     first_token_s,
-    lone_ttft_s,
     most_running,
     offline,
-    prefill_added_s,
     requests_of,
+    step_times_s,
 )
-from capplan.llm.core.serving.serving_point import saturated
+from capplan.llm.core.serving.serving_point import lone_prefill, saturated
 from capplan.llm.core.timing.work import Load
 
 _POINTS = 16
@@ -103,13 +102,16 @@ def _loaded(service: Service, demand: Demand, running: FloatArray) -> _Loaded:
     requests = requests_of(service, demand, running)
     steps = saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes)
     images_s = running / demand.output_len * demand.encoder_s
-    tpot_s = combined_s(service, steps, speculation=demand.speculation) + images_s
-    lone_s = lone_ttft_s(service, demand) + demand.encoder_s
+    lone = lone_prefill(requests_of(service, demand, 1.0), pipeline=stages)
+    decode_s, mixed_s, prompt_s = step_times_s(service, steps.decode, steps.mixed, lone.mixed)
+    if demand.speculation is not None:
+        context = float(steps.decode.context[0])
+        decode_s = decode_step_s(service, steps.decode.decoding, context=context, speculation=demand.speculation)
+    prefill_s = steps.prefills * added_s(service, steps, decode_s, mixed_s)
+    tpot_s = steps.decodes * (decode_s / demand.tokens_per_step) + prefill_s + images_s
+    prefill_s = prefill_s + images_s
+    lone_s = float(lone.prefills * prompt_s[0]) + demand.encoder_s
     rate = running / (lone_s + demand.output_len * tpot_s)
-    decode_s = decode_step_s(
-        service, running / data / stages, context=float(steps.decode.context[0]), speculation=demand.speculation
-    )
-    prefill_s = steps.prefills * prefill_added_s(service, steps, decode_s) + images_s
     busy = np.minimum(rate * prefill_s * demand.output_len / running, _MOST_BUSY)
     step_s, meets_work, rules = tpot_s * demand.tokens_per_step, 1.0 - np.exp(-running), service.scheduling
     unseen_s = meets_work * (_REST_OF_A_STEP + rules.arrival_steps) * step_s + rules.return_steps * step_s

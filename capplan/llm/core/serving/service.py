@@ -134,36 +134,26 @@ class ServingTimes:
 
 
 def _combine(service: Service, steps: TwoSteps) -> float:
-    return float(combined_s(service, steps)[0])
+    decode_s, mixed_s = step_times_s(service, steps.decode, steps.mixed)
+    return float((steps.decodes * decode_s + steps.prefills * added_s(service, steps, decode_s, mixed_s))[0])
 
 
-def combined_s(service: Service, steps: TwoSteps, *, speculation: Speculation | None = None) -> FloatArray:
-    """Compute the times that two steps stand for, one entry a point. [s]
-
-    Args:
-        service: The deployment.
-        steps: The steps.
-        speculation: What is drafted in the decode steps, so that each gives several tokens; None for nothing.
-    """
-    decode_s = service.step(steps.decode).total_s
-    per_token_s = decode_s
-    if speculation is not None:
-        context = float(steps.decode.context[0])
-        decode_s = decode_step_s(service, steps.decode.decoding, context=context, speculation=speculation)
-        per_token_s = decode_s / speculation.tokens_per_step
-    return np.asarray(steps.decodes * per_token_s + steps.prefills * prefill_added_s(service, steps, decode_s))
+def step_times_s(service: Service, *loads: Load) -> tuple[FloatArray, ...]:
+    """Compute the times of the steps of several loads at once, an array for each load. [s]"""
+    ends = np.cumsum([load.decoding.size for load in loads])
+    return tuple(np.split(service.step(Load.joined(loads)).total_s, ends[:-1]))
 
 
-def prefill_added_s(service: Service, steps: TwoSteps, decode_s: FloatArray) -> FloatArray:
+def added_s(service: Service, steps: TwoSteps, decode_s: FloatArray, mixed_s: FloatArray) -> FloatArray:
     """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]
 
     Args:
         service: The deployment.
         steps: The steps with and without prompt tokens.
         decode_s: Time of the steps without. [s]
+        mixed_s: Time of the steps with them. [s]
     """
     share = service.of_engine("prefill_share") if steps.shared else 1.0
-    mixed_s = service.step(steps.mixed).total_s
     return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
 
 

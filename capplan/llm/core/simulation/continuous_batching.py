@@ -39,6 +39,10 @@ class Admission:
     tokens_per_step: float = 1.0
     queued_factor: float = 1.0
 
+    def most_running(self, requests: int) -> int:
+        """Return for how many running sequences the times of steps are needed where so many requests come."""
+        return int(min(self.capacity, requests)) + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
@@ -71,7 +75,7 @@ def simulate_open(arrivals: Arrivals, admission: Admission, seconds: StepSeconds
         admission: What the engine admits.
         seconds: Time of a step by decoding sequences and prompt tokens.
     """
-    return _Run(arrivals, admission, _grid(arrivals, admission, seconds), clients=None).times()
+    return simulate_requests(arrivals, admission, _grid(arrivals, admission, seconds), clients=None)
 
 
 def simulate_clients(arrivals: Arrivals, admission: Admission, seconds: StepSeconds, *, clients: int) -> RequestTimes:
@@ -83,12 +87,23 @@ def simulate_clients(arrivals: Arrivals, admission: Admission, seconds: StepSeco
         seconds: Time of a step by decoding sequences and prompt tokens.
         clients: Clients that send requests.
     """
-    return _Run(arrivals, admission, _grid(arrivals, admission, seconds), clients=clients).times()
+    return simulate_requests(arrivals, admission, _grid(arrivals, admission, seconds), clients=clients)
 
 
 def _grid(arrivals: Arrivals, admission: Admission, seconds: StepSeconds) -> StepGrid:
-    most = int(min(admission.capacity, len(arrivals.at_s))) + 1
-    return step_grid(most, admission.token_budget, seconds)
+    return step_grid(admission.most_running(len(arrivals.at_s)), admission.token_budget, seconds)
+
+
+def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> RequestTimes:
+    """Serve requests with the tabulated times of steps.
+
+    Args:
+        arrivals: The requests, in order of arrival or in the order in which clients send them.
+        admission: What the engine admits.
+        grid: Times of steps.
+        clients: Clients that send their next request when they have their answer; None for requests at their times.
+    """
+    return _Run(arrivals, admission, grid, clients=clients).times()
 
 
 class _Run:
@@ -96,6 +111,7 @@ class _Run:
 
     def __init__(self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> None:
         self.admission, self.grid = admission, grid
+        self.grows = admission.tokens_per_step if admission.preempts else 0.0
         self.at: list[float] = arrivals.at_s.tolist()
         cached = np.zeros_like(arrivals.prompts) if arrivals.cached is None else arrivals.cached
         self.left: list[float] = np.maximum(arrivals.prompts - cached, 1.0).tolist()
@@ -115,6 +131,7 @@ class _Run:
         self.running: list[tuple[int, int]] = []
         self.newest: list[int] = []
         self.started: dict[int, int] = {}
+        self.finish = [-1] * total
         self.used = 0.0
         self.stall_s, self.preemptions = 0.0, 0
         self.gaps: list[float] = []
@@ -145,7 +162,9 @@ class _Run:
         )
 
     def _arrive(self) -> None:
-        if not self.waiting and not self.started and self.next < len(self.at):
+        if self.next == len(self.at):
+            return
+        if not self.waiting and not self.started:
             self.now = max(self.now, self.at[self.next])
         while self.next < len(self.at) and self.at[self.next] <= self.now:
             self.met_work[self.next] = bool(self.started or self.waiting)
@@ -153,12 +172,13 @@ class _Run:
             self.next += 1
 
     def _advance(self) -> None:
-        evicted = self._make_room()
-        finished, chunk = ([], 0.0) if evicted else self._admit()
+        evicted = self._is_full() and self._make_room()
+        finished, chunk = self._admit() if self.waiting and not evicted else ((), 0.0)
         decoding = len(self.started)
         factor = self.admission.queued_factor if self.waiting else 1.0
         if not chunk:
-            self._decode(decoding, factor)
+            if decoding:
+                self._decode(decoding, factor)
         elif self.admission.mixes:
             self._pass(factor * self.grid.at(decoding, chunk), decoding=decoding)
         else:
@@ -167,7 +187,8 @@ class _Run:
             self.stall_s += step_s if decoding else 0.0
         for request in finished:
             self._start(request)
-        self._complete()
+        if self.running and self.running[0][0] <= self.step:
+            self._complete()
 
     def _spend(self, time_s: float, decoding: int) -> None:
         self.now += time_s
@@ -180,15 +201,15 @@ class _Run:
         self.step += steps
         if not decoding:
             return
-        if self.admission.preempts:
-            self.used += steps * decoding * self.admission.tokens_per_step
+        self.used += steps * decoding * self.grows
+        per_step = self.admission.tokens_per_step
         if self.stall_s:
             self.gaps.append(step_s + self.stall_s)
             self.weights.append(decoding)
             self.stall_s, steps = 0.0, steps - 1
         if steps:
-            self.gaps.append(step_s / self.admission.tokens_per_step)
-            self.weights.append(decoding * steps * self.admission.tokens_per_step)
+            self.gaps.append(step_s / per_step)
+            self.weights.append(decoding * steps * per_step)
 
     def _start(self, request: int) -> None:
         """Emit the token that the end of a prefill yields, and start decoding the sequence."""
@@ -199,12 +220,13 @@ class _Run:
         steps = ceil((self.answers[request] - self.given[request]) / self.admission.tokens_per_step - 1e-9)
         self.started[request] = self.step
         self.newest.append(request)
+        self.finish[request] = self.step + steps
         heapq.heappush(self.running, (self.step + steps, request))
 
     def _complete(self) -> None:
         while self.running and self.running[0][0] <= self.step:
             finish, request = heapq.heappop(self.running)
-            if request not in self.started or finish != self._finish(request):
+            if request not in self.started or finish != self.finish[request]:
                 continue
             self.used -= self._tokens(request)
             del self.started[request]
@@ -212,10 +234,6 @@ class _Run:
             if self.sent < len(self.at):
                 self.at[self.sent] = self.now
                 self.sent += 1
-
-    def _finish(self, request: int) -> int:
-        rest = (self.answers[request] - self.given[request]) / self.admission.tokens_per_step
-        return self.started[request] + ceil(rest - 1e-9)
 
     def _tokens(self, request: int) -> float:
         """Return the tokens that a running sequence holds: its whole answer's where the engine reserves them."""
@@ -226,31 +244,32 @@ class _Run:
 
     def _decode(self, decoding: int, factor: float) -> None:
         """Decode until a sequence completes, the cache is full, or a request arrives that there is room for."""
-        if not decoding:
-            return
         step_s = factor * self.grid.at(decoding, 0.0)
-        steps = max(1, self._next_completion() - self.step)
+        steps = self._next_completion() - self.step
         free = self.admission.pool_tokens - self.used
-        if free < inf and self.admission.preempts:
-            steps = min(steps, max(1, int(free / (decoding * self.admission.tokens_per_step))))
+        if self.grows and free < steps * decoding * self.grows:
+            steps = int(free / (decoding * self.grows))
         if self.next < len(self.at) and not self.waiting and decoding < self.admission.capacity:
             until = (self.at[self.next] - self.now) / step_s
-            steps = min(steps, max(1, ceil(until))) if until < inf else steps
-        self._pass(step_s, decoding=decoding, steps=steps)
+            if until < steps:
+                steps = ceil(until)
+        self._pass(step_s, decoding=decoding, steps=max(1, steps))
 
     def _next_completion(self) -> int:
-        while self.running[0][1] not in self.started or self.running[0][0] != self._finish(self.running[0][1]):
+        while self.running[0][1] not in self.started or self.running[0][0] != self.finish[self.running[0][1]]:
             heapq.heappop(self.running)
         return self.running[0][0]
 
+    def _is_full(self) -> bool:
+        """Return True if the cache does not hold another token of each of several running sequences."""
+        running = len(self.started)
+        return running > 1 and self.used + running * self.grows > self.admission.pool_tokens and bool(self.grows)
+
     def _make_room(self) -> bool:
-        """Preempt the newest sequences until the others can take a step; one always stays. True if any is preempted."""
-        if not self.admission.preempts:
-            return False
-        per_step, before = self.admission.tokens_per_step, self.preemptions
-        while self.used + len(self.started) * per_step > self.admission.pool_tokens and len(self.started) > 1:
+        """Preempt the newest sequences until the others can take a step; one always stays."""
+        while self._is_full():
             self._preempt(self._newest())
-        return self.preemptions > before
+        return True
 
     def _newest(self) -> int:
         while self.newest[-1] not in self.started:

@@ -6,7 +6,7 @@ FLOPs and bytes by kernel. One multiply-accumulate is two FLOPs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +146,7 @@ class Load:
     prefilled: FloatArray
     prompts: FloatArray
     pairs: FloatArray
-    drafted: float = 0.0
+    drafted: FloatArray | float = 0.0
 
     @property
     def tokens(self) -> FloatArray:
@@ -183,6 +183,17 @@ class Load:
             pairs=pairs,
             drafted=drafted,
         )
+
+    @classmethod
+    def joined(cls, loads: Sequence["Load"]) -> "Load":
+        """Put the steps of several loads behind each other."""
+        columns = {
+            item.name: np.concatenate(
+                [np.broadcast_to(getattr(load, item.name), load.decoding.shape) for load in loads]
+            )
+            for item in fields(cls)
+        }
+        return cls(**columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
