@@ -43,6 +43,8 @@ def memory(
     model: str,
     gpu: str,
     *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -51,8 +53,6 @@ def memory(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
-    gpu_layers: int | None = ...,
-    n_cpu_moe: int = ...,
     adapters: int = ...,
     lora_rank: int = ...,
     max_len: int | None = ...,
@@ -69,6 +69,8 @@ def memory(
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -77,8 +79,6 @@ def memory(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
-        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
-        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
         max_len: Longest sequence served; the model's own limit by default.
@@ -101,6 +101,8 @@ def estimate(
     model: str,
     gpu: str,
     *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -109,8 +111,6 @@ def estimate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
-    gpu_layers: int | None = ...,
-    n_cpu_moe: int = ...,
     cpu: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
@@ -138,6 +138,8 @@ def estimate(
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -146,8 +148,6 @@ def estimate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
-        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
-        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
@@ -215,6 +215,11 @@ def plan(
     dp: Sequence[int] | int | None = ...,
     max_seqs: Sequence[int] | int | None = ...,
     redundancy: int = ...,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
+    cpu: str | None = ...,
+    utilization_fraction: float | None = ...,
+    sampling: Sampling | str = ...,
     link_bytes_per_s: float | str | None = ...,
     network_bytes_per_s: float | str | None = ...,
     growth_fraction: float | str = ...,
@@ -270,6 +275,11 @@ def plan(
         dp: Ranks of attention data parallelism; repeatable.
         max_seqs: Most sequences at a time in a replica; repeatable.
         redundancy: Replicas beyond need (N+k).
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
+        utilization_fraction: The engine's memory fraction; its default if left out.
+        sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
         link_bytes_per_s: Both directions of the link between GPUs of a server, such as '900 GB/s'.
         network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
         growth_fraction: Growth of the load per year, such as 50% or 0.5.
@@ -295,6 +305,8 @@ def simulate(
     model: str,
     gpu: str,
     *,
+    gpu_layers: int | None = ...,
+    n_cpu_moe: int = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -303,8 +315,6 @@ def simulate(
     dp: int = ...,
     engine: str = ...,
     engine_version: str | None = ...,
-    gpu_layers: int | None = ...,
-    n_cpu_moe: int = ...,
     cpu: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
@@ -353,6 +363,8 @@ def simulate(
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.
+        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
+        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -361,8 +373,6 @@ def simulate(
         dp: Ranks of attention data parallelism.
         engine: vllm, sglang, trtllm or llama.cpp.
         engine_version: Version of the engine, such as 0.19; the newest by default.
-        gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
-        n_cpu_moe: llama.cpp: layers whose experts are in host memory.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
@@ -435,8 +445,11 @@ def models(
 def fleet(
     file: str | Path | None,
     *,
+    measured: Sequence[str | Path] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    energy: bool = ...,
+    power_limit_w: float | str | None = ...,
     share_gpus: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -446,8 +459,11 @@ def fleet(
     Exit 1 if none does.
 
     Args:
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        energy: Show the power of the GPUs and the joules of a sample, or of an output token.
+        power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         file: models: a list of loads, each with its model.
         share_gpus: Also put several models on the same GPUs where that is cheaper (estimate).
         specs: Own GPU specs, laid over the built-in ones.

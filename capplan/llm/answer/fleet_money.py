@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from capplan.core.economics.cost import CardDraw
+from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
@@ -17,6 +19,7 @@ from capplan.llm.core.fleet.money import (
     joules_per_output_token,
     payment_options,
 )
+from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.specs.load import demand_without_load
 from capplan.specs.prices import Prices, load_prices
 
@@ -38,7 +41,15 @@ class MoneyQuestion:
             raise UsageError(f"--years {self.years}: count 1 to {_MOST_YEARS} years.")
 
 
-def fleet_money(fit: DeploymentFit, gpu: GpuSpec, prices: Prices, question: MoneyQuestion) -> FleetMoney:
+def fleet_money(
+    fit: DeploymentFit,
+    gpu: GpuSpec,
+    prices: Prices,
+    question: MoneyQuestion,
+    *,
+    energy: ServingEnergy | None,
+    law: PowerLaw,
+) -> FleetMoney:
     """Return what a deployment costs by every term, over the years.
 
     Args:
@@ -46,14 +57,23 @@ def fleet_money(fit: DeploymentFit, gpu: GpuSpec, prices: Prices, question: Mone
         gpu: Its GPU.
         prices: All known prices.
         question: How money is counted.
+        energy: What its GPUs draw at the load; None where their power limit is not known.
+        law: The law of power, which says what they draw while they wait.
     """
     money = replace(demand_without_load().money, years=question.years)
     offers = offers_of(gpu, prices)
     growth = question.growth_fraction
+    card = None
+    if energy is not None and gpu.tdp_w is not None:
+        idle_w = law.of(gpu.architecture).base_fraction * gpu.tdp_w
+        card = CardDraw(limit_w=gpu.tdp_w, used_w=energy.power_w.expected / fit.gpus, idle_w=idle_w)
     return FleetMoney(
         years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
-        payments=payment_options(fit, offers, money, growth_fraction=growth),
-        joules_per_output_token=joules_per_output_token(fit, money),
+        payments=payment_options(fit, offers, money, growth_fraction=growth, card=card),
+        energy=energy,
+        joules_per_output_token=(
+            None if card is None else joules_per_output_token(fit, card, money, form_factor=gpu.form_factor)
+        ),
         api=compare_with_api(fit, question.api) if question.api else None,
         growth_fraction=growth,
         counted_years=question.years,

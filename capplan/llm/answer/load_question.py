@@ -42,4 +42,7 @@ def question_of(
         batch_limits=asked.batch_limits or (0,),
         redundancy=asked.redundancy,
         rents=rents,
+        adapters=asked.adapters,
+        sampling=asked.sampling,
+        utilization_fraction=asked.utilization_fraction,
     )

@@ -8,6 +8,7 @@ from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.search.disaggregation import words_of_fit
 from capplan.llm.core.search.handover import launch_of
 from capplan.llm.core.search.plan import check_load, plan_deployments
 from capplan.llm.core.search.search import PlanQuestion, Search
@@ -15,21 +16,29 @@ from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
+from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import Prices
 
 
-def plan_serving(question: PlanQuestion, *, deployments: Deployments, calibration: LlmCalibration) -> DeploymentPlan:
+def plan_serving(
+    question: PlanQuestion,
+    *,
+    deployments: Deployments,
+    calibration: LlmCalibration,
+    measured: Sequence[MeasuredRun] = (),
+) -> DeploymentPlan:
     """Judge every deployment that the question names, and rank those that carry the load.
 
     Args:
         question: The model, the load, the limits, and what to search.
         deployments: Where deployments are found.
         calibration: The constants of the time model.
+        measured: Measured runs, each of which names its deployment.
 
     Raises:
         CapplanError: The model is not known, or the load is empty or too long for the model.
     """
-    return plan_deployments(_search(question, deployments, calibration))
+    return plan_deployments(_search(question, deployments, calibration, measured))
 
 
 def _search(
@@ -85,8 +94,10 @@ def plan_fleet(
     best = plan.recommended
     if best is None:
         return PlannedFleet(plan=plan)
+    law = deployments.power_law or load_power_law()
+    drawn = best.energy or search.energy(deployments.find(words_of_fit(search, best)), best, law)
     return PlannedFleet(
         plan=plan,
-        money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money),
+        money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money, energy=drawn, law=law),
         launch=launch_of(best, search),
     )

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.core.energy.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.load_question import question_of
 from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.shared_fleet import SharedFleet, shared_fleets
+from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.load_file import ServingLoadFile
 from capplan.specs import Gpus
@@ -30,6 +32,8 @@ def plan_shared_fleet(
     prices: Prices,
     calibration: LlmCalibration,
     shares_gpus: bool = False,
+    measured: Sequence[MeasuredRun] = (),
+    power_law: PowerLaw | None = None,
 ) -> FleetAnswer:
     """Plan every model of a fleet, and put the plans together.
 
@@ -39,13 +43,16 @@ def plan_shared_fleet(
         prices: All known prices.
         calibration: Constants of the time model.
         shares_gpus: True to put several models on the same GPUs where that is cheaper.
+        measured: Measured runs, each of which names its deployment.
+        power_law: The law of power, with a cap of all GPUs; None where nobody asks for energy.
 
     Raises:
         CapplanError: A model or GPU is not known.
     """
-    rents, deployments = on_demand_offers(prices), Deployments(gpus=gpus)
+    rents, deployments = on_demand_offers(prices), Deployments(gpus=gpus, power_law=power_law)
+    questions = [question_of(model, load, gpus=gpus, rents=rents) for model, load in asked]
     plans = tuple(
-        plan_serving(question_of(model, load, gpus=gpus, rents=rents), deployments=deployments, calibration=calibration)
-        for model, load in asked
+        plan_serving(question, deployments=deployments, calibration=calibration, measured=measured)
+        for question in questions
     )
     return FleetAnswer(plans=plans, fleets=shared_fleets(plans, shares_gpus=shares_gpus))

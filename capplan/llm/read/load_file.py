@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.money import ApiPrice
-from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
+from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Speculation
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.specs.values import ValueReader
@@ -18,9 +19,10 @@ from capplan.specs.yaml.strict import Tree, read_yaml
 
 _LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile")
 _KEYS = (
-    "rate", "concurrency", "input_len", "output_len", "spread", "input_cv", "output_cv", "burstiness", "prefix_hits",
-    "draft_tokens", "acceptance", *_LIMITS, "gpu", "engine", "weights", "kv", "tp", "pp", "ep", "dp", "max_seqs",
-    "redundancy", "growth", "years", "api_price",
+    "rate", "concurrency", "prompts", "within", "input_len", "output_len", "spread", "input_cv", "output_cv",
+    "burstiness", "prefix_hits", "draft_tokens", "acceptance", *_LIMITS, "gpu", "engine", "weights", "kv", "tp", "pp",
+    "ep", "dp", "max_seqs", "redundancy", "growth", "years", "api_price", "adapters", "lora_rank", "sampling",
+    "utilization",
 )  # fmt: skip
 _OTHER_NAMES = {"rate_per_s": "rate", "gpus": "gpu", "engines": "engine"}
 _LENGTHS = {"input_len": 1024.0, "output_len": 256.0}
@@ -43,6 +45,9 @@ class ServingLoadFile:
     growth_fraction: float = 0.0
     years: int = 3
     api: ApiPrice | None = None
+    adapters: Adapters | None = None
+    sampling: Sampling = Sampling.GREEDY
+    utilization_fraction: float | None = None
 
 
 def read_serving_load(path: Path) -> ServingLoadFile:
@@ -119,6 +124,9 @@ class _Reader(ValueReader):
         api = self._api(tree)
         sizes = {key: self._sizes(tree, key) for key in ("tp", "pp", "ep", "dp", "max_seqs")}
         names = {key: self._names(tree, key) for key in ("gpu", "engine", "weights", "kv")}
+        count, rank = self._whole(tree, "adapters", 0, least=0), self._whole(tree, "lora_rank", 16, least=1)
+        sampling = self._sampling(tree)
+        utilization = self._share(tree, "utilization", most=1.0) if "utilization" in tree else None
         if load is None or self.problems:
             return None
         return ServingLoadFile(
@@ -134,13 +142,19 @@ class _Reader(ValueReader):
             growth_fraction=growth or 0.0,
             years=years,
             api=api,
+            adapters=Adapters(count=count, rank=rank) if count else None,
+            sampling=sampling,
+            utilization_fraction=utilization,
         )
 
     def _load(self, tree: Tree) -> TokenLoad | None:
         rate = self.rate("rate", tree["rate"]) if "rate" in tree else None
         clients = self._positive(tree, "concurrency") if "concurrency" in tree else None
-        if ("rate" in tree) == ("concurrency" in tree):
-            self.refuse("rate", "state the load by one of rate (20/s) and concurrency (64)")
+        job = self._job(tree)
+        if ("rate" in tree) + ("concurrency" in tree) + ("prompts" in tree) != 1:
+            self.refuse(
+                "rate", "state the load by one of rate (20/s) and concurrency (64), or a job by prompts and within (8h)"
+            )
         lengths = {key: self._positive(tree, key) if key in tree else value for key, value in _LENGTHS.items()}
         given = {key: self._share(tree, key, most=most) for key, most in _SHARES.items()}
         varies = bool(given["input_cv"] or given["output_cv"])
@@ -149,8 +163,9 @@ class _Reader(ValueReader):
         if self.problems:
             return None
         return TokenLoad(
-            rate_per_s=rate,
+            rate_per_s=rate if job is None else job.prompts / job.within_s,
             concurrency=clients,
+            job=job,
             input_len=lengths["input_len"] or 1.0,
             output_len=lengths["output_len"] or 1.0,
             spread=given["spread"] if "spread" in tree or varies else BENCHMARK_SPREAD,
@@ -160,6 +175,21 @@ class _Reader(ValueReader):
             prefix_fraction=given["prefix_hits"],
             speculation=speculation,
         )
+
+    def _job(self, tree: Tree) -> BatchJob | None:
+        if ("prompts" in tree) != ("within" in tree):
+            self.refuse("prompts", "needs within as well, such as 100000 and 8h")
+        if "prompts" not in tree or "within" not in tree:
+            return None
+        prompts, within_s = self._whole(tree, "prompts", 1, least=1), self._time(tree, "within")
+        return BatchJob(prompts=prompts, within_s=within_s) if within_s else None
+
+    def _sampling(self, tree: Tree) -> Sampling:
+        given = tree.get("sampling", Sampling.GREEDY.value)
+        if given not in tuple(Sampling):
+            self.refuse("sampling", f"must be greedy or filtered, not {given!r}")
+            return Sampling.GREEDY
+        return Sampling(given)
 
     def _limits(self, tree: Tree) -> LatencyLimits:
         times = {key: self._time(tree, key) for key in _LIMITS[:3]}

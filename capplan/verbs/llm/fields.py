@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from capplan.llm.core.model import LanguageModel
     from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.llm.core.serving.service import Speculation
-    from capplan.llm.core.sharding import Sharding
+    from capplan.llm.core.sharding import Offload, Sharding
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
 
@@ -102,7 +102,33 @@ class ReplicaGpuFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeploymentFields:
+class OffloadFields:
+    """What llama.cpp leaves in host memory."""
+
+    gpu_layers: Annotated[
+        int | None,
+        Meta(ge=1, le=10**5),
+        Option(
+            help="llama.cpp: layers on the GPU, the others in host memory; all by default.",
+            flags=("--gpu-layers", "--ngl"), metavar="N",
+        ),
+    ] = None  # fmt: skip
+    n_cpu_moe: Annotated[
+        int,
+        Meta(ge=0, le=10**5),
+        Option(help="llama.cpp: layers whose experts are in host memory.", metavar="N", shows_default=True),
+    ] = 0
+
+    def offload(self) -> "Offload | None":
+        """Return what is left in host memory; None for nothing."""
+        from capplan.llm.core.sharding import Offload
+
+        leaves = self.gpu_layers is not None or self.n_cpu_moe
+        return Offload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentFields(OffloadFields):
     """Number formats, GPUs and engine of one replica."""
 
     weights: Annotated[
@@ -131,27 +157,11 @@ class DeploymentFields:
         Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION"),
     ] = None
 
-    gpu_layers: Annotated[
-        int | None,
-        Meta(ge=1, le=10**5),
-        Option(
-            help="llama.cpp: layers on the GPU, the others in host memory; all by default.",
-            flags=("--gpu-layers", "--ngl"), metavar="N",
-        ),
-    ] = None  # fmt: skip
-    n_cpu_moe: Annotated[
-        int,
-        Meta(ge=0, le=10**5),
-        Option(help="llama.cpp: layers whose experts are in host memory.", metavar="N", shows_default=True),
-    ] = 0
-
     def sharding(self) -> "Sharding":
         """Return how the GPUs of a replica, and the host, share the model."""
-        from capplan.llm.core.sharding import Offload, Sharding
+        from capplan.llm.core.sharding import Sharding
 
-        leaves = self.gpu_layers is not None or self.n_cpu_moe
-        offload = Offload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
-        return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp, offload=offload)
+        return Sharding(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp, offload=self.offload())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +186,21 @@ class MeasuredFields:
         from capplan.llm.read.runs.measured_run import read_measured_run
 
         return tuple(run for path in self.measured for run in read_measured_run(path))
+
+    def named_runs(self) -> "tuple[MeasuredRun, ...]":
+        """Return the runs of the files where several deployments are compared.
+
+        Raises:
+            UsageError: one does not name its deployment, as files of benchmark tools do not.
+        """
+        runs = self.measured_runs()
+        for run in runs:
+            if not run.model:
+                raise UsageError(
+                    f"{run.file} does not name its model and GPU, so that no deployment of a plan is known to be its "
+                    "own; write it as a row of a serving CSV (model, gpu, engine, tp, concurrency, tpot_ms, ...)."
+                )
+        return runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,13 +555,27 @@ class SearchFields:
     ] = ()
     redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
 
-    def searched_engines(self) -> tuple[str, ...]:
-        """Return the engines to try."""
+    def searched_engines(self, offload: "Offload | None" = None) -> tuple[str, ...]:
+        """Return the engines to try.
+
+        Args:
+            offload: What is left in host memory, which llama.cpp alone can; None for nothing.
+
+        Raises:
+            UsageError: another engine is named beside it.
+        """
         from capplan.core.serving_engines import find_engine
         from capplan.llm.core.search.search import DEFAULT_ENGINES
 
         named = names_of(self.engines)
-        return ENGINES if named == ("all",) else tuple(find_engine(name).value for name in named) or DEFAULT_ENGINES
+        found = ENGINES if named == ("all",) else tuple(find_engine(name).value for name in named)
+        if offload is None:
+            return found or DEFAULT_ENGINES
+        if named != ("all",) and (others := [name for name in found if name != Engine.LLAMACPP]):
+            raise UsageError(
+                f"--engine {others[0]} keeps all layers on the GPU; --gpu-layers and --n-cpu-moe are for llama.cpp."
+            )
+        return (Engine.LLAMACPP.value,)
 
     def searched_weights(self, model: "LanguageModel") -> tuple[str, ...]:
         """Return the formats of weights to try, an empty word for the checkpoint's own.

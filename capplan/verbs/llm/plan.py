@@ -11,13 +11,16 @@ from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
     AdapterFields,
     FilesHereFields,
+    HostCpuFields,
     LanguageModelFields,
     LatencyLimitFields,
     LengthFields,
     LinkFields,
     MeasuredFields,
     MoneyFields,
+    OffloadFields,
     SearchFields,
+    SettingFields,
     TaskFields,
     names_of,
 )
@@ -29,7 +32,6 @@ from capplan.verbs.statement.words import TIME_LIMIT
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet
     from capplan.llm.core.fleet.token_load import BatchJob
-    from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.report.sections import Line, Section
 
 
@@ -99,8 +101,8 @@ class _ShownFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    SearchFields, LinkFields, MoneyFields, CurrencyFields, EnergyFields, _ShownFields,
-    FilesHereFields,
+    SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields, CurrencyFields, EnergyFields,
+    _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -125,7 +127,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     deployments = question.deployments(context, question.power_law())
     gpus, rents = deployments.gpus, on_demand_offers(prices)
     model = context.language_model(question.model)
-    job = question.job()
+    job, offload = question.job(), question.offload()
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     asked = PlanQuestion(
@@ -133,7 +135,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         load=question.with_task(load, deployments.model(model)),
         limits=question.limits(),
         gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
-        engines=question.searched_engines(),
+        engines=question.searched_engines(offload),
         weights=question.searched_weights(deployments.model(model)),
         kv=question.kv or "",
         choice=question.choice(),
@@ -143,6 +145,10 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         link_bytes_per_s=question.link_bytes_per_s,
         network_bytes_per_s=question.network_bytes_per_s,
         adapters=question.served_adapters(),
+        sampling=question.sampling,
+        utilization_fraction=question.utilization_fraction,
+        offload=offload,
+        cpu=question.cpu or "",
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         found = plan_fleet(
@@ -151,25 +157,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             calibration=load_time_calibration(question.calibration),
             prices=prices,
             money=question.money(),
-            measured=_named_runs(question),
+            measured=question.named_runs(),
         )
     return replace(found, local=question.local_currency())
-
-
-def _named_runs(question: LlmPlanQuestion) -> "tuple[MeasuredRun, ...]":
-    """Return the measured runs.
-
-    Raises:
-        UsageError: one does not name its deployment, as files of benchmark tools do not.
-    """
-    runs = question.measured_runs()
-    for run in runs:
-        if not run.model:
-            raise UsageError(
-                f"{run.file} does not name its model and GPU, so that no deployment of a plan is known to be its own; "
-                "write it as a row of a serving CSV (model, gpu, engine, tp, concurrency, tpot_ms, ...)."
-            )
-    return runs
 
 
 def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "Iterable[Section]":

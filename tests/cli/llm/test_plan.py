@@ -45,6 +45,16 @@ def test_a_job_is_done_in_time_and_costs_what_its_hours_cost(run: Run) -> None:
     assert "Job      400,000 requests in" in run(*PLAN, *job).stdout
 
 
+def test_experts_of_a_plan_may_be_left_to_the_host(run: Run) -> None:
+    words = ("llm", "plan", "qwen3-30b-a3b", "--gpu", "rtx-4090", "--weights", "q4_k_m", "-c", "1")
+    found = run(*words, "--n-cpu-moe", "20", "--launch").stdout
+    assert "experts of 20 layers on the host" in found
+    assert "llama-server -m Qwen/Qwen3-30B-A3B -ngl 999 --n-cpu-moe 20 -np" in found
+    refused = run(*words, "--n-cpu-moe", "20", "--engine", "vllm")
+    assert refused.exit_code == 2
+    assert "--engine vllm keeps all layers on the GPU" in refused.stderr
+
+
 def test_formats_may_be_parted_by_commas(run: Run) -> None:
     found = json.loads(run(*ONE_GPU, "--rate", "5", "--weights", "fp8,awq", "--json").stdout)
     assert {fit["weights"] for fit in found["fits"]} == {"fp8", "awq"}
@@ -290,21 +300,31 @@ gpu: [h100-sxm5-80gb, l40s]
 tp: [1]
 models:
   - {model: qwen3-8b, rate: 20/s, max_tpot: 40 ms}
-  - {model: qwen3-4b, rate: 5/s}
+  - {model: qwen3-4b, prompts: 432000, within: 24h, adapters: 4, sampling: filtered}
 """
 
 
 def test_several_models_share_a_fleet(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(FLEET)
-    found = json.loads(run("llm", "fleet", path, "--json").stdout)
+    found = json.loads(run("llm", "fleet", path, "--energy", "--json").stdout)
     assert [each["model"] for each in found["models"]] == ["qwen3-8b", "qwen3-4b"]
+    assert found["models"][1]["load"]["rate_per_s"] == pytest.approx(5.0)  # 432,000 requests in 86,400 s
     for fleet in found["fleets"]:
         assert fleet["gpus"] == sum(part["gpus"] for part in fleet["parts"])
         assert fleet["servers"] >= fleet["gpus"] / 8
     costs = [float("inf") if fleet["usd_per_hour"] is None else fleet["usd_per_hour"] for fleet in found["fleets"]]
     assert costs == sorted(costs)
     assert found["recommended"] == found["fleets"][0]
+    for part in found["recommended"]["parts"]:
+        # A million output tokens of 256 a request at the rate of the load cost the rent of so many hours.
+        rate = {"qwen3-8b": 20.0, "qwen3-4b": 5.0}[part["model"]]
+        assert part["usd_per_million_output_tokens"] == pytest.approx(
+            part["usd_per_hour"] * 1e6 / (rate * 256 * 3600), rel=1e-6
+        )
+        # Between the idle draw and the limit of an H100, 700 W.
+        assert 30 * part["gpus"] < part["power_w"]["expected"] <= 700 * part["gpus"]
+        assert part["ttft_s"]["low"] < part["ttft_s"]["expected"]
 
 
 @pytest.mark.parametrize(
@@ -313,6 +333,8 @@ def test_several_models_share_a_fleet(run: Run, tmp_path: Path) -> None:
         ("models: 3", "must be a list of loads"),
         ("models: [{rate: 1/s}]", "each entry must name its model"),
         ("models: [{model: qwen3-8b, rat: 1/s}]", "unknown key; did you mean rate"),
+        ("models: [{model: qwen3-8b, prompts: 1000}]", "needs within as well, such as 100000 and 8h"),
+        ("models: [{model: qwen3-8b, rate: 1/s, sampling: beam}]", "must be greedy or filtered, not 'beam'"),
     ],
 )
 def test_a_bad_fleet_file_is_refused(run: Run, tmp_path: Path, text: str, sentence: str) -> None:

@@ -272,7 +272,15 @@ def _llamacpp_program(setting: Setting) -> tuple[str, ...]:
 
 def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
     per_slot = -(-setting.max_len // _BLOCK_TOKENS) * _BLOCK_TOKENS
-    yield _option("-ngl", 999, "puts every layer on the GPUs")
+    offload = setting.sharding.offload
+    if offload is None or offload.gpu_layers is None:
+        yield _option("-ngl", 999, "puts every layer on the GPUs")
+    else:
+        yield _option(
+            "-ngl", offload.gpu_layers, "puts so many layers on the GPU and leaves the first ones to the host"
+        )
+    if offload is not None and offload.expert_layers:
+        yield _option("--n-cpu-moe", offload.expert_layers, "leaves the experts of so many first layers to the host")
     if setting.sharding.pipeline > 1:
         yield _option("--split-mode", "layer", "divides the layers between the GPUs")
     yield _option("-np", setting.max_sequences, f"slots, sequences at a time: {_FIT}")

@@ -1,7 +1,7 @@
 """Compute what a fleet costs over the years: rent, commitments and purchase, energy per token, and an API beside it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.assumptions import CostAssumptions
@@ -15,11 +15,12 @@ from capplan.core.economics.cost import (
     cost_of_renting,
     fleet_energy,
 )
-from capplan.core.economics.options import server_slots
+from capplan.core.economics.options import server_of, server_slots
 from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.rented import rented_gpu
+from capplan.llm.core.serving.energy import ServingEnergy
 
 _SECONDS_PER_YEAR = HOURS_PER_YEAR * SECONDS_PER_HOUR
 
@@ -99,7 +100,7 @@ class Offers:
 
 
 def payment_options(
-    fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float
+    fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float, card: CardDraw | None
 ) -> tuple[PaymentOption, ...]:
     """Return the cheapest way to pay for a fleet under every term, in whole machines that hold it, the cheapest first.
 
@@ -113,6 +114,7 @@ def payment_options(
         offers: What the GPU costs.
         money: The assumptions about money, with the years counted.
         growth_fraction: Growth of the load per year.
+        card: What a GPU draws; None where it is not known, so that nothing is said of buying.
     """
     fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
     tokens = _tokens_per_year(fit, growth_fraction, money.years)
@@ -137,8 +139,8 @@ def payment_options(
             is_marketplace=rent.is_marketplace,
         )
     options = list(by_term.values())
-    if offers.purchase is not None and fit.tdp_w is not None:
-        options.append(_bought(fit, fleets, offers.purchase, money, form_factor=offers.form_factor, tokens=tokens))
+    if offers.purchase is not None and card is not None:
+        options.append(_bought(fit, fleets, offers, money, card=card, tokens=tokens))
     return tuple(sorted(options, key=lambda option: option.usd_per_year))
 
 
@@ -163,17 +165,17 @@ def _hours(fit: DeploymentFit, fleets: Sequence[FleetYear], rent: Price) -> tupl
 def _bought(
     fit: DeploymentFit,
     fleets: Sequence[FleetYear],
-    purchase: PurchasePrice,
+    offers: Offers,
     money: CostAssumptions,
     *,
-    form_factor: str | None,
+    card: CardDraw,
     tokens: float,
 ) -> PaymentOption:
-    slots, only_full = server_slots(form_factor, money)
+    purchase = offers.purchase
+    assert purchase is not None  # the caller checked that there is one
+    slots, only_full = server_slots(offers.form_factor, money)
     servers = ceil(fleets[-1].gpus / slots)
     gpus = servers * slots if only_full else fleets[-1].gpus
-    energy = energy_of(fit, money, gpus=gpus, servers=servers)
-    assert energy is not None  # the caller checked that the power limit is known
     return PaymentOption(
         term=Term.BUY,
         usd_per_gpu=purchase.usd,
@@ -184,7 +186,7 @@ def _bought(
             servers=servers,
             price=purchase,
             chassis_usd=money.chassis_usd_sxm if only_full else money.chassis_usd_pcie,
-            energy=energy,
+            energy=energy_of(fit, card, money, form_factor=offers.form_factor, gpus=gpus, servers=servers),
             money=money,
         ),
         tokens_per_year=tokens,
@@ -192,35 +194,40 @@ def _bought(
 
 
 def energy_of(
-    fit: DeploymentFit, money: CostAssumptions, *, gpus: int | None = None, servers: float | None = None
-) -> Energy | None:
-    """Return what a fleet draws at its load; None where the power limit of the GPU is not known.
+    fit: DeploymentFit,
+    card: CardDraw,
+    money: CostAssumptions,
+    *,
+    form_factor: str | None,
+    gpus: int | None = None,
+    servers: float | None = None,
+) -> Energy:
+    """Return what a fleet draws at its load.
 
     Args:
         fit: The deployment.
-        money: The assumptions about power.
-        gpus: GPUs that are switched on; those of the deployment if None.
-        servers: Servers around them; eight GPUs each if None.
+        card: What one of its GPUs draws in the mean over the load, and while it waits.
+        money: The assumptions about hosts, cooling and carbon.
+        form_factor: What decides which servers hold the GPUs.
+        gpus: GPUs that are switched on, those beyond the deployment's waiting; those of the deployment if None.
+        servers: Servers around them; as full ones as hold them if None.
     """
-    if fit.tdp_w is None:
-        return None
     count = gpus or fit.gpus
     full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
     usage = Usage(in_use_fraction=1.0, load_fraction=min(1.0, fit.rate_per_s / full) if full else 1.0, stays_on=True)
-    around = servers if servers is not None else count / money.gpus_per_server_sxm
-    idle, busy = money.idle_power_fraction, money.power_fraction
-    card = CardDraw(
-        limit_w=fit.tdp_w,
-        used_w=fit.tdp_w * (idle + (busy - idle) * usage.load_fraction),
-        idle_w=fit.tdp_w * idle,
-    )
-    return fleet_energy(gpus=count, servers=around, card=card, host_w=money.host_w_sxm, usage=usage, money=money)
+    around = servers if servers is not None else count / server_slots(form_factor, money)[0]
+    host_w = server_of(form_factor, money).host_w
+    waiting = max(0, count - fit.gpus) / count
+    mean = replace(card, used_w=(1.0 - waiting) * card.used_w + waiting * card.idle_w)
+    return fleet_energy(gpus=count, servers=around, card=mean, host_w=host_w, usage=usage, money=money)
 
 
-def joules_per_output_token(fit: DeploymentFit, money: CostAssumptions) -> float | None:
+def joules_per_output_token(
+    fit: DeploymentFit, card: CardDraw, money: CostAssumptions, *, form_factor: str | None
+) -> float:
     """Return the energy of one output token from the grid, the prompts' share included. [J]"""
-    energy = energy_of(fit, money)
-    return None if energy is None else energy.average_w * energy.pue / fit.output_tokens_per_s
+    energy = energy_of(fit, card, money, form_factor=form_factor)
+    return energy.average_w * energy.pue / fit.output_tokens_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,10 +296,14 @@ def _break_even(*, usd_per_replica: float, usd_per_rate: float, most_per_s: floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMoney:
-    """The money of the recommended deployment: fleets by year, ways to pay, energy, and an API beside it."""
+    """The money of the recommended deployment: fleets by year, ways to pay, energy, and an API beside it.
+
+    `energy` is what its GPUs draw at the load by the law of power; None where their power limit is not known.
+    """
 
     years: tuple[FleetYear, ...]
     payments: tuple[PaymentOption, ...]
+    energy: ServingEnergy | None
     joules_per_output_token: float | None
     api: ApiComparison | None
     growth_fraction: float

@@ -54,7 +54,8 @@ class RentedGpu:
         """
         group = sharding.tensor * sharding.data
         if group > self.machine_gpus:
-            if group <= fast_gpus or group % self.machine_gpus or not self.networked:
+            smaller = self.joined < fast_gpus  # its times assume larger servers, so that less crosses the network
+            if group <= fast_gpus or smaller or group % self.machine_gpus or not self.networked:
                 return None
             return replicas * sharding.pipeline * (group // self.machine_gpus)
         if 1 < group <= fast_gpus and group > self.joined:

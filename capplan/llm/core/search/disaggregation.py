@@ -1,6 +1,7 @@
 """Compare serving prefill and decode on the same replicas with serving them on replicas of their own."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
@@ -73,18 +74,11 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
         search: The question.
         fit: A deployment that carries the load.
     """
-    return DeploymentWords(
-        model=search.question.model,
-        gpu=fit.gpu,
-        engine=fit.engine,
-        sharding=fit.sharding,
-        weights=fit.weights,
-        kv=fit.kv,
-        fast_gpus=search.fast_gpus(fit.gpu),
-        adapters=search.question.adapters,
-        link_bytes_per_s=search.question.link_bytes_per_s,
-        network_bytes_per_s=search.question.network_bytes_per_s,
+    fast_gpus = search.fast_gpus(fit.gpu)
+    words = search.question.words(
+        gpu=fit.gpu, engine=fit.engine, sharding=fit.sharding, weights=fit.weights, fast_gpus=fast_gpus
     )
+    return replace(words, kv=fit.kv)
 
 
 def _side(search: Search, words: DeploymentWords) -> Side:

@@ -102,7 +102,7 @@ _Judged = dict[DeploymentWords, DeploymentFit | DeploymentRejection]
 
 def _over_servers(search: Search, judged: _Judged) -> _Judged:
     """Judge pipelines over two and four servers on GPUs of which eight lack the memory."""
-    if not search.question.choice.is_open:
+    if not search.question.choice.is_open or search.question.offload is not None:
         return {}
     fitting = {words.gpu for words, each in judged.items() if not _lacks_memory(each)}
     lacking = tuple(gpu for gpu in search.question.gpus if gpu not in fitting)

@@ -28,12 +28,13 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.search.replica import Replica
-from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
-from capplan.llm.core.serving.energy import ServedTokens, load_energy, of_replicas
+from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
+from capplan.llm.core.sharding import Offload, Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
@@ -64,6 +65,10 @@ class PlanQuestion:
         network_bytes_per_s: Network of one GPU to other servers, one direction, over which replicas of several servers
             exchange data and prefilled caches are moved; a port of 400 Gbit/s if None. [bytes/s]
         adapters: Adapters that are served beside the model; None for none.
+        sampling: How tokens are drawn.
+        utilization_fraction: The engines' memory fraction; None for their defaults.
+        offload: What llama.cpp leaves in host memory; None for nothing.
+        cpu: The host's CPU, which computes that; a desktop's if empty.
     """
 
     model: str
@@ -80,6 +85,28 @@ class PlanQuestion:
     link_bytes_per_s: float | None = None
     network_bytes_per_s: float | None = None
     adapters: Adapters | None = None
+    sampling: Sampling = Sampling.GREEDY
+    utilization_fraction: float | None = None
+    offload: Offload | None = None
+    cpu: str = ""
+
+    def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> DeploymentWords:
+        """Return the words of a deployment of the model, with what is asked of all of them."""
+        return DeploymentWords(
+            model=self.model,
+            gpu=gpu,
+            engine=engine,
+            sharding=sharding,
+            weights=weights,
+            kv=self.kv,
+            fast_gpus=fast_gpus,
+            adapters=self.adapters,
+            sampling=self.sampling,
+            utilization_fraction=self.utilization_fraction,
+            link_bytes_per_s=self.link_bytes_per_s,
+            network_bytes_per_s=self.network_bytes_per_s,
+            cpu=self.cpu,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +138,25 @@ class Search:
     def candidates(self) -> Iterator[DeploymentWords]:
         """Yield the deployments to judge."""
         asked = self.question
-        has_experts = self.model.architecture.is_moe
         for gpu in asked.gpus:
             fast_gpus = self.fast_gpus(gpu)
             for engine in asked.engines:
                 divides_layers = engine == Engine.LLAMACPP
-                for sharding in shardings(asked.choice, has_experts=has_experts, divides_layers=divides_layers):
+                for sharding in self._shardings(divides_layers=divides_layers):
                     for weights in asked.weights:
-                        for limit in asked.batch_limits:
-                            yield DeploymentWords(
-                                model=asked.model, gpu=gpu, engine=engine, sharding=sharding, weights=weights,
-                                kv=asked.kv, max_sequences=limit or None, fast_gpus=fast_gpus,
-                                adapters=asked.adapters, link_bytes_per_s=asked.link_bytes_per_s,
-                                network_bytes_per_s=asked.network_bytes_per_s,
-                            )  # fmt: skip
+                        words = asked.words(
+                            gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus
+                        )
+                        yield from (replace(words, max_sequences=limit or None) for limit in asked.batch_limits)
+
+    def _shardings(self, *, divides_layers: bool) -> Iterator[Sharding]:
+        """Yield the ways to share the model; beside a host that computes a part of it one GPU is searched."""
+        choice, offload = self.question.choice, self.question.offload
+        if offload is not None and choice.is_open:
+            choice = replace(choice, tensor=(1,))
+        has_experts = self.model.architecture.is_moe
+        for sharding in shardings(choice, has_experts=has_experts, divides_layers=divides_layers):
+            yield replace(sharding, offload=offload)
 
     def fast_gpus(self, gpu: str) -> int:
         """Return how many GPUs of a kind exchange data over fast links, as they are offered."""
@@ -306,26 +338,36 @@ class Search:
         return replace(fit, needed=needed, replicas=needed + self.question.redundancy, max_rate_per_s=most)
 
     def _with_energy(self, deployment: ServingDeployment, fit: DeploymentFit) -> DeploymentFit:
-        """Return a deployment with the power of all its replicas at the load and the joules of an output token.
+        """Return a deployment with its energy where that is asked for."""
+        return fit if self.power_law is None else replace(fit, energy=self.energy(deployment, fit, self.power_law))
+
+    def energy(self, deployment: ServingDeployment, fit: DeploymentFit, law: PowerLaw) -> ServingEnergy | None:
+        """Return the power of all replicas of a deployment at the load and the joules of an output token.
 
         Where it was not simulated, a replica without requests is as likely as with Poisson arrivals and no queue.
+        Prompts whose answer is one token or one vector are taken one at a time. None where the GPU's power limit is
+        not known.
+
+        Args:
+            deployment: The deployment.
+            fit: How it carries the load.
+            law: The law of power.
         """
-        if self.power_law is None:
-            return fit
+        busy = fit.simulated.busy_fraction if fit.simulated else -np.expm1(-fit.running)
         found = load_energy(
             deployment.kernels,
             deployment.gpu,
             fit.sharding,
             ServedTokens(
-                running=fit.running,
+                running=fit.running if fit.output_len > 1 else busy,
                 input_len=fit.input_len * (1.0 - self.question.load.prefix_fraction),
                 output_len=fit.output_len,
             ),
             output_tokens_per_s=fit.output_tokens_per_s / fit.replicas,
-            busy_fraction=fit.simulated.busy_fraction if fit.simulated else -np.expm1(-fit.running),
-            law=self.power_law,
+            busy_fraction=busy,
+            law=law,
         )
-        return replace(fit, energy=None if found is None else of_replicas(found, fit.replicas))
+        return None if found is None else of_replicas(found, fit.replicas)
 
     def _broken(self, answer: LoadAnswer) -> BrokenLimit | None:
         limits = self.question.limits

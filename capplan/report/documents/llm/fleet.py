@@ -3,8 +3,9 @@
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.gpu_sharing import SharedGpus
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
@@ -30,6 +31,14 @@ class FleetPartDocument(msgspec.Struct, frozen=True, kw_only=True):
     weights: str
     words: str
     usd_per_hour: float | None
+    ttft_s: Interval
+    tpot_s: Interval
+    usd_per_million_output_tokens: float | None
+    evidence: str
+    power_w: Annotated[Interval | UnsetType, Meta(description="mean of all its GPUs without hosts, with energy")] = (
+        UNSET
+    )
+    joules_per_output_token: Interval | UnsetType = UNSET
 
 
 class SharedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +137,12 @@ def _fleet(fleet: SharedFleet) -> SharedFleetDocument:
                 **_deployed(part.fit),
                 words=part.fit.words,
                 usd_per_hour=part.fit.usd_per_hour,
+                ttft_s=part.fit.ttft_s,
+                tpot_s=part.fit.tpot_s,
+                usd_per_million_output_tokens=part.fit.usd_per_million_output_tokens,
+                evidence=part.fit.evidence,
+                power_w=part.fit.energy.power_w if part.fit.energy else UNSET,
+                joules_per_output_token=part.fit.energy.joules_per_output_token if part.fit.energy else UNSET,
             )
             for part in fleet.parts
         ),

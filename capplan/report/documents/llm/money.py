@@ -1,9 +1,13 @@
 """The money and the hand-over of a planned fleet as typed documents. US dollars, joules, years."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.gpus.prices import Term
+from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import ApiComparison, FleetMoney, FleetYear, PaymentOption
@@ -32,6 +36,7 @@ class MoneyDocument(msgspec.Struct, frozen=True, kw_only=True):
     years: tuple[FleetYear, ...]
     counted_years: int
     payments: tuple[PaymentDocument, ...]
+    gpu_power_w: Annotated[Interval | None, Meta(description="mean draw of all GPUs at the load, without hosts")]
     joules_per_output_token: float | None
     kwh_per_million_output_tokens: float | None
     usd_per_kwh: float
@@ -63,6 +68,7 @@ def money_document(money: FleetMoney) -> MoneyDocument:
         years=money.years,
         counted_years=money.counted_years,
         payments=tuple(map(_payment, money.payments)),
+        gpu_power_w=None if money.energy is None else money.energy.power_w,
         joules_per_output_token=joules,
         kwh_per_million_output_tokens=None if joules is None else joules * 1e6 / _JOULES_PER_KWH,
         usd_per_kwh=money.usd_per_kwh,

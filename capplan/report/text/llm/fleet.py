@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
-from capplan.llm.core.fleet.gpu_sharing import SharedPart
+from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedPart
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
 from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, figure, shown_as_data, words
-from capplan.units import format_seconds
+from capplan.units import format_seconds, format_watts
 
 _SHOWN = 10
 
@@ -31,8 +32,9 @@ def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[Shar
     return [
         Section(
             [
-                Lines([f"{best.words}{price}."], only=Format.TABLE),
+                Lines([f"{best.words}{price}{_power_words(best)}."], only=Format.TABLE),
                 Table(_FLEETS, fleets, most=_SHOWN),
+                Table(_PARTS, best.parts, caption="Each model of the cheapest fleet", only=Format.TABLE),
                 Lines(notes, role=LineRole.NOTE, is_attached=True, only=Format.TABLE),
             ]
         )
@@ -44,6 +46,15 @@ def _shared_words(part: SharedPart) -> str:
         f"{part.plan.model}: TTFT {format_seconds(part.ttft_s)}, TPOT {format_seconds(part.tpot_s)}, steps "
         f"{part.slowdown:.2f} times as long as on GPUs of its own, memory for {part.sequences} sequences"
     )
+
+
+def _power_words(fleet: SharedFleet) -> str:
+    """Return what the GPUs of a fleet draw, where it is known of all models."""
+    drawn = [part.fit.energy.power_w for part in fleet.parts if part.fit.energy is not None]
+    if not drawn or len(drawn) < len(fleet.parts) or fleet.shared:
+        return ""
+    low, expected, high = (sum(getattr(power, end) for power in drawn) for end in ("low", "expected", "high"))
+    return f", {format_watts(expected)} ({format_watts(low)} to {format_watts(high)}) without hosts"
 
 
 def _models(fleet: SharedFleet) -> str:
@@ -59,3 +70,18 @@ _COLUMNS: tuple[Column[SharedFleet], ...] = (
     words("models", _models),
 )
 _FLEETS = tuple(map(shown_as_data, _COLUMNS))
+
+
+def _range(times: Interval) -> str:
+    return f"{format_seconds(times.expected)} ({format_seconds(times.low)} to {format_seconds(times.high)})"
+
+
+_PARTS: tuple[Column[FleetPart], ...] = (
+    words("model", lambda part: part.plan.model),
+    words("replicas", lambda part: f"{part.fit.replicas} × {part.fit.sharding.gpus} {part.fit.gpu}"),
+    words("engine", lambda part: f"{part.fit.engine} {part.fit.weights}"),
+    words("TTFT", lambda part: _range(part.fit.ttft_s)),
+    words("TPOT", lambda part: _range(part.fit.tpot_s)),
+    figure("USD per M out", lambda part: part.fit.usd_per_million_output_tokens, "{:.3g}".format),
+    words("evidence", lambda part: part.fit.evidence),
+)

@@ -77,9 +77,13 @@ def long_time(time_s: float) -> str:
     return f"{time_s / SECONDS_PER_HOUR:.3g} h" if time_s >= SECONDS_PER_HOUR else format_seconds(time_s)
 
 
+def _clients(many: float) -> str:
+    return counted(int(many), "client") if many == int(many) else f"{many:g} clients"
+
+
 def load_words(load: TokenLoad) -> str:
     """Return a load in words: how many requests of which lengths."""
-    many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else f"{load.concurrency:g} clients"
+    many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else _clients(load.concurrency)
     if load.job is not None:
         many = f"a job of {load.job.prompts:,} requests within {long_time(load.job.within_s)}"
     if load.task is Task.EMBED:
@@ -118,9 +122,14 @@ def offer_words(fit: DeploymentFit) -> str:
 
 
 def shared_words(sharding: Sharding) -> str:
-    """Return how the GPUs of a replica share the model, such as "TP 4, PP 2"."""
+    """Return how the GPUs of a replica and its host share the model, such as "TP 4, PP 2"."""
     named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
-    return ", ".join(f"{name} {size}" for name, size in named if size > 1) or "TP 1"
+    shared = ", ".join(f"{name} {size}" for name, size in named if size > 1) or "TP 1"
+    if sharding.offload is None:
+        return shared
+    layers, experts = sharding.offload.gpu_layers, sharding.offload.expert_layers
+    host = "" if layers is None else f", {layers} layers on the GPU"
+    return shared + host + (f", experts of {experts} layers on the host" if experts else "")
 
 
 def _cheaper(plan: DeploymentPlan) -> str:

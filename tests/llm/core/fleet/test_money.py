@@ -5,12 +5,13 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.cost import RentedCost
+from capplan.core.economics.cost import CardDraw, RentedCost
 from capplan.core.gpus.prices import Price, Term
 from capplan.llm.core.fleet.money import (
     ApiPrice,
     Offers,
     compare_with_api,
+    energy_of,
     fleets_by_year,
     joules_per_output_token,
     payment_options,
@@ -29,6 +30,9 @@ MONEY = replace(
     idle_power_fraction=0.25,
     pue=1.35,
 )
+
+
+CARD = CardDraw(limit_w=700.0, used_w=400.0, idle_w=100.0)
 
 
 def rent(term: Term, usd_per_hour: float) -> Price:
@@ -72,14 +76,20 @@ def test_the_fleet_grows_with_the_load() -> None:
 
 
 def test_energy_follows_the_load() -> None:
-    # Nameplate 8 x 700 + 4,600 = 10,200 W. Four replicas of 5 requests/s are loaded to 0.8: 0.25 + 0.35 x 0.8 = 0.53 of
-    # it, 5,406 W, with PUE 7,298.1 W, for 1,600 output tokens a second.
-    assert joules_per_output_token(fit(), MONEY) == pytest.approx(4.5613125)
+    # Eight cards of 400 W in the mean take 3,200 W. Four replicas of 5 requests/s are loaded to 0.8, so that the host
+    # takes 0.25 + 0.35 x 0.8 = 0.53 of 4,600 W, 2,438 W; with PUE 5,638 x 1.35 = 7,611.3 W, for 1,600 output tokens a
+    # second.
+    assert joules_per_output_token(fit(), CARD, MONEY, form_factor="SXM5") == pytest.approx(4.7570625)
+
+
+def test_cards_beyond_the_deployment_only_wait() -> None:
+    # Eight cards of 400 W and eight that wait at 100 W take 4,000 W, no host beside them.
+    assert energy_of(fit(), CARD, MONEY, form_factor="SXM5", gpus=16, servers=0).average_w == pytest.approx(4000)
 
 
 def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
     offers = Offers(rents=(rent(Term.ON_DEMAND, 1.0), rent(Term.RESERVED_3Y, 0.5)), purchase=None, form_factor="SXM5")
-    by_term = {each.term: each for each in payment_options(fit(), offers, MONEY, growth_fraction=0.5)}
+    by_term = {each.term: each for each in payment_options(fit(), offers, MONEY, growth_fraction=0.5, card=CARD)}
     on_demand, reserved = by_term[Term.ON_DEMAND].cost, by_term[Term.RESERVED_3Y].cost
     assert isinstance(on_demand, RentedCost)
     assert isinstance(reserved, RentedCost)
@@ -90,7 +100,7 @@ def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
 
 def test_the_price_of_a_token_over_the_years_counts_what_is_served() -> None:
     offers = Offers(rents=(rent(Term.ON_DEMAND, 1.25),), purchase=None, form_factor=None)
-    (only,) = payment_options(fit(), offers, MONEY, growth_fraction=0.0)
+    (only,) = payment_options(fit(), offers, MONEY, growth_fraction=0.0, card=CARD)
     assert only.usd_per_million_output_tokens == pytest.approx(10 / 5.76)
 
 
