@@ -1,9 +1,10 @@
-"""Choose laws of hosts and of torch versions: what desktops dispatch, how far an old torch lies, what is not split.
+"""Choose laws of hosts, torch versions and slow kernels: desktops, an old torch, what is not split, what is gathered.
 
     python benchmarks/host_laws.py ../shared/data/measured/latency-timm.csv.gz \\
         ../shared/data/measured/latency-other.csv.gz
 
-writes the sections `desktop_share`, `older_torch_half_width` and `unsplit_flops` of `capplan/calibrations/rates.yaml`.
+writes the sections `desktop_share`, `older_torch_half_width`, `unsplit_flops` and `gathered_bytes` of
+`capplan/calibrations/rates.yaml`; `--only gathered_bytes` writes that one alone.
 
 `desktop_share` is scored on torchvision's models on players' cards (see accuracy_other.py), those rows whose estimate
 waits for the host for half of its time or more under the share of 1: the mean over GPUs of the median log error. It is
@@ -12,6 +13,8 @@ printed once more without each GPU in turn. Servers' hosts are those of the batc
 changed, moved from torch 1.13 to the next release in the data.
 `unsplit_flops` is scored on the channels-last rows of one GPU that hold such a convolution, and its error on the rows
 of the other GPUs is printed: the median log error by GPU.
+`gathered_bytes` is scored likewise on the channels-last rows that it makes 2 % longer and more, on GPUs of many such
+rows; what each GPU alone would choose is printed.
 """
 
 import argparse
@@ -45,6 +48,8 @@ from capplan.specs.measured.steps import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 UNSPLIT = (0.0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04)
+GATHERED = (0.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0)
+_LONGER = 1.02
 _MANY = 20
 """Rows from which on a GPU's say what an unsplit convolution takes."""
 SHARES = (1.0, 0.7, 0.6, 0.5, 0.4, 0.3)
@@ -52,6 +57,7 @@ _WAITS = 0.5
 """From this share of launches in an estimate on, a step waits for the host."""
 _OLD, _NEXT = (1, 13), (2, 1)
 _COMMAND = "python benchmarks/host_laws.py latency-timm.csv.gz latency-other.csv.gz"
+_GATHERED = "gathered_bytes"
 
 
 def players_rows(path: Path, gpus: Gpus) -> list[MeasuredStep]:
@@ -113,40 +119,50 @@ def best_share(errors: dict[float, dict[str, float]], *, without: str = "") -> f
     return min(errors, key=lambda share: np.mean([log for gpu, log in errors[share].items() if gpu != without]))
 
 
-def best_unsplit(path: Path, gpus: Gpus, traces: Path | None) -> tuple[float, int]:
-    """Return the arithmetic of unsplit convolutions of the smallest error on GPUs of many such rows, and their number.
+def best_of_law(
+    law: str, values: tuple[float, ...], steps: list[MeasuredStep], gpus: Gpus, traces: Path | None, *, longer: float
+) -> tuple[float, int]:
+    """Return the value of a law of the smallest error on GPUs of many rows that it touches, and how many it touches.
+
+    Args:
+        law: the number of `RateLaws` that is chosen.
+        values: the candidates; the first leaves the kernels in question as others are, the last slows them most.
+        steps: what was timed.
+        gpus: the database.
+        traces: where traces are kept.
+        longer: by more than this factor a step that counts takes longer under the last value.
+    """
+    shipped = load_rate_laws()
+    first, last = (
+        judged_under(replace(shipped, **{law: value}), steps, gpus, traces) for value in (values[0], values[-1])
+    )  # fmt: skip
+    held = [
+        low.step for low, high in zip(first, last, strict=True)
+        if high.estimate.latency_s.expected > longer * low.estimate.latency_s.expected
+    ]  # fmt: skip
+    many = {gpu for gpu, count in Counter(step.gpu for step in held).items() if count >= _MANY}
+    by_value: dict[float, dict[str, float]] = {}
+    for value in values:
+        errors: dict[str, list[float]] = defaultdict(list)
+        for judged in judged_under(replace(shipped, **{law: value}), held, gpus, traces):
+            errors[judged.step.gpu].append(abs(judged.log_error))
+        by_value[value] = {gpu: float(np.median(logs)) for gpu, logs in errors.items()}
+        print(law, value, by_value[value], {gpu: len(logs) for gpu, logs in errors.items()}, flush=True)
+    for gpu in sorted(many):
+        print(f"{law}, {gpu} alone: {min(values, key=lambda value: by_value[value][gpu])}", flush=True)
+    return min(values, key=lambda value: np.mean([by_value[value][gpu] for gpu in many])), len(held)
+
+
+def channels_last_rows(path: Path) -> list[MeasuredStep]:
+    """Return the channels-last rows of eager inference.
 
     Args:
         path: latency-timm.csv.gz.
-        gpus: the database.
-        traces: where traces are kept.
     """
-    shipped = load_rate_laws()
-    steps = [
-        step for step in read_measured(path).steps
-        if workload_kind(step.workload) == "eager" and step.workload.layout is Layout.NHWC
-        and step.workload.torch_version >= _NEXT
+    steps = read_measured(path).steps
+    return [
+        step for step in steps if workload_kind(step.workload) == "eager" and step.workload.layout is Layout.NHWC
     ]  # fmt: skip
-    by_value = {
-        each: judged_under(replace(shipped, unsplit_flops=each), steps, gpus, traces)
-        for each in (UNSPLIT[0], UNSPLIT[-1])
-    }
-    held = [
-        low.step for low, high in zip(by_value[UNSPLIT[0]], by_value[UNSPLIT[-1]], strict=True)
-        if high.estimate.latency_s.expected > low.estimate.latency_s.expected
-    ]  # fmt: skip
-    many = {gpu for gpu, count in Counter(step.gpu for step in held).items() if count >= _MANY}
-    scores: dict[float, float] = {}
-    for value in UNSPLIT:
-        errors: dict[str, list[float]] = defaultdict(list)
-        for each in judged_under(replace(shipped, unsplit_flops=value), held, gpus, traces):
-            errors[each.step.gpu].append(abs(each.log_error))
-        found = {gpu: float(np.median(logs)) for gpu, logs in errors.items()}
-        scores[value] = float(np.mean([found[gpu] for gpu in many]))
-        print(
-            f"unsplit {value}: {scores[value]:.3f}", found, {gpu: len(logs) for gpu, logs in errors.items()}, flush=True
-        )
-    return min(scores, key=lambda value: scores[value]), len(held)
 
 
 def version_moves(path: Path, traces: Path | None) -> FloatArray:
@@ -184,14 +200,29 @@ def main() -> None:
     parser.add_argument("others", type=Path)
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--made", type=date.fromisoformat, default=date.today())
+    parser.add_argument("--only", choices=(_GATHERED,))
     words = parser.parse_args()
-    gpus, path = load_gpus(), calibration_file(RATES_FILE)
+    gpus, path, rows = load_gpus(), calibration_file(RATES_FILE), channels_last_rows(words.steps)
+    gathered, count = best_of_law(_GATHERED, GATHERED, rows, gpus, words.traces, longer=_LONGER)
+    replace_sections(
+        path,
+        replace(load_rate_laws(path), gathered_bytes=gathered),
+        LawsOrigin(
+            sections=(_GATHERED,), made=words.made, command=_COMMAND,
+            data=f"latency-timm.csv.gz: {count} channels-last rows that copy channels-last images to row-major ones",
+        ),
+    )  # fmt: skip
+    if not words.only:
+        _choose_others(words, gpus, path, [step for step in rows if step.workload.torch_version >= _NEXT])
+
+
+def _choose_others(words: argparse.Namespace, gpus: Gpus, path: Path, channels_last: list[MeasuredStep]) -> None:
     rows = players_rows(words.others, gpus)
     errors = errors_by_gpu(rows, gpus, words.traces)
     for gpu in errors[SHARES[0]]:
         print(f"without {gpu}: {best_share(errors, without=gpu)}", flush=True)
     moves = version_moves(words.steps, words.traces)
-    unsplit, unsplit_rows = best_unsplit(words.steps, gpus, words.traces)
+    unsplit, unsplit_rows = best_of_law("unsplit_flops", UNSPLIT, channels_last, gpus, words.traces, longer=1.0)
     laws = replace(
         load_rate_laws(path), desktop_share=best_share(errors), older_torch_half_width=float(np.quantile(moves, 0.9)),
         unsplit_flops=unsplit,

@@ -45,6 +45,7 @@ _LAWS_NUMBERS = (
     "older_torch_half_width",
     "unseen_architecture_half_width",
     "unsplit_flops",
+    "gathered_bytes",
 )
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"

@@ -2,9 +2,9 @@
 
 `check_tensor_shapes` in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp lets operands of four dimensions alone to
 the fused kernels. Attention over windows with a dimension of their own has five, and runs as its composite operator,
-`_scaled_dot_product_attention_math`. torch.compile sees that one's operators: it scales query and key, which the
-batched product wants side by side in memory, and makes a kernel of the softmax. Since torch 2.5 16-bit operands are
-widened to fp32 for it.
+`_scaled_dot_product_attention_math`, as that of many heads of queries over one of keys and values does. torch.compile
+sees that one's operators: it scales query and key, which the batched product wants side by side in memory, and makes a
+kernel of the softmax. Since torch 2.5 16-bit operands are widened to fp32 for it.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from capplan.core.compiled.expansion import Expansion, expand_operators
-from capplan.core.ops.attention import Version
+from capplan.core.ops.attention import Version, broadcasts_heads
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat, Op, Operand, Recording
 
@@ -21,7 +21,7 @@ _FUSED_RANK = 4
 
 
 def write_out_attention(recording: Recording, torch_version: Version) -> Recording:
-    """Return one step of inference with attention of operands that are not of four dimensions written out.
+    """Return one step of inference with attention that no fused kernel takes for its operands' shapes written out.
 
     Args:
         recording: one step, as traced.
@@ -35,8 +35,9 @@ def write_out_attention(recording: Recording, torch_version: Version) -> Recordi
 def _is_written_out(kernel: Kernel) -> bool:
     if kernel.name != "capplan.attention" or kernel.attributes.get("enable_gqa"):
         return False
-    leading = kernel.inputs[0].shape[:-2]
-    return len(kernel.inputs[0].shape) != _FUSED_RANK and sum(bool(dim.per_sample) for dim in leading) <= 1
+    query = kernel.inputs[0].shape
+    is_unfused = len(query) != _FUSED_RANK or broadcasts_heads(kernel)
+    return is_unfused and sum(bool(dim.per_sample) for dim in query[:-2]) <= 1
 
 
 def _operators(expansion: Expansion, op: Op, *, torch_version: Version) -> Sequence[Op]:

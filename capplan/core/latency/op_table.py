@@ -24,7 +24,7 @@ from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
-from capplan.core.trace.types import HALF, Kernel, MemoryFormat, Operand
+from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat, Operand
 from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
@@ -59,7 +59,8 @@ class KernelTable:
     convolutions that cuDNN can do with fewer multiplications, which it does where no tensor core does them.
     `slowdown` is how much longer arithmetic takes than that of a 16-bit product at the same share of its peak, `spread`
     how far a quantised kernel may lie from that, in logs. `unsplit_flops` is the arithmetic of an output where a tensor
-    has 2³¹ elements and more, 0 where that makes no difference. [FLOP]
+    has 2³¹ elements and more, 0 where that makes no difference. [FLOP] `gathered_bytes` are what reads of single
+    elements, each from another line of the cache, count as beyond their size.
     """
 
     batches: tuple[int, ...]
@@ -86,6 +87,7 @@ class KernelTable:
     slowdown: FloatArray
     spread: FloatArray
     unsplit_flops: FloatArray
+    gathered_bytes: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +112,13 @@ class Row:
     slowdown: float = 1.0
     spread: float = 0.0
     unsplit_flops: float = 0.0
+    gathered_bytes: float = 0.0
     launches: float = 1.0
     path: AttentionPath = AttentionPath.ALWAYS
 
 
 _OVER_BATCHES = (
-    "flops", "read_bytes", "written_bytes", "weight_bytes", "m", "n", "k", "groups", "serial",
+    "flops", "read_bytes", "written_bytes", "weight_bytes", "gathered_bytes", "m", "n", "k", "groups", "serial",
 )  # fmt: skip
 
 
@@ -212,6 +215,8 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
         row = replace(row, winograd=False)
     if _is_never_split(kernel, label, workload):
         row = replace(row, unsplit_flops=laws.unsplit_flops * _row_elements(kernel, batch))
+    if label in _REORDERING and not workload.framework.is_engine:
+        row = replace(row, gathered_bytes=_gathered_bytes(kernel, batch, laws.gathered_bytes))
     if label != kinds.ATTENTION or kernel.name.endswith("backward"):
         return [row]
     if workload.framework.is_engine:  # a thread block takes some queries and passes over all keys, which fill no other
@@ -397,6 +402,29 @@ def _is_winograd(kernel: Kernel, label: str, use: PeakUse) -> bool:
     weight, held = kernel.inputs[1].shape_at(1), kernel.attributes
     every_pixel = held.get("stride", (1, 1)) == (1, 1) and held.get("dilation", (1, 1)) == (1, 1)
     return weight[2:] == (3, 3) and every_pixel and weight[1] >= _FEWEST_WINOGRAD_CHANNELS
+
+
+_REORDERING = frozenset({kinds.COPY, kinds.CAST, kinds.ADD, kinds.POINTWISE, kinds.ACTIVATION})
+_LINE_BYTES = 128
+"""A line of the GPU's caches, which one request of a warp reads."""
+
+
+def _gathered_bytes(kernel: Kernel, batch: int, element_bytes: float) -> float:
+    """Return what an elementwise kernel reads beyond its operands' sizes from channels-last images into row-major ones.
+
+    `TensorIterator::reorder_dimensions` follows the output, so that neighbouring threads write side by side and read
+    one element each of another pixel (the legacy kernel of aten/src/ATen/native/cuda/CUDALoops.cuh). The other
+    direction reads single elements, too, but a block's next rows hit the lines that it has read.
+    """
+    if not kernel.outputs or kernel.outputs[0].memory_format is not MemoryFormat.CONTIGUOUS:
+        return 0.0
+    extra = 0.0
+    for operand in kernel.inputs:
+        if operand.memory_format is MemoryFormat.CHANNELS_LAST and not operand.is_weight:
+            item, channels = ITEM_BYTES[operand.dtype], operand.shape_at(batch)[1]
+            counted = element_bytes * min(1.0, channels * item / _LINE_BYTES)
+            extra += operand.distinct_elements(batch) * max(0.0, counted - item)
+    return extra
 
 
 def _is_strided(operand: Operand) -> bool:

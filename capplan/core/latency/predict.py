@@ -262,7 +262,7 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     flops = np.where(is_unsplit(table), table.unsplit_flops[:, None] * table.written_bytes / _HALF_BYTES, table.flops)
     return KernelWork(
         flops=flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
-        read_bytes=table.read_bytes,
+        read_bytes=table.read_bytes + table.gathered_bytes,
         written_bytes=table.written_bytes,
         weight_bytes=table.weight_bytes * np.where(by_winograd, _WINOGRAD_FILTER_PASSES, 1.0),
         k=np.where(table.k > 0, table.k, 1.0),

@@ -147,8 +147,8 @@ def choose_attention(
     `dtype` is the type that a recording's "half" stands for; it counts only where the operands are 16-bit.
     Without a compute capability (an unknown or non-CUDA device) an Ampere-like one is assumed.
     """
-    if kernel.attributes.get("rank", 4) != 4:  # fused kernels take [batch, heads, length, width] only
-        return AttentionBackend.MATH
+    if kernel.attributes.get("rank", 4) != 4 or broadcasts_heads(kernel):
+        return AttentionBackend.MATH  # fused kernels take [batch, heads, length, width] only
     call = attention_call(kernel, batch=batch, dtype=dtype)
     capability = compute_capability or (8, 0)
     for backend in PREFERENCE:
@@ -160,6 +160,16 @@ def choose_attention(
         ):
             return backend
     return AttentionBackend.MATH
+
+
+def broadcasts_heads(kernel: Kernel) -> bool:
+    """Return True for queries that share heads of keys without `enable_gqa`, which only unfused attention broadcasts.
+
+    `check_batch_size_and_num_heads_dense` in aten/src/ATen/native/transformers/sdp_utils_cpp.h asks every fused kernel
+    for one batch size and one number of heads.
+    """
+    query, key, value = (operand.shape[:-2] for operand in kernel.inputs[:3])
+    return not kernel.attributes.get("enable_gqa") and not query == key == value
 
 
 def capability_class(compute_capability: Version | None) -> tuple[bool, ...]:

@@ -42,6 +42,17 @@ def test_attention_of_five_dimensions_is_two_products_and_a_softmax_in_fp32():
     assert all(operand.dtype == "float32" for at in (2, 4) for operand in (*kernels[at].inputs, *kernels[at].outputs))
 
 
+def test_heads_of_queries_that_share_one_of_keys_are_written_out():
+    # mobilenetv5's attention calls F.scaled_dot_product_attention without enable_gqa, which no fused kernel takes:
+    # 12 heads of 64 queries over 16 keys of 32 channels, two FLOPs for each multiplication and addition
+    tape = Tape()
+    query, shared = tape.tensor(1, 12, 64, 32, role=Role.INPUT), tape.tensor(1, 1, 16, 32, role=Role.INPUT)
+    reads = tuple(View(storage, tape.operands[storage]) for storage in (query, shared, shared))
+    fused = fuse_recording(tape.recording(tape.attention(reads, 1, 12, 64, 32, rank=4)))
+    products = [kernel for kernel in fused.kernels if kernel.name == "aten.bmm"]
+    assert [kernel_flops(kernel, 3) for kernel in products] == [2 * 3 * 12 * 64 * 16 * 32] * 2
+
+
 def test_until_torch_2_4_the_written_out_products_stay_in_16_bits():
     fused = fuse_recording(windows(leading=(1, 49)), torch_version=(2, 4))
     products = [fused.kernels[op.kernel] for op in fused.ops if fused.kernels[op.kernel].name == "aten.bmm"]

@@ -46,6 +46,9 @@ def choose(
         # enable_gqa: flash from 2.5; memory-efficient attention does not take it
         (FLASH, {"heads": (8, 2), "enable_gqa": True}),
         (MATH, {"heads": (8, 2), "enable_gqa": True, "dtype": "float32"}),
+        # without enable_gqa, sdp_utils_cpp.h asks for one number of heads: one head of keys for all falls to math
+        (MATH, {"heads": (8, 1)}),
+        (MATH, {"heads": (8, 1), "capability": (9, 0), "torch": (2, 9)}),
         # top-left and bottom-right causal masks differ unless there are as many keys as queries
         (EFFICIENT, {"is_causal": True, "query": 64}),
         # the gradient of heads over 192 wants more shared memory than consumer cards have
