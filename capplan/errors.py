@@ -5,7 +5,7 @@ keeps its traceback.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 
@@ -66,6 +66,23 @@ class MeasurementError(CapplanError):
     """The device at hand could not run what was to be measured."""
 
     exit_code = 4
+
+
+def chained(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that led to it, each once: causes and contexts can form a circle.
+
+    Args:
+        error: the last error of the chain.
+    """
+    met: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        raised = pending.pop()
+        if raised is None or id(raised) in met:
+            continue
+        met.add(id(raised))
+        yield raised
+        pending += [raised.__cause__, raised.__context__]
 
 
 LONGEST_NAME = 200

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from capplan.errors import chained
 from capplan.probe.foreign.libraries import import_library
 
 _ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
@@ -124,17 +125,9 @@ class _Imported(Loader):
 
 def lacks_operators(error: BaseException) -> bool:
     """Return True if an error, or one that led to it, is that torchvision's compiled operators are not there."""
-    seen: set[int] = set()
-    pending: list[BaseException | None] = [error]
-    while pending:
-        cause = pending.pop()
-        if cause is None or id(cause) in seen:  # chains can close in a circle
-            continue
-        seen.add(id(cause))
-        if isinstance(cause, RuntimeError) and "operator torchvision::" in str(cause):
-            return True
-        pending += [cause.__cause__, cause.__context__]
-    return False
+    return any(
+        isinstance(raised, RuntimeError) and "operator torchvision::" in str(raised) for raised in chained(error)
+    )
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from capplan.core.measurement.types import FailureKind
-from capplan.errors import CapplanError, MeasurementError
+from capplan.errors import CapplanError, MeasurementError, chained
 from capplan.probe.foreign.code import first_line, model_code
 from capplan.probe.measure.device import Device
 
@@ -85,10 +85,9 @@ def _is_sticky(error: BaseException) -> bool:
 
 def _forget(error: BaseException) -> None:
     """Clear the frames that an exception and its causes hold, and with them the tensors inside."""
-    seen: BaseException | None = error
-    while seen is not None:
-        traceback.clear_frames(seen.__traceback__)
-        seen.__traceback__, seen = None, seen.__context__
+    for raised in chained(error):
+        traceback.clear_frames(raised.__traceback__)
+        raised.__traceback__ = None
 
 
 def _clean(device: Device) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capplan.errors import chained
 from capplan.probe.foreign.torchvision_ops import lacks_operators
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +114,7 @@ def _onnx_linear() -> bytes:
 def test_a_circle_of_exceptions_is_walked_once() -> None:
     first, second = RuntimeError("first"), ImportError("second")
     first.__context__, second.__cause__ = second, first
+    assert list(chained(first)) == [first, second]
     assert not lacks_operators(first)
     third = RuntimeError("operator torchvision::nms does not exist")
     second.__context__ = third  # beside a cause, which is the one that a traceback shows

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+from capplan.errors import chained
+
 
 class Attempts:
     """The hosts that foreign code tried to reach, for the message if it then fails."""
@@ -30,17 +32,9 @@ class Attempts:
             self._hosts.append(name)
 
     def add_client_of(self, error: BaseException) -> None:
-        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error.
-
-        Causes may form a circle, so that none is looked at twice.
-        """
-        raised: BaseException | None = error
-        met: set[int] = set()
-        while raised is not None and id(raised) not in met:
-            met.add(id(raised))
-            if type(raised).__module__.startswith("huggingface_hub"):
-                self.add("huggingface.co")
-            raised = raised.__cause__ or raised.__context__
+        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error."""
+        if any(type(raised).__module__.startswith("huggingface_hub") for raised in chained(error)):
+            self.add("huggingface.co")
 
     def advice(self) -> str:
         """Return what to add to the message of a failure; empty where no host was asked for."""
