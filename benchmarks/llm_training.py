@@ -22,7 +22,7 @@ from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import CapplanError
-from capplan.llm.core.training.accuracy import kind_of
+from capplan.llm.core.training.accuracy import JobRanking, kind_of, rank_layouts
 from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
 from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
@@ -73,6 +73,7 @@ TIME_PRIOR = TimeConstants(
     stream_fused=0.8,
     stream_eager=0.6,
     misaligned=1.5,
+    filling_rows=600.0,
     links={Link.FAST: 0.7, Link.HOST: 0.6, Link.NETWORK: 0.8},
     exposed_tensor=0.7,
     exposed_pipeline=0.5,
@@ -85,6 +86,7 @@ TIME_PRIOR = TimeConstants(
     families=dict.fromkeys(Family, 1.0),
 )
 TIME_SPREAD = {
+    "filling_rows": 0.4,
     "products": 0.12, "grouped": 0.3, "attention": 0.3, "stream_fused": 0.3, "stream_eager": 0.3, "misaligned": 0.2,
     "links": 0.1, "exposed_tensor": 0.3, "exposed_pipeline": 0.4, "exposed_expert": 0.3, "exposed_context": 0.5,
     "exposed_shard": 0.4, "exposed_gradient": 0.4, "kernel_s": 0.4, "doubling": 0.5, "families": 0.07,
@@ -263,6 +265,36 @@ def described(errors: FloatArray) -> dict[str, float]:
     }
 
 
+_QUANTILES = 21
+"""How many quantiles of measured over predicted peaks are kept: every twentieth of the held-out runs."""
+
+
+def peak_ratios(errors: FloatArray) -> tuple[float, ...]:
+    """Return the quantiles of measured over predicted peaks from the logarithms of predicted over measured."""
+    return tuple(np.quantile(np.exp(-errors), np.linspace(0.0, 1.0, _QUANTILES)).tolist())
+
+
+def rank_held_out(problem: Problem, errors: FloatArray) -> list[JobRanking]:
+    """Return the choice among layouts of every job, each run predicted by constants fitted without it."""
+    speeds = np.exp(problem.measured + errors).tolist()
+    return rank_layouts(problem.runs, speeds)
+
+
+def ranking_table(rankings: Mapping[str, Sequence[JobRanking]]) -> str:
+    """Return a table of how much is lost by the layouts that predictions choose, and by layouts drawn by chance."""
+    lines = [
+        "| test | jobs | layouts | median | p90 | fastest chosen | by chance, median |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, jobs in rankings.items():
+        regrets, chances = ([getattr(job, field) for job in jobs] for field in ("regret", "chance"))
+        lines.append(
+            f"| {name} | {len(jobs)} | {sum(job.layouts for job in jobs)} | {np.median(regrets):.1%} "
+            f"| {np.quantile(regrets, 0.9):.1%} | {np.mean(np.array(regrets) == 0):.0%} | {np.median(chances):.1%} |"
+        )
+    return "\n".join(lines)
+
+
 def half_width(errors: FloatArray, least: float) -> float:
     """Return the factor that 90 % of held-out errors lie within, up or down."""
     return max(least, math.exp(float(np.quantile(np.abs(errors), 0.9))))
@@ -306,8 +338,8 @@ def run_of(run: MeasuredTraining) -> str:
     return f"{run.source} {run.model} {run.gpu}"
 
 
-def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Report]]]:
-    """Fit all constants and judge them on what was left out."""
+def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, str]]]:
+    """Fit all constants and judge them on what was left out; the last are further tables by title."""
     runs = [run for run in read_training(path).runs if run.quality in "AB"]
     gpus, laws = load_gpus(), load_rate_laws()
     report, sources = Report({}), Report({})
@@ -335,6 +367,11 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
         measured_gpus=frozenset(),
         measured_chips=frozenset(),
         measured_frameworks=frozenset(),
+        peak_ratios={
+            Evidence.MEASURED: peak_ratios(by_run[real]),
+            Evidence.TRANSFERRED: peak_ratios(by_source[real]),
+            Evidence.EXTRAPOLATED: peak_ratios(by_source[real]),
+        },
         memory_frameworks=frozenset(
             run.framework for run, is_known in zip(memory.runs, known, strict=True) if is_known
         ),
@@ -383,7 +420,15 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, Re
             held_out_errors=report.rows,
         ),
     )
-    return calibration, report, [("By source, each left out", sources)]
+    rankings = {
+        "model and GPU of a source left out": rank_held_out(speed, by_run),
+        "source left out": rank_held_out(speed, by_source),
+    }
+    return (
+        calibration,
+        report,
+        [("Layouts of one job", ranking_table(rankings)), ("By source, each left out", sources.markdown())],
+    )
 
 
 def main() -> None:
@@ -396,14 +441,23 @@ def main() -> None:
     calibration, report, further = fit_all(arguments.runs)
     print(report.markdown())
     for title, each in further:
-        print(f"\n{title}\n\n{each.markdown()}")
+        print(f"\n{title}\n\n{each}")
     if arguments.write:
         Path(str(calibration_file(SHIPPED))).write_text(dump_training_calibration(calibration), encoding="utf-8")
     if arguments.page:
         arguments.page.write_text(page(calibration, report, further), encoding="utf-8")
 
 
-def page(calibration: TrainingCalibration, report: Report, further: Sequence[tuple[str, Report]]) -> str:
+_EXPLAINED = {
+    "Layouts of one job": (
+        "Jobs that a source measured in several layouts, with the same model, GPUs, batch, sequences and formats. "
+        "The layout that is predicted to be the fastest takes so much longer than the fastest measured one; beside it, "
+        "what a layout drawn by chance loses.\n\n"
+    ),
+}
+
+
+def page(calibration: TrainingCalibration, report: Report, further: Sequence[tuple[str, str]]) -> str:
     """Return the accuracy page."""
     origin = calibration.origin
     assert origin is not None
@@ -414,13 +468,14 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         f"| ×/÷ {calibration.widths.memory[evidence]:.2f} |"
         for evidence in (Evidence.MEASURED, Evidence.TRANSFERRED, Evidence.EXTRAPOLATED)
     )
-    tables = "\n\n".join(f"## {title}\n\n{each.markdown()}" for title, each in further)
+    tables = "\n\n".join(f"## {title}\n\n{_EXPLAINED.get(title, '')}{each}" for title, each in further)
     return (
         "# Accuracy of LLM training estimates\n\n"
         f"Made on {origin.made} by `{origin.command.replace(' --write', '')} --page docs/accuracy-llm-training.md`: "
         f"{origin.rows} measured values of quality A and B. Errors are |predicted ÷ measured − 1|, bias is the median "
         "of predicted ÷ measured. Each row is predicted by constants that were fitted without it: without all rows of "
-        "its model and GPU in its source, without its whole source, or without its GPU.\n\n"
+        "its model and GPU in its source, without its whole source, or without its GPU. Runs whose source says that "
+        "their speed includes warm-up are judged by their memory alone.\n\n"
         f"{report.markdown()}\n\n## Intervals\n\n"
         "Half widths of 90 % intervals, the 90th percentile of the held-out errors. *measured*: the GPU and the "
         "framework were measured; *transferred*: the chip family was; *extrapolated*: other chips only.\n\n"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from time import process_time
 
+import numpy as np
 import pytest
 
 from capplan.llm.answer.train_validate import validate_training
@@ -145,7 +146,9 @@ def test_measured_runs_are_predicted_within_the_stated_errors() -> None:
     refused, ran_out = found.ran_out
     accepted, fitted = found.fitted
     assert ran_out == 23
-    assert refused >= 19
+    assert refused >= 20  # the rest are of a section whose peaks are a third above equal settings
+    assert found.rankings
+    assert float(np.median([job.regret for job in found.rankings])) < 0.05
     assert accepted / fitted >= 0.95
 
 

@@ -95,4 +95,4 @@ def _verdict(run: MeasuredTraining, gpus: Gpus, calibration: TrainingCalibration
     """Yield whether a run is predicted to fit, where it is known what it computes again."""
     if run.recompute_is_stated:
         memory = answer_training_memory(run.job, gpus.find(run.gpu), calibration)
-        yield JudgedFit(run=run, predicted_fits=memory.fits)
+        yield JudgedFit(run=run, predicted_fits=memory.fits, fit_probability=memory.fit_probability)

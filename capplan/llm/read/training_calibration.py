@@ -60,6 +60,7 @@ def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
             measured_chips=frozenset(document["measured_chips"]),
             measured_frameworks=frozenset(document["measured_frameworks"]),
             memory_frameworks=frozenset(document["memory_frameworks"]),
+            peak_ratios=_ratios(document.get("peak_ratios", {}), f"{where}: peak_ratios"),
             origin=_origin(document.get("origin"), where),
         )
     except KeyError as error:
@@ -85,6 +86,16 @@ def _value(name: str, given: Any, where: str) -> Any:
     missing = [each for each in keys if each not in found and each is not Evidence.MEASURED_HERE]
     if missing:
         raise SpecError(f"{where}: {missing[0]} is missing.")
+    return found
+
+
+def _ratios(document: Any, where: str) -> Mapping[Evidence, tuple[float, ...]]:
+    found: dict[Evidence, tuple[float, ...]] = {}
+    for key, values in dict(document).items():
+        ratios = tuple(_positive(value, f"{where}.{key}") for value in values)
+        if len(ratios) < 2 or list(ratios) != sorted(ratios):
+            raise SpecError(f"{where}.{key} must be two or more ratios, the lowest first.")
+        found[Evidence(key)] = ratios
     return found
 
 
@@ -115,6 +126,7 @@ def dump_training_calibration(calibration: TrainingCalibration) -> str:
         "measured_chips": sorted(calibration.measured_chips),
         "measured_frameworks": sorted(calibration.measured_frameworks),
         "memory_frameworks": sorted(calibration.memory_frameworks),
+        "peak_ratios": calibration.peak_ratios,
     }
     return yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 

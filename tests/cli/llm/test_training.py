@@ -51,7 +51,7 @@ def test_a_run_has_days_money_and_failures(run: Run) -> None:
     assert run_found["gpu_hours"]["expected"] == pytest.approx(hours)
     assert estimate["usd"]["expected"] == pytest.approx(hours * estimate["usd_per_gpu_hour"])
     assert estimate["mfu_fraction"] <= estimate["hfu_fraction"] <= 1
-    assert "data_parallel_shard_degree = 64" in estimate["launch"]
+    assert "--parallelism.data_parallel_shard_degree 64" in estimate["launch"]
 
 
 def test_a_plan_names_the_cheapest_the_fastest_and_the_fewest(run: Run) -> None:

@@ -1,7 +1,10 @@
 """Rows of measured training runs: what words of published tables are read as."""
 
+from dataclasses import replace
+
 import pytest
 
+from capplan.llm.core.training.accuracy import rank_layouts
 from capplan.llm.core.training.job import (
     AttentionKernel,
     BaseFormat,
@@ -92,11 +95,37 @@ def test_formats_and_methods_are_read() -> None:
     assert run(memory_kind="nvidia-smi", peak_memory_gib="40").peak_kind is Kind.DEVICE
 
 
+def test_a_built_in_model_keeps_the_windows_that_columns_lack() -> None:
+    # gpt-oss alternates layers with a window of 128 tokens and without one (its model card)
+    columns = {"hidden": "2880", "layers": "36", "heads": "64", "kv_heads": "8", "ffn": "2880", "vocab": "201088"}
+    layers = run(model="gpt-oss-120b", **columns).job.architecture.layers
+    assert [layer.mixer.window for layer in layers[:4]] == [128, None, 128, None]
+    shorter = run(model="gpt-oss-120b", **{**columns, "layers": "18"})  # a variant of another depth is built of columns
+    assert len(shorter.job.architecture.layers) == 18
+
+
 def test_speed_follows_from_the_time_of_a_step() -> None:
     # 32 sequences of 8192 tokens in 4 s on 16 GPUs
     assert run(step_time_s="4", global_batch="32").tokens_per_s == 32 * 8192 / 4 / 16
     assert run(tokens_per_s_per_gpu="5000", step_time_s="4", global_batch="32").tokens_per_s == 5000
     assert run(step_time_s="4", global_batch="32", size_class="tiny-ci").tokens_per_s is None
+    warned = "2-3 step smoke run: memory is good, speed includes warm-up (treat speed as C)"
+    assert run(tokens_per_s_per_gpu="5000", note=warned).tokens_per_s is None
+
+
+def test_the_choice_among_layouts_is_judged_by_what_it_loses() -> None:
+    # Measured 100, 90 and 80 tokens/s; the prediction takes the one of 90, which takes 100/90 - 1 longer. By chance:
+    # the mean of 0, 1/9 and 1/4. A job in one layout alone is not judged.
+    runs = [
+        run(tp=tp, tokens_per_s_per_gpu=speed, activation_checkpointing="none")
+        for tp, speed in (("1", "100"), ("2", "90"), ("4", "80"))
+    ]
+    runs = [replace(each, job=replace(each.job, accumulation=int(each.job.layout.tensor))) for each in runs]
+    alone = run(gpus="8", tokens_per_s_per_gpu="70")
+    (found,) = rank_layouts([*runs, alone], [5.0, 7.0, 6.0, 1.0])
+    assert found.layouts == 3
+    assert found.regret == pytest.approx(1 / 9)
+    assert found.chance == pytest.approx((0 + 1 / 9 + 1 / 4) / 3)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +139,7 @@ def test_speed_follows_from_the_time_of_a_step() -> None:
         ({"model": "own", "layers": "1e9"}, "layers is 1e\\+09, which is more than 1e\\+08"),
         ({"model": "own", "layers": "5000"}, "layers is 5000, which is more than 2000"),
         ({"sharding": "magic"}, "sharding 'magic' is not one of"),
+        ({"model": "own", "note": "recipe moe.yaml; mla"}, "its attention is latent"),
     ],
 )
 def test_a_row_that_cannot_be_read_says_why(columns: dict[str, str], reason: str) -> None:

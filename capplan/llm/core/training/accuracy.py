@@ -57,6 +57,67 @@ class JudgedFit:
 
     run: MeasuredTraining
     predicted_fits: bool
+    fit_probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRanking:
+    """One job that was measured in several layouts, and the layout that a prediction chooses.
+
+    `regret` is how much longer the chosen layout's step takes than the fastest measured one's, as a fraction of it, and
+    `chance` the mean of that over all layouts, as of one drawn by chance.
+    """
+
+    source: str
+    model: str
+    gpu: str
+    gpus: int
+    layouts: int
+    regret: float
+    chance: float
+
+
+def rank_layouts(runs: Sequence[MeasuredTraining], predicted: Sequence[float]) -> list[JobRanking]:
+    """Judge the choice among layouts of every job that was measured in at least two.
+
+    A job is a model of one source on as many GPUs of a kind, with the same batch, sequences, formats and method. A
+    layout is how GPUs share it, its micro-batch and what it computes again; the median of its runs counts.
+
+    Args:
+        runs: Runs whose speed was measured.
+        predicted: The predicted tokens per second and GPU of each.
+    """
+    jobs: dict[object, dict[object, list[int]]] = {}
+    for index, run in enumerate(runs):
+        job = run.job
+        asked = (
+            run.source, job.architecture, run.gpu, job.layout.gpus, job.sequence_tokens, job.compute, job.method,
+            job.global_batch, job.framework.name, job.attention,
+        )  # fmt: skip
+        layout = (job.layout, job.micro_batch, job.recompute if run.recompute_is_stated else None)
+        jobs.setdefault(asked, {}).setdefault(layout, []).append(index)
+    found = []
+    for layouts in jobs.values():
+        if len(layouts) < 2:
+            continue
+        measured = np.array(
+            [np.median([runs[index].tokens_per_s for index in indices]) for indices in layouts.values()]
+        )
+        expected = [np.median([predicted[index] for index in indices]) for indices in layouts.values()]
+        losses = measured.max() / measured - 1
+        first = runs[next(iter(layouts.values()))[0]]
+        found.append(
+            JobRanking(
+                source=first.source,
+                model=first.model,
+                gpu=first.gpu,
+                gpus=first.job.layout.gpus,
+                layouts=len(layouts),
+                regret=float(losses[int(np.argmax(expected))]),
+                chance=float(losses.mean()),
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +162,12 @@ class TrainingValidation:
         """Return how many runs that ran out of memory were predicted not to fit, and how many there are."""
         runs = [item for item in self.fits if item.run.ran_out]
         return sum(not item.predicted_fits for item in runs), len(runs)
+
+    @property
+    def rankings(self) -> tuple[JobRanking, ...]:
+        """Return the jobs that were measured in several layouts, with the choice that predictions make."""
+        answers = [item for item in self.answers if item.metric is TrainingMetric.TOKENS_PER_S]
+        return tuple(rank_layouts([item.run for item in answers], [item.predicted.expected for item in answers]))
 
     @property
     def fitted(self) -> tuple[int, int]:

@@ -108,26 +108,28 @@ def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
     return LayerActivations(
         whole=whole,
         scores=scores,
-        input=tokens * hidden * _HALF / outside,
+        input=tokens * hidden * (_SINGLE if job.is_widened else _HALF) / outside,
         # Every second matrix product's output, attention's output, and the residual stream that the layer starts from.
         operators=tokens * _HALF * (0.5 * outputs + mixer_outputs / 3) / cut + tokens * hidden * _HALF / outside,
     )
 
 
-def _input_bytes(job: TrainingJob, targets: tuple[str, ...]) -> float:
+def _input_bytes(job: TrainingJob, targets: tuple[str, ...], *, readers: int = 1) -> float:
     """Return the bytes of an element that linear layers keep of their common input.
 
-    Trained layers keep it in 16 bits and frozen ones do not; bitsandbytes' quantised ones do. Adapters keep their own
-    copy, in their format or after dropout.
+    Trained layers keep it in 16 bits and frozen ones do not; bitsandbytes' quantised ones do, each a conversion of its
+    own where the input is in fp32. Adapters keep their own copy, in their format or after dropout.
 
     Args:
         job: The job.
         targets: The adapters' names of the layers that read the input.
+        readers: How many layers read it.
     """
     if job.method is Method.FULL:
         return _HALF
     adapted = job.framework.adapter_bytes if set(targets) & set(job.adapter.targets) else 0.0
-    return adapted + (_HALF if job.method is Method.QLORA else 0.0)
+    copies = readers if job.is_widened else 1
+    return adapted + (_HALF * copies if job.method is Method.QLORA else 0.0)
 
 
 def _norms(layer: Layer, job: TrainingJob) -> float:
@@ -138,9 +140,9 @@ def _norms(layer: Layer, job: TrainingJob) -> float:
     kept = _HALF if job.framework.fuses_norm or job.compiled else single
     found = 0.0
     if layer.mixer is not None:
-        found += kept + _input_bytes(job, ("q", "k", "v"))
+        found += kept + _input_bytes(job, ("q", "k", "v"), readers=3)
     if layer.mlp is not None:
-        found += kept + _input_bytes(job, ("gate_up",))
+        found += kept + _input_bytes(job, ("gate_up",), readers=2)
     return found * hidden
 
 
@@ -210,7 +212,8 @@ def _block(width: int, job: TrainingJob, *, gated: bool) -> float:
     fuses = job.framework.fuses_activation or job.compiled
     inputs = 2.0 if gated else 1.0
     between = 1.0 if gated and not fuses else 0.0
-    return (_HALF * (inputs + between) + _input_bytes(job, ("down",))) * width
+    size = _SINGLE if job.is_widened else _HALF
+    return (size * (inputs + between) + _input_bytes(job, ("down",))) * width
 
 
 def logit_elements(job: TrainingJob) -> float:

@@ -1,11 +1,15 @@
 """What is fitted of training: constants of memory and time, how wide intervals are, and what was measured."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import NormalDist
+
+import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.numbers import Interval
+from capplan.core.numbers import NORMAL_90, Interval
 from capplan.core.origin import Origin
 from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.memory import MemoryConstants
@@ -44,7 +48,8 @@ class TrainingCalibration:
     """Everything that is fitted of training.
 
     `measured_gpus`, `measured_chips` and `measured_frameworks` name what speeds were measured of, `memory_frameworks`
-    what peaks were.
+    what peaks were. `peak_ratios` are measured over predicted peaks of runs that were held out: the quantiles from 0 to
+    1 in equal steps, by evidence.
     """
 
     name: str
@@ -55,7 +60,25 @@ class TrainingCalibration:
     measured_chips: frozenset[str]
     measured_frameworks: frozenset[str]
     memory_frameworks: frozenset[str]
+    peak_ratios: Mapping[Evidence, tuple[float, ...]] = field(default_factory=dict)
     origin: Origin | None = None
+
+    def fit_probability(self, peak_bytes: float, *, usable_bytes: float, evidence: Evidence) -> float:
+        """Return the probability that a job whose peak was predicted runs within a GPU's memory.
+
+        It is the share of held-out runs whose measured peak would be within it at the same error, and never 0 or 1;
+        without their quantiles, that of a normal error of the interval's width.
+
+        Args:
+            peak_bytes: The expected peak. [bytes]
+            usable_bytes: What a process may take. [bytes]
+            evidence: How near the job's peak is to measured ones.
+        """
+        ratios = self.peak_ratios.get(evidence)
+        if not ratios:
+            return within_probability(usable_bytes / peak_bytes, self.widths.memory[evidence])
+        known = float(np.interp(usable_bytes / peak_bytes, ratios, np.linspace(0.0, 1.0, len(ratios))))
+        return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
     def evidence(self, *, gpu: GpuSpec, framework: str) -> Evidence:
         """Classify a job's speed by what was measured.
@@ -88,6 +111,22 @@ class TrainingCalibration:
             framework: Name of the framework.
         """
         return Evidence.MEASURED if framework in self.memory_frameworks else Evidence.EXTRAPOLATED
+
+
+_LEAST_PROBABILITY = 0.01
+"""The least probability that is stated of either outcome: hundreds of runs, not thousands, were held out."""
+
+
+def within_probability(room: float, width: float) -> float:
+    """Return the probability that a value stays below `room` times its expectation.
+
+    Args:
+        room: The limit over the expectation.
+        width: The half width of the 90 % interval as a factor, of an error that is normal in its logarithm.
+    """
+    deviation = math.log(width) / NORMAL_90
+    known = NormalDist().cdf(math.log(room) / deviation)
+    return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
 
 def around(expected: float, factor: float) -> Interval:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
-from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, around
+from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, around, within_probability
 from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import Kind, MemoryOutlook, estimate_memory
@@ -17,8 +17,8 @@ from capplan.llm.core.training.work import step_work, training_gpu
 class TrainingMemoryAnswer:
     """The memory of a job on one GPU. [bytes]
 
-    `peak` is what the process takes in all, `usable_bytes` what it may take at most. `alternatives` are the same job
-    with other recomputation.
+    `peak` is what the process takes in all, `usable_bytes` what it may take at most, and `fit_probability` the
+    probability that it does. `alternatives` are the same job with other recomputation.
     """
 
     job: TrainingJob
@@ -26,6 +26,7 @@ class TrainingMemoryAnswer:
     outlook: MemoryOutlook
     peak: Interval
     usable_bytes: float
+    fit_probability: float
     evidence: Evidence
     alternatives: "tuple[TrainingMemoryAnswer, ...]" = ()
 
@@ -139,12 +140,21 @@ def answer_training_memory(
     check_job(job)
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(job.framework.name)
+    usable = gpu.expected_usable_bytes
     peak = around(outlook.peak(Kind.DEVICE), calibration.widths.memory[evidence])
+    probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
         evidence = Evidence.MEASURED_HERE
         peak = around(own.peak_bytes + outlook.outside, _OWN_WIDTH)
+        probability = within_probability(usable / peak.expected, _OWN_WIDTH)
     return TrainingMemoryAnswer(
-        job=job, gpu=gpu, outlook=outlook, peak=peak, usable_bytes=gpu.expected_usable_bytes, evidence=evidence
+        job=job,
+        gpu=gpu,
+        outlook=outlook,
+        peak=peak,
+        usable_bytes=usable,
+        fit_probability=probability,
+        evidence=evidence,
     )
 
 

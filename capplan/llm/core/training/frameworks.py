@@ -48,6 +48,14 @@ class Framework:
         adapter_bytes: Bytes of an element of LoRA's matrices and of the inputs that they keep.
         gathers_base: Sharded data parallelism gathers a whole frozen base at once instead of layer by layer.
         keeps_gradients: Gradients are allocated for the whole job instead of during the backward pass.
+        copies_gradients: The optimizer keeps an fp32 copy of the 16-bit gradients beside its states, and shares it as
+            them: 20 bytes a parameter without sharding, 4 + 16/d with ZeRO-1 and 18/d with ZeRO-3, as DeepSpeed's
+            estimators count.
+        accumulates_whole: Gradients of sharded parameters are summed over micro-batches before they are shared
+            (`no_sync`), so that they lie whole on every GPU.
+        widens_quantised: A quantised base runs in fp32 outside of its matrix products: its norms are converted
+            (`prepare_model_for_kbit_training`), with them the residual stream, and bitsandbytes returns its input's
+            format.
         compiles: Operators are fused by a compiler by default.
         launch: What writes its launch configuration; empty where nothing does.
         release: The release that these facts were read of.
@@ -66,6 +74,9 @@ class Framework:
     adapter_bytes: float = 2.0
     gathers_base: bool = False
     keeps_gradients: bool = False
+    copies_gradients: bool = False
+    accumulates_whole: bool = False
+    widens_quantised: bool = False
     compiles: bool = False
     launch: str = ""
     release: str = ""
@@ -125,28 +136,29 @@ FRAMEWORKS = (
         name="torchtune", family=Family.EAGER, states=States.PURE, launch="torchtune", release="torchtune 0.6",
     ),
     Framework(
-        name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, release="litgpt 2023 to 2024",
+        name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, accumulates_whole=True,
+        release="litgpt 2023 to 2024",
     ),
     Framework(name="torchao", family=Family.EAGER, states=States.PURE, fuses_norm=True, release="torchao 0.9"),
     Framework(
         name="hf-trainer", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
-        launch="accelerate", release="transformers 4.40 to 5.13",
+        accumulates_whole=True, launch="accelerate", release="transformers 4.40 to 5.13",
     ),
     Framework(
         name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
-        launch="accelerate", release="TRL 0.20",
+        accumulates_whole=True, widens_quantised=True, launch="accelerate", release="TRL 0.20",
     ),
     Framework(
         name="peft", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
-        launch="accelerate", release="PEFT 0.19",
+        accumulates_whole=True, widens_quantised=True, launch="accelerate", release="PEFT 0.19",
     ),
     Framework(
         name="axolotl", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
-        launch="axolotl", release="axolotl 0.12",
+        accumulates_whole=True, widens_quantised=True, launch="axolotl", release="axolotl 0.12",
     ),
     Framework(
-        name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, repeats_keys=True,
-        adapter_bytes=4.0, launch="accelerate", release="DeepSpeed 0.16",
+        name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, copies_gradients=True,
+        repeats_keys=True, adapter_bytes=4.0, launch="accelerate", release="DeepSpeed 0.16",
     ),
     Framework(
         name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,

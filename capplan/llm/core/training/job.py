@@ -227,6 +227,11 @@ class TrainingJob:
         return self.method is not Method.FULL
 
     @property
+    def is_widened(self) -> bool:
+        """Return True if a quantised base runs in fp32 outside of its matrix products."""
+        return self.method is Method.QLORA and self.framework.widens_quantised
+
+    @property
     def micro_tokens(self) -> float:
         """Return the tokens of one micro-batch on one GPU."""
         return self.micro_batch * self.sequence_tokens / self.layout.context

@@ -1,6 +1,15 @@
 """Write the configuration that starts a training job in its framework."""
 
-from capplan.llm.core.training.job import BaseFormat, Compute, Method, OptimizerRecipe, Recompute, Shard, TrainingJob
+from capplan.llm.core.training.job import (
+    AttentionKernel,
+    BaseFormat,
+    Compute,
+    Method,
+    OptimizerRecipe,
+    Recompute,
+    Shard,
+    TrainingJob,
+)
 
 _PEFT_NAMES = {
     "q": ("q_proj",), "k": ("k_proj",), "v": ("v_proj",), "o": ("o_proj",), "gate_up": ("gate_proj", "up_proj"),
@@ -39,31 +48,32 @@ def _torchtitan(job: TrainingJob) -> str:
     nodes, per_node = _nodes(job)
     is_sharded = layout.shard is Shard.ZERO3
     group = layout.shard_group or layout.data
-    lines = [
-        f"# {job.architecture.name} on {layout.gpus} GPUs; save as train.toml and run on each of {nodes} servers:",
-        f"# torchrun --nnodes {nodes} --nproc-per-node {per_node} -m torchtitan.train --job.config_file train.toml",
-        "[training]",
-        f"local_batch_size = {job.micro_batch}",
-        f"global_batch_size = {job.global_batch}",
-        f"seq_len = {job.sequence_tokens}",
-        "[parallelism]",
-        f"data_parallel_replicate_degree = {max(1, layout.data // group) if is_sharded else layout.data}",
-        f"data_parallel_shard_degree = {group if is_sharded else 1}",
-        f"tensor_parallel_degree = {layout.tensor}",
-        f"pipeline_parallel_degree = {layout.pipeline}",
-        f"context_parallel_degree = {layout.context}",
-        f"expert_parallel_degree = {layout.expert}",
-        *(['pipeline_parallel_schedule = "Interleaved1F1B"'] if layout.virtual > 1 else []),
-        "[activation_checkpoint]",
-        f'mode = "{mode}"',
-        *(['selective_ac_option = "op"'] if mode == "selective" else []),
-        "[compile]",
-        f"enable = {str(job.compiled).lower()}",
+    # A pipeline divides the local batch into its micro-batches; without one, steps accumulate by themselves.
+    local = job.micro_batch * (job.accumulation if layout.pipeline > 1 else 1)
+    words = [
+        f"torchrun --nnodes {nodes} --nproc-per-node {per_node} -m torchtitan.train --module MODULE --config CONFIG",
+        f"--training.local_batch_size {local}",
+        f"--training.global_batch_size {job.global_batch}",
+        f"--training.seq_len {job.sequence_tokens}",
+        f"--parallelism.data_parallel_replicate_degree {max(1, layout.data // group) if is_sharded else layout.data}",
+        f"--parallelism.data_parallel_shard_degree {group if is_sharded else 1}",
+        f"--parallelism.tensor_parallel_degree {layout.tensor}",
+        f"--parallelism.context_parallel_degree {layout.context}",
+        f"--parallelism.expert_parallel_degree {layout.expert}",
+        f"--parallelism.pipeline_parallel_degree {layout.pipeline}",
     ]
-    if job.compute in (Compute.FP8, Compute.MXFP8):
-        converter = "float8" if job.compute is Compute.FP8 else "mx"
-        lines += ["[model]", f'converters = ["{converter}"]']
-    return "\n".join(lines) + "\n"
+    if layout.pipeline > 1:
+        schedule = "Interleaved1F1B" if layout.virtual > 1 else "1F1B"
+        words += [
+            f"--parallelism.pipeline_parallel_microbatch_size {job.micro_batch}",
+            f"--parallelism.pipeline_parallel_schedule {schedule}",
+        ]
+    words += ["--compile.enable"] * job.compiled
+    words.append(f"activation-checkpoint:{mode}")
+    head = f"# {job.architecture.name}, torchtitan 0.3: name your model's MODULE and CONFIG, such as llama3 llama3_8b"
+    if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4):
+        head += f",\n# with a CONFIG whose converters make its linear layers {job.compute.value}"
+    return f"{head}\n" + " \\\n  ".join(words) + "\n"
 
 
 def _megatron(job: TrainingJob) -> str:
@@ -78,7 +88,7 @@ def _megatron(job: TrainingJob) -> str:
         f"--micro-batch-size {job.micro_batch}",
         f"--global-batch-size {job.global_batch}",
         f"--seq-length {job.sequence_tokens}",
-        "--bf16",
+        "--fp16" if job.compute is Compute.FP16 else "--bf16",
     ]
     if layout.tensor > 1:
         words.append("--sequence-parallel")
@@ -95,6 +105,8 @@ def _megatron(job: TrainingJob) -> str:
         words.append(f"--recompute-granularity selective --recompute-modules {modules}")
     if job.compute in (Compute.FP8, Compute.MXFP8):
         words.append("--fp8-format hybrid" + (" --fp8-recipe mxfp8" if job.compute is Compute.MXFP8 else ""))
+    if job.compute is Compute.NVFP4:
+        words.append("--fp4-format e2m1")
     return " \\\n  ".join(words) + "\n"
 
 
@@ -136,7 +148,7 @@ def _axolotl(job: TrainingJob) -> str:
         f"micro_batch_size: {job.micro_batch}",
         f"gradient_accumulation_steps: {job.accumulation}",
         f"gradient_checkpointing: {str(job.recompute is Recompute.FULL).lower()}",
-        f"flash_attention: {str(job.attention.value != 'eager').lower()}",
+        f"attn_implementation: {'eager' if job.attention is AttentionKernel.EAGER else 'flash_attention_2'}",
         "bf16: true",
     ]
     if job.method is not Method.FULL:
@@ -166,7 +178,10 @@ def _accelerate(job: TrainingJob) -> str:
         names = " ".join(name for target in job.adapter.targets for name in _PEFT_NAMES[target])
         quantised = " --load_in_4bit" if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ) else ""
         lines.append(f"#   --use_peft --lora_r {job.adapter.rank} --lora_target_modules {names}{quantised}")
-    kind = "NO" if job.layout.gpus == 1 else ("MULTI_GPU", "DEEPSPEED", "DEEPSPEED", "FSDP")[stage]
+    kind = "NO"
+    if job.layout.gpus > 1:
+        kind = ("MULTI_GPU", "DEEPSPEED", "DEEPSPEED", "FSDP")[stage]
+        kind = "DEEPSPEED" if job.framework.name == "deepspeed" and stage else kind
     lines += [
         "compute_environment: LOCAL_MACHINE",
         f"distributed_type: {kind}",
@@ -174,8 +189,13 @@ def _accelerate(job: TrainingJob) -> str:
         f"num_machines: {nodes}",
         f"num_processes: {job.layout.gpus}",
     ]
-    if stage == 3:
-        lines += ["fsdp_config:", "  fsdp_version: 2", "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP"]
-    elif stage:
+    if kind == "FSDP":
+        lines += [
+            "fsdp_config:",
+            "  fsdp_version: 2",
+            "  fsdp_reshard_after_forward: true",
+            "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+        ]
+    elif kind == "DEEPSPEED":
         lines += ["deepspeed_config:", f"  zero_stage: {stage}"]
     return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ from capplan.llm.core.training.activations import interleaved_share, layer_activ
 from capplan.llm.core.training.frameworks import Family, States
 from capplan.llm.core.training.job import (
     BaseFormat,
+    Compute,
     Method,
     Offloaded,
     OptimizerRecipe,
@@ -17,6 +18,8 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.parameters import StageParameters, layer_kinds, layers_per_stage, stage_parameters
 
+_HALF, _SINGLE = 2.0, 4.0
+"""Bytes of an element in 16 bits and in fp32."""
 _STATE_BYTES = {
     OptimizerRecipe.ADAMW: 8.0,
     OptimizerRecipe.ADAMW_BF16: 4.0,
@@ -141,7 +144,8 @@ def bytes_per_parameter(job: TrainingJob, *, ranks: int) -> float:
     """Return the bytes of weights, gradients and states of one trained parameter.
 
     For 16-bit weights with an fp32 master, n the bytes of gradients and d ranks: without sharding 2 + n + 12, with
-    ZeRO-1 2 + n + 12/d, with ZeRO-2 2 + (n + 12)/d, with ZeRO-3 all of it divided by d.
+    ZeRO-1 2 + n + 12/d, with ZeRO-2 2 + (n + 12)/d, with ZeRO-3 all of it divided by d. Where the optimizer keeps an
+    fp32 copy of 16-bit gradients, 12 is 16, and under ZeRO-3 the copy is all that is kept of them.
 
     Args:
         job: The job.
@@ -162,6 +166,11 @@ def state_bytes(job: TrainingJob) -> tuple[float, float, float]:
         return 2.0, 2.0, states / 2 if job.optimizer in _STATES_OF_PARAMETERS else states
     if job.states is States.AUTOCAST:
         return 4.0, 4.0, states
+    if job.framework.copies_gradients:
+        return 2.0, 0.0 if job.layout.shard is Shard.ZERO3 else _HALF, 4.0 + states + _SINGLE
+    if job.framework.family is Family.MEGATRON and job.compute is Compute.FP16:
+        # Megatron-LM's README: fp16 parameters and gradients take 20 bytes, or 4 + 16/d with the distributed optimizer.
+        return 2.0, _HALF, 4.0 + states + _SINGLE
     return 2.0, job.framework.gradient_bytes, 4.0 + states
 
 
@@ -264,10 +273,15 @@ def _states(
     return (
         shared(weight, is_shared=by_three),
         0.0,
-        shared(gradient, is_shared=by_two),
+        shared(gradient, is_shared=by_two and not _accumulates_whole(job)),
         shared(state, is_shared=by_one),
         unsharded,
     )
+
+
+def _accumulates_whole(job: TrainingJob) -> bool:
+    """Return True if gradients of several micro-batches are summed on every GPU before any is shared."""
+    return job.framework.accumulates_whole and job.accumulation > 1
 
 
 def _adapted_states(
@@ -278,7 +292,7 @@ def _adapted_states(
     vectors = held.total - held.matrices - (held.head if not job.architecture.tied_embeddings else 0.0)
     matrices = held.total - vectors
     stored = job.base.bytes_per_parameter
-    other = 2.0  # embeddings, head and norms stay in 16 bits
+    other = _HALF  # embeddings, head and norms stay in 16 bits
     if job.base is BaseFormat.BF16:
         base = 2.0 * held.total
     else:

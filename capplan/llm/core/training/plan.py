@@ -14,7 +14,7 @@ from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.job import Compute, TrainingJob
 from capplan.llm.core.training.run import Dataset, Reliability, TrainingRun, plan_run
-from capplan.llm.core.training.search import Candidate, Found, TrainingOffer, money_usd, search_layouts
+from capplan.llm.core.training.search import Candidate, Found, TrainingOffer, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.work import training_gpu
 
 
@@ -43,6 +43,11 @@ class PricedTraining:
     def job(self) -> TrainingJob:
         """Return the job."""
         return self.estimate.job
+
+    @property
+    def fit_probability(self) -> float:
+        """Return the probability that the job fits its GPUs."""
+        return self.estimate.memory.fit_probability
 
     @property
     def gpu_id(self) -> str:
@@ -113,8 +118,9 @@ class PlanTerms:
 class TrainingPlan:
     """The runs that keep the limits, and those that nearly do.
 
-    `priced` are the fastest layouts of every GPU and count, `rejected` counts layouts by reason over all searches, and
-    `refused` names GPUs of which nothing was estimated, with the reason.
+    `priced` are the best layouts of every GPU and count, `passed_over` the fastest ones where a safer one was
+    preferred, `rejected` counts layouts by reason over all searches, and `refused` names GPUs of which nothing was
+    estimated, with the reason.
     """
 
     job: TrainingJob
@@ -122,6 +128,7 @@ class TrainingPlan:
     asked: PlanTerms
     priced: tuple[PricedTraining, ...]
     runners_up: Mapping[tuple[str, int], Candidate]
+    passed_over: Mapping[tuple[str, int], Candidate]
     rejected: Counter[str]
     refused: Mapping[str, str]
     tried: int
@@ -144,6 +151,22 @@ class TrainingPlan:
         """Return the cheapest run; None where none keeps the limits and has a price."""
         priced = [each for each in self.kept if each.usd is not None]
         return min(priced, key=lambda each: each.usd.expected if each.usd else inf, default=None)
+
+    @property
+    def safer(self) -> PricedTraining | None:
+        """Return a run that costs at most 5 % more than the cheapest and fits with a clearly higher probability.
+
+        None where there is none, or the cheapest run is safe.
+        """
+        priced = [each for each in self.kept if each.usd is not None]
+        if not priced:
+            return None
+        preferred = prefer_safer(
+            priced,
+            cost=lambda each: each.usd.expected if each.usd else inf,
+            probability=lambda each: each.fit_probability,
+        )
+        return None if preferred is self.cheapest else preferred
 
     @property
     def fastest(self) -> PricedTraining | None:
@@ -185,6 +208,7 @@ def plan_training(
     """
     priced: list[PricedTraining] = []
     runners_up: dict[tuple[str, int], Candidate] = {}
+    passed_over: dict[tuple[str, int], Candidate] = {}
     rejected: Counter[str] = Counter()
     refused: dict[str, str] = {}
     tried = 0
@@ -210,7 +234,13 @@ def plan_training(
                 network_bytes_per_s=asked.network_bytes_per_s,
             )
             priced.append(price_training(estimate, terms, offer=offers.get(gpu.id), law=law))
-            others = [each for each in found.candidates[1:] if each.job.layout != found.best.job.layout]
+            if found.passed_over is not None:
+                passed_over[gpu.id, count] = found.passed_over
+            others = [
+                each
+                for each in found.candidates[1:]
+                if each.job.layout != found.best.job.layout and each is not found.passed_over
+            ]
             if others:
                 runners_up[gpu.id, count] = others[0]
     return TrainingPlan(
@@ -219,6 +249,7 @@ def plan_training(
         asked=asked,
         priced=tuple(priced),
         runners_up=runners_up,
+        passed_over=passed_over,
         rejected=rejected,
         refused=refused,
         tried=tried,

@@ -1,8 +1,9 @@
 """Search the layouts of a training job on a number of GPUs: the fastest that fits, and what limits the others."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
@@ -20,19 +21,24 @@ _SHARING_LAYERS = (Family.MEGATRON, Family.FSDP, Family.XLA)
 """Families of frameworks that share layers and sequences among GPUs; others share data and states alone."""
 _FREE_SHARE = 0.08
 """The share of memory that a plan leaves free: the median error of predicted peaks that were held out."""
+SAFE_PROBABILITY = 0.95
+"""The probability to fit from which on a layout is safe, so that no slower one is preferred to it."""
+_SAFER_BY, _PRICE_OF_SAFETY = 0.10, 0.05
+"""By how much more probable it must be that another choice fits, and how much more it may take, to be preferred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A layout that fits, with its step. [s]
 
-    `peak_bytes` is the expected peak of one GPU.
+    `peak_bytes` is the expected peak of one GPU, and `fit_probability` how probable it is that it fits.
     """
 
     job: TrainingJob
     gpu: str
     step: StepTime
     peak_bytes: float
+    fit_probability: float
 
     @property
     def tokens_per_s(self) -> float:
@@ -42,15 +48,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search found on some GPUs: the fastest layouts first, and how many were left out for which reason."""
+    """What a search found on some GPUs: the best layouts first, and how many were left out for which reason.
+
+    The best is the fastest, unless one that is clearly safer takes at most 5 % longer; then `passed_over` is the
+    fastest.
+    """
 
     candidates: tuple[Candidate, ...] = ()
     rejected: Counter[str] = field(default_factory=Counter)
     tried: int = 0
+    passed_over: Candidate | None = None
 
     @property
     def best(self) -> Candidate | None:
-        """Return the fastest layout; None where none fits."""
+        """Return the best layout; None where none fits."""
         return self.candidates[0] if self.candidates else None
 
 
@@ -65,8 +76,9 @@ def search_layouts(
 ) -> Found:
     """Search layouts, micro-batches and recomputation of a job on some GPUs of a kind.
 
-    For every layout and micro-batch the least recomputation that fits is taken, and the fastest ones are kept. A
-    twelfth of the memory stays free, because predicted peaks are off by as much.
+    For every layout and micro-batch the least recomputation that fits is taken, and more of it where that is not safe;
+    the fastest ones are kept. A twelfth of the memory stays free, because predicted peaks are off by as much. A layout
+    that is clearly safer is preferred where it takes at most 5 % longer.
 
     Args:
         job: What is trained; its layout and batches are not looked at.
@@ -76,7 +88,6 @@ def search_layouts(
         calibration: The fitted constants.
         keep: How many candidates are returned.
     """
-    usable = gpu.gpu.expected_usable_bytes * (1 - _FREE_SHARE)
     rejected: Counter[str] = Counter()
     found: list[Candidate] = []
     tried = 0
@@ -89,26 +100,64 @@ def search_layouts(
         for micro_batch in micro_batches(per_rank):
             tried += 1
             asked = replace(job, layout=layout, micro_batch=micro_batch, accumulation=per_rank // micro_batch)
-            fitting = _least_recompute(asked, calibration, usable)
-            if fitting is None:
+            fitting = list(_fitting(asked, gpu, calibration))
+            found += fitting
+            if not fitting:
                 rejected["memory"] += 1
                 break  # a larger micro-batch needs more
-            chosen, peak = fitting
-            time = step_time(step_work(chosen, gpu), calibration.time, job.framework.family)
-            found.append(Candidate(job=chosen, gpu=gpu.gpu.id, step=time, peak_bytes=peak))
     found.sort(key=lambda candidate: candidate.step.total_s)
-    return Found(candidates=tuple(found[:keep]), rejected=rejected, tried=tried)
+    if not found:
+        return Found(rejected=rejected, tried=tried)
+    fastest = found[0]
+    best = prefer_safer(found, cost=lambda each: each.step.total_s, probability=lambda each: each.fit_probability)
+    others = [each for each in found[:keep] if each is not best]
+    return Found(
+        candidates=(best, *others[: keep - 1]),
+        rejected=rejected,
+        tried=tried,
+        passed_over=None if best is fastest else fastest,
+    )
 
 
-def _least_recompute(
-    job: TrainingJob, calibration: TrainingCalibration, usable: float
-) -> tuple[TrainingJob, float] | None:
+def _fitting(job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration) -> Iterator[Candidate]:
+    """Yield a job with the least recomputation that fits, and with more of it until it is safe."""
+    usable = gpu.gpu.expected_usable_bytes
+    evidence = calibration.memory_evidence(job.framework.name)
     for choice in recompute_choices(job):
         asked = replace(job, recompute=choice)
         peak = estimate_memory(asked, calibration.memory).peak(Kind.DEVICE)
-        if peak <= usable:
-            return asked, peak
-    return None
+        if peak > usable * (1 - _FREE_SHARE):
+            continue
+        probability = calibration.fit_probability(peak, usable_bytes=usable, evidence=evidence)
+        time = step_time(step_work(asked, gpu), calibration.time, job.framework.family)
+        yield Candidate(job=asked, gpu=gpu.gpu.id, step=time, peak_bytes=peak, fit_probability=probability)
+        if probability >= SAFE_PROBABILITY:
+            return
+
+
+_Choice = TypeVar("_Choice")
+
+
+def prefer_safer(
+    choices: Sequence[_Choice], *, cost: Callable[[_Choice], float], probability: Callable[[_Choice], float]
+) -> _Choice:
+    """Return the cheapest choice, or one that costs at most 5 % more and fits with a clearly higher probability.
+
+    Args:
+        choices: At least one choice.
+        cost: What is least in the cheapest one: time or money.
+        probability: The probability that a choice fits.
+    """
+    cheapest = min(choices, key=cost)
+    wanted = probability(cheapest) + _SAFER_BY
+    if probability(cheapest) >= SAFE_PROBABILITY:
+        return cheapest
+    safer = [
+        choice
+        for choice in choices
+        if cost(choice) <= cost(cheapest) * (1 + _PRICE_OF_SAFETY) and probability(choice) >= wanted
+    ]
+    return max(safer, key=lambda choice: (min(probability(choice), SAFE_PROBABILITY), -cost(choice)), default=cheapest)
 
 
 def micro_batches(per_rank: int) -> Iterator[int]:

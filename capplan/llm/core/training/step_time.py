@@ -14,9 +14,10 @@ class TimeConstants:
 
     Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over experts
     relative to dense ones, `attention` of attention by kernel, `stream_fused` and `stream_eager` of copies.
-    `misaligned` multiplies products whose width is no multiple of 64. `links` are shares of a link's printed rate.
-    Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time to issue an
-    operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
+    `misaligned` multiplies products whose width is no multiple of 64, and products take as long as with `filling_rows`
+    more rows than they have, because tiles and pipelines of a kernel that starts are empty. `links` are shares of a
+    link's printed rate. Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time
+    to issue an operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
     """
 
     products: Mapping[Product, float]
@@ -25,6 +26,7 @@ class TimeConstants:
     stream_fused: float
     stream_eager: float
     misaligned: float
+    filling_rows: float
     links: Mapping[Link, float]
     exposed_tensor: float
     exposed_pipeline: float
@@ -98,8 +100,9 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     times, links = work.accumulation / constants.families[family], constants.links
     product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
     wide = constants.products[Product.WIDE]
-    products = work.dense_s / product + work.head_s / wide
-    experts = work.grouped_s / (product * constants.grouped)
+    filling = 1 + constants.filling_rows / work.rows
+    products = (work.dense_s / product + work.head_s / wide) * filling
+    experts = work.grouped_s / (product * constants.grouped) * (1 + constants.filling_rows / work.expert_rows)
     attention = work.attention_s / constants.attention[work.attention]
     stream = constants.stream_fused if work.fuses else constants.stream_eager
     pointwise = (work.stream_s + work.casts_s) / stream + work.dequantise_s / constants.stream_fused

@@ -148,7 +148,8 @@ class StepWork:
     logits' traffic, `casts_s` of conversions to narrow formats, `dequantise_s` of the frozen base's. `kernels` are the
     operators that the host issues. Collectives, by what causes them, with the link they pass: tensor, expert, context
     and pipeline parallelism per micro-batch, sharded parameters per micro-batch or step, gradients per step.
-    `optimizer_s` is the traffic of the optimizer's states, `host_s` what passes the host's bus for offloading.
+    `optimizer_s` is the traffic of the optimizer's states, `host_s` what passes the host's bus for offloading. `rows`
+    are the tokens of a micro-batch that one matrix product takes, `expert_rows` those that one expert's takes.
     """
 
     dense_s: float
@@ -174,6 +175,8 @@ class StepWork:
     gradient_link: Link
     optimizer_s: float
     host_s: float
+    rows: float
+    expert_rows: float
     product: Product
     attention: AttentionClass
     fuses: bool
@@ -227,6 +230,8 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         loss_s=loss_s,
         casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not Product.WIDE else 0.0,
         dequantise_s=share * work.dequantised / gpu.copy_bytes_per_s,
+        rows=job.micro_tokens,
+        expert_rows=_expert_rows(job),
         kernels=share * total * _kernels_per_layer(job) * passes.forward * 3,
         product=product,
         attention=_attention_class(job, gpu),
@@ -247,6 +252,16 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         optimizer_s=_optimizer_bytes(job) / gpu.copy_bytes_per_s,
         host_s=_host_bytes(job) / gpu.host_bytes_per_s,
     )
+
+
+def _expert_rows(job: TrainingJob) -> float:
+    """Return the tokens that one expert's product takes of a micro-batch, where routing is balanced."""
+    layout = job.layout
+    experts = [layer.mlp for layer in job.architecture.layers if isinstance(layer.mlp, Experts)]
+    if not experts:
+        return job.micro_tokens
+    gathered = job.micro_tokens * layout.expert * layout.expert_tensor / layout.tensor
+    return gathered * experts[0].per_token / experts[0].count
 
 
 def bubble_fraction(*, stages: int, micro_batches: int, chunks: int = 1, zero_bubble: bool = False) -> float:

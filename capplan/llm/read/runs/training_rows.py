@@ -213,13 +213,13 @@ def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
 
 
 def _architecture(row: Mapping[str, str]) -> Architecture:
-    """Build the model from the row's columns; from the built-in ones where they lack, or where attention is latent."""
+    """Return the built-in model, with its windows and kinds of attention; else build one from the row's columns."""
     known = find_in_catalogue(row["model"]) or find_in_catalogue(f"{row['model']}-instruct")
-    if known is not None:
-        architecture = known.architecture
-        plain = all(isinstance(layer.mixer, Attention) for layer in architecture.layers)
-        if not plain or not row.get("hidden") or not row.get("heads"):
-            return architecture
+    if known is not None and _agrees(known.architecture, row):
+        return known.architecture
+    for word in row.get("note", "").split(";"):
+        if word.strip() in _DESIGNS:
+            raise _UnreadableRowError(f"{_DESIGNS[word.strip()]}, and the model is not built in")
     if not row.get("hidden") or not row.get("layers"):
         raise _UnreadableRowError("its layers are not stated, and the model is not built in")
     hidden = _count(row, "hidden", None)
@@ -254,6 +254,22 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
         tied_embeddings=row.get("tied_embeddings", "") in ("1", "True", "true"),
         max_positions=None,
         norm_parameters=hidden,
+    )
+
+
+_DESIGNS = {
+    "mla": "its attention is latent, of which no widths are columns",
+    "mtp 1": "it predicts several tokens at once, by layers that no columns describe",
+}
+"""Words of notes that tell of a design that columns cannot describe."""
+
+
+def _agrees(architecture: Architecture, row: Mapping[str, str]) -> bool:
+    """Return True if what a row states of its model is what is known of the built-in one of its name."""
+    stated = (_number(row, "hidden"), _number(row, "layers"))
+    return all(
+        given is None or given == own
+        for given, own in zip(stated, (architecture.hidden_dim, len(architecture.layers)), strict=True)
     )
 
 
@@ -423,8 +439,11 @@ def _offloaded(row: Mapping[str, str]) -> frozenset[Offloaded]:
 
 def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
     """Return the tokens per second of one GPU, which is stated, or follows from the time of a step."""
-    if row.get("size_class") == "tiny-ci" or "CI functional test" in row.get("note", ""):
+    note = row.get("note", "")
+    if row.get("size_class") == "tiny-ci" or "CI functional test" in note:
         return None  # tests of features on tiny models, whose deterministic kernels nobody trains with
+    if "speed includes warm-up" in note:
+        return None  # a source's own warning: two or three steps, of which the first loads kernels
     stated = _number(row, "tokens_per_s_per_gpu")
     if stated:
         return stated

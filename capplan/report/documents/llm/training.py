@@ -71,6 +71,9 @@ class TrainingMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     peak_bytes: Range
     usable_bytes: int
+    fit_probability: Annotated[
+        float, Meta(description="The share of peaks that were held out which would fit at the same prediction.")
+    ]
     parts_bytes: tuple[TrainingPartDocument, ...]
     load_bytes: int
     host_bytes: Annotated[int, Meta(description="Memory of one server for what is offloaded.")]
@@ -135,6 +138,10 @@ class LlmTrainPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     capplan_version: str
     cheapest: TrainingSpeedDocument | None
+    safer: Annotated[
+        TrainingSpeedDocument | None,
+        Meta(description="At most 5 % dearer than the cheapest and clearly more probable to fit; null where needless."),
+    ]
     fastest: TrainingSpeedDocument | None
     fewest: TrainingSpeedDocument | None
     all: tuple[TrainingSpeedDocument, ...]
@@ -175,6 +182,7 @@ class TrainingVerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     row: str
     ran_out: bool
     predicted_fits: bool
+    fit_probability: float
 
 
 class SkippedTrainingDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +252,7 @@ def _memory(answer: TrainingMemoryAnswer) -> TrainingMemoryDocument:
         verdict=answer.verdict,
         peak_bytes=_range(answer.peak),
         usable_bytes=round(answer.usable_bytes),
+        fit_probability=answer.fit_probability,
         parts_bytes=_parts(answer.parts[:-1]),
         load_bytes=round(answer.outlook.load),
         host_bytes=round(answer.outlook.host),
@@ -315,6 +324,7 @@ def training_plan_document(plan: TrainingPlan) -> LlmTrainPlanDocument:
         schema_version=SCHEMA_VERSION,
         capplan_version=__version__,
         cheapest=_speed(plan.cheapest) if plan.cheapest else None,
+        safer=_speed(plan.safer) if plan.safer else None,
         fastest=_speed(plan.fastest) if plan.fastest else None,
         fewest=_speed(plan.fewest) if plan.fewest else None,
         all=tuple(map(_speed, plan.priced)),
@@ -365,7 +375,12 @@ def training_validation_document(found: TrainingValidation, *, by: Sequence[str]
             for item in found.answers
         ),
         verdicts=tuple(
-            TrainingVerdictDocument(row=item.run.row, ran_out=item.run.ran_out, predicted_fits=item.predicted_fits)
+            TrainingVerdictDocument(
+                row=item.run.row,
+                ran_out=item.run.ran_out,
+                predicted_fits=item.predicted_fits,
+                fit_probability=item.fit_probability,
+            )
             for item in found.fits
         ),
         skipped=tuple(

@@ -1,7 +1,9 @@
 """Answers about training as sections: memory by part, the time of a step, a run's days and money, plans, errors."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
@@ -11,6 +13,7 @@ from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
 from capplan.units import (
     format_bytes,
@@ -68,6 +71,7 @@ _ALTERNATIVES: tuple[Column[TrainingMemoryAnswer], ...] = (
     words("instead recompute", lambda each: each.job.recompute.value),
     figure("peak", lambda each: each.peak.expected, format_bytes),
     words("verdict", lambda each: each.verdict),
+    figure("probability to fit", lambda each: each.fit_probability, "{:.0%}".format),
 )
 
 
@@ -96,7 +100,8 @@ def _verdict(answer: TrainingMemoryAnswer) -> str:
     peak = answer.peak
     return (
         f"It {answer.verdict}: {format_bytes(peak.expected)} of {format_bytes(answer.usable_bytes)} "
-        f"(90 %: {format_bytes(peak.low)} to {format_bytes(peak.high)})."
+        f"(90 %: {format_bytes(peak.low)} to {format_bytes(peak.high)}); it fits with a probability of "
+        f"{answer.fit_probability:.0%}."
     )
 
 
@@ -219,7 +224,12 @@ def training_plan_sections(
         shows_launch: True to write a configuration of the cheapest run.
     """
     job = plan.job
-    best = [("cheapest", plan.cheapest), ("fastest", plan.fastest), ("fewest GPUs", plan.fewest)]
+    best = [
+        ("safer", plan.safer),
+        ("cheapest", plan.cheapest),
+        ("fastest", plan.fastest),
+        ("fewest GPUs", plan.fewest),
+    ]
     chosen: list[tuple[str, PricedTraining]] = []
     for name, each in best:
         if each is None:
@@ -271,6 +281,7 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     figure("tokens/s", lambda row: row[1].estimate.tokens_per_s.expected, _tokens, name="tokens_per_s"),
     figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
     figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=2),
+    figure("fits", lambda row: row[1].fit_probability, "{:.0%}".format, name="fit_probability"),
     figure("time", _wall_s, _duration, name="wall_s", unknown="–"),
     figure("money", _money_usd, _usd, name="usd", unknown="–"),
 )
@@ -279,14 +290,31 @@ _PLANNED: tuple[Column[_Planned], ...] = (
 def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining]]) -> list[str]:
     notes = []
     for name, each in chosen:
-        limit = f"{name}: beside matrix products, {each.estimate.step.largest} takes most"
+        why = ""
+        if each is plan.safer and plan.cheapest is not None and each.usd and plan.cheapest.usd:
+            dearer = each.usd.expected / plan.cheapest.usd.expected - 1
+            why = f" ({dearer:.1%} dearer than the cheapest, and more probable to fit)"
+        limit = f"{name}{why}: beside matrix products, {each.estimate.step.largest} takes most"
         other = plan.runners_up.get((each.gpu_id, each.job.layout.gpus))
         if other is not None:
             slower = other.step.total_s / each.estimate.step.total_s - 1
             limit += (
-                f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, is {slower:.1%} slower"
+                f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, takes {abs(slower):.1%} "
+                f"{'more' if slower >= 0 else 'less'} time ({other.step.largest}) and fits with a probability of "
+                f"{other.fit_probability:.0%}"
             )
-            limit += f" ({other.step.largest})"
+        fastest = plan.passed_over.get((each.gpu_id, each.job.layout.gpus))
+        if fastest is not None:
+            gained = 1 - fastest.step.total_s / each.estimate.step.total_s
+            limit += (
+                f"; preferred to {fastest.job.layout.words}, micro-batch {fastest.job.micro_batch}, recompute "
+                f"{fastest.job.recompute.value}, which takes {gained:.1%} less time but fits with a probability of "
+                f"{fastest.fit_probability:.0%} only"
+            )
+        if each.fit_probability < SAFE_PROBABILITY:
+            limit += (
+                f"; it fits with a probability of {each.fit_probability:.0%}: run a few steps before you rent for long"
+            )
         run = each.run
         if run is not None:
             limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
@@ -323,9 +351,21 @@ def training_validation_sections(
     ran_out, fitted = found.ran_out, found.fitted
     verdicts = []
     if ran_out[1]:
-        verdicts.append(f"{ran_out[0]} of {ran_out[1]} runs that ran out of memory are predicted not to fit.")
+        highest = max(item.fit_probability for item in found.fits if item.run.ran_out)
+        verdicts.append(
+            f"{ran_out[0]} of {ran_out[1]} runs that ran out of memory are predicted not to fit; the highest "
+            f"probability to fit that one of them had is {highest:.0%}."
+        )
     if fitted[1]:
         verdicts.append(f"{fitted[0]} of {fitted[1]} runs that fitted are predicted to fit.")
+    rankings = found.rankings
+    if rankings:
+        regrets = sorted(item.regret for item in rankings)
+        verdicts.append(
+            f"{len(rankings)} jobs were run in several layouts ({sum(item.layouts for item in rankings)} in all): the "
+            f"layout that is predicted fastest is {format_fraction(median(regrets))} slower than the fastest measured "
+            f"in the middle, and {format_fraction(regrets[math.ceil(0.9 * len(regrets)) - 1])} at the 90th percentile."
+        )
     if verdicts and not shows_rows:
         blocks.append(Lines(verdicts))
     if found.skipped and not shows_rows:

@@ -14,17 +14,20 @@ from capplan.llm.core.training.frameworks import States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
     BaseFormat,
+    Compute,
+    Offloaded,
     Recompute,
     Shard,
     TrainingJob,
     TrainingLayout,
     adapter_targets,
 )
-from capplan.llm.core.training.memory import bytes_per_parameter
+from capplan.llm.core.training.memory import bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.run import Reliability, daly_interval_s, plan_run, young_interval_s
 from capplan.llm.core.training.work import bubble_fraction
 from capplan.llm.read.catalogue import find_in_catalogue
+from tests.llm.core.training.training_cases import MEMORY
 
 GIB = 2**30
 
@@ -226,36 +229,67 @@ def test_days_of_megatron_2021(params: float, tokens: float, gpus: int, tflops: 
 
 
 @pytest.mark.parametrize(
-    ("states", "gradient_bytes", "plain", "sharded"),
+    ("states", "compute", "plain", "sharded"),
     [
-        (States.MASTER, 4.0, 18.0, (6.0, 12.0)),
-        (States.AUTOCAST, 4.0, 16.0, (8.0, 8.0)),
+        (States.MASTER, Compute.FP16, 20.0, (4.0, 16.0)),
+        (States.MASTER, Compute.BF16, 18.0, (6.0, 12.0)),
+        (States.AUTOCAST, Compute.BF16, 16.0, (8.0, 8.0)),
     ],
 )
 def test_bytes_per_parameter_are_those_of_megatrons_distributed_optimizer(
-    states: States, gradient_bytes: float, plain: float, sharded: tuple[float, float]
+    states: States, compute: Compute, plain: float, sharded: tuple[float, float]
 ) -> None:
-    # Megatron-LM README: bf16 parameters with fp32 gradients 18, or 6 + 12/d; fp32 16, or 8 + 8/d
+    # Megatron-LM README: fp16 parameters and gradients 20, or 4 + 16/d; bf16 parameters with fp32 gradients 18, or
+    # 6 + 12/d; fp32 16, or 8 + 8/d
     architecture = gpt(hidden=256, layers=2, heads=4)
-    assert find_framework("megatron").gradient_bytes == gradient_bytes
-    assert bytes_per_parameter(job_of(architecture, states=states), ranks=8) == plain
+    assert bytes_per_parameter(job_of(architecture, states=states, compute=compute), ranks=8) == plain
     layout = TrainingLayout(gpus=8, shard=Shard.ZERO1)
-    assert bytes_per_parameter(job_of(architecture, states=states, layout=layout), ranks=8) == pytest.approx(
-        sharded[0] + sharded[1] / 8
-    )
+    job = job_of(architecture, states=states, compute=compute, layout=layout)
+    assert bytes_per_parameter(job, ranks=8) == pytest.approx(sharded[0] + sharded[1] / 8)
 
 
 @pytest.mark.parametrize(
     ("shard", "gigabytes"), [(Shard.NONE, 120.0), (Shard.ZERO1, 31.4), (Shard.ZERO2, 16.6), (Shard.ZERO3, 1.9)]
 )
 def test_zero_stages_take_what_its_paper_states(shard: Shard, gigabytes: float) -> None:
-    # arXiv 1910.02054 figure 1: 7.5 B parameters, 64 GPUs, Adam in mixed precision with 16-bit gradients
+    # arXiv 1910.02054 figure 1: 7.5 B parameters, 64 GPUs, Adam in mixed precision with 16-bit gradients, of which
+    # InternEvo keeps no copy in fp32 either
     job = job_of(
         gpt(hidden=256, layers=2, heads=4),
-        framework=find_framework("deepspeed"),
+        framework=find_framework("internevo"),
         layout=TrainingLayout(gpus=64, shard=shard),
     )
     assert bytes_per_parameter(job, ranks=64) * 7.5 == pytest.approx(gigabytes, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("offloaded", "gpu_gib", "host_gib"),
+    [
+        ((), 29.01, None),
+        ((Offloaded.OPTIMIZER,), 3.66, 152.11),
+        ((Offloaded.OPTIMIZER, Offloaded.PARAMETERS), 0.49, 171.13),
+    ],
+)
+def test_states_under_zero_3_are_those_of_deepspeeds_estimator(
+    offloaded: tuple[Offloaded, ...], gpu_gib: float, host_gib: float | None
+) -> None:
+    # DeepSpeed issue 4527, estimate_zero3_model_states: 6805 M parameters of which the largest layer has 131 M, 4 GPUs.
+    # A GPU has 4 bytes of the largest layer and 18P/4, or 2P/4 with the optimizer on the host, or nothing; the host
+    # 16P or 18P, with half as much again for what is pinned. The printed counts are rounded to millions.
+    parameters, largest = 6805e6, 131e6
+    architecture = gpt(hidden=1024, layers=8, heads=8)
+    job = job_of(
+        architecture,
+        framework=find_framework("deepspeed"),
+        layout=TrainingLayout(gpus=4, shard=Shard.ZERO3),
+        offloaded=frozenset(offloaded),
+    )
+    outlook = estimate_memory(job, MEMORY)
+    scale = parameters / count_parameters(architecture)
+    held = outlook.tightest.weights + outlook.tightest.gradients + outlook.tightest.optimizer
+    assert (4 * largest + held * scale) / GIB == pytest.approx(gpu_gib, abs=0.006)
+    if host_gib is not None:
+        assert 1.5 * outlook.host * scale / GIB == pytest.approx(host_gib, abs=0.06)
 
 
 def test_nf4_takes_the_bits_of_the_qlora_paper() -> None:

@@ -25,6 +25,7 @@ TIME = TimeConstants(
     stream_fused=0.8,
     stream_eager=0.5,
     misaligned=1.5,
+    filling_rows=100.0,
     links=dict.fromkeys(Link, 0.7),
     exposed_tensor=0.7,
     exposed_pipeline=0.5,
