@@ -1,4 +1,4 @@
-"""Read exports of prices: of AWS, Azure, RunPod and Shadeform as JSON, of SkyPilot's catalogue as CSV."""
+"""Read exports of prices: of AWS, Azure, GCP, RunPod and Shadeform as JSON, of SkyPilot's catalogue as CSV."""
 
 import json
 import re
@@ -51,8 +51,8 @@ def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | 
 
     Args:
         path: A .json file of AWS (`pricing get-products`, `describe-spot-price-history`), Azure (retail prices),
-            RunPod (`gpuTypes`) or Shadeform (`instance_types`), or a .csv file of SkyPilot's catalogue, in a folder or
-            of a name that names the provider.
+            GCP (Cloud Billing Catalog API, `skus`), RunPod (`gpuTypes`) or Shadeform (`instance_types`), or a .csv file
+            of SkyPilot's catalogue, in a folder or of a name that names the provider.
         providers: What is known of providers' machines.
         read_on: The day of the import.
 
@@ -229,11 +229,70 @@ def _shadeform(document: Mapping[str, Any], providers: Providers, day: str) -> I
             }  # fmt: skip
 
 
+_GCP_GPUS = {
+    "l4": ("G2", re.compile(r"\bL4 GPU")),
+    "a100-sxm4-40gb": ("A2", re.compile(r"\bA100 GPU")),
+    "a100-sxm4-80gb": ("A2", re.compile(r"\bA100 80GB GPU")),
+    "h100-sxm5-80gb": ("A3", re.compile(r"\bH100 80GB GPU")),
+}
+"""The machine family of a GPU, and how the catalogue names the GPU itself."""
+_GCP_HOST = re.compile(r"\b(G2|A2|A3) (?:Instance )?(Core|Cpu|Ram)\b")
+_GCP_MACHINES = {"G2": "g2-", "A2": "a2-", "A3": "a3-highgpu-"}
+_GCP_TERMS = {
+    "OnDemand": Term.ON_DEMAND, "Preemptible": Term.SPOT, "Commit1Yr": Term.RESERVED_1Y, "Commit3Yr": Term.RESERVED_3Y,
+}  # fmt: skip
+_GiB = 2**30
+
+
+def _gcp(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
+    """Read the Cloud Billing Catalog of Compute Engine, `GET /v1/services/6F81-5844-456A/skus`.
+
+    It prices a GPU, a virtual CPU and a GiB of memory apart; a machine is their sum. A machine of which one part has no
+    price in a region, under a term, is no offer there.
+    """
+    parts: dict[tuple[str, Term, str], tuple[float, str]] = {}
+    for sku in document["skus"]:
+        words, term = sku["description"], _GCP_TERMS.get(sku["category"]["usageType"])
+        if term is None or re.search(r"Reserved|Sole Tenancy|DWS|Calendar Mode|Custom", words):
+            continue
+        host = _GCP_HOST.search(words)
+        part = f"{host[1]} {'Ram' if host[2] == 'Ram' else 'Core'}" if host else None
+        part = part or next((gpu for gpu, (_, name) in _GCP_GPUS.items() if name.search(words)), None)
+        if part is None:
+            continue
+        expression = sku["pricingInfo"][-1]["pricingExpression"]
+        price = expression["tieredRates"][-1]["unitPrice"]
+        usd = int(price.get("units", 0)) + price.get("nanos", 0) / 1e9
+        for region in sku["serviceRegions"]:
+            parts[part, term, region] = usd, price.get("currencyCode", "")
+    machines = {machine.name: machine for machine in providers.providers["gcp"].machines.values()}
+    for machine in machines.values():
+        family, _ = _GCP_GPUS.get(machine.gpu, ("", None))
+        if not machine.name.startswith(_GCP_MACHINES.get(family, "-")) or not machine.vcpus or not machine.memory_bytes:
+            continue
+        counts = {
+            machine.gpu: machine.gpus,
+            f"{family} Core": machine.vcpus,
+            f"{family} Ram": machine.memory_bytes / _GiB,
+        }
+        for term, region in dict.fromkeys((term, region) for gpu, term, region in parts if gpu == machine.gpu):
+            priced = [(count, parts.get((part, term, region))) for part, count in counts.items()]
+            known = [(count, *found) for count, found in priced if found is not None]
+            if len(known) == len(priced):
+                yield {
+                    "provider": "gcp", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
+                    "region": region, "term": term.value, "price": f"{sum(count * usd for count, usd, _ in known):.6g}",
+                    "date": day, "date_is": "not-after", "currency": known[0][2],
+                    "note": "sum of GPU, processors and memory, which are priced apart",
+                }  # fmt: skip
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, Any], Providers, str], Iterator[Row]]] = {
     "PriceList": _aws_products,
     "SpotPriceHistory": _aws_spot,
     "Items": _azure,
     "data": _runpod,
+    "skus": _gcp,
     "instance_types": _shadeform,
 }
 """Readers by a key at the top of their document."""

@@ -1,4 +1,4 @@
-"""Turn a table of price quotes (CSV or XLSX) into price files: one per provider and day."""
+"""Turn price quotes (CSV, XLSX or YAML) into price files: one per provider and day."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
 from capplan.specs.price_exports import read_export
 from capplan.specs.providers import load_providers
+from capplan.specs.yaml.strict import read_yaml
 from capplan.tables import read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")
@@ -88,14 +89,15 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     """Read a table of quotes, or an export of prices, and write it as price files.
 
     Args:
-        path: An export that `read_export` knows, or a .csv or .xlsx file whose first row names the columns: `COLUMNS`,
-            and any of `OPTIONAL_COLUMNS`. `price` is in USD, per hour for rents, of the whole instance or server;
+        path: An export that `read_export` knows; a .csv or .xlsx file whose first row names the columns: `COLUMNS`, and
+            any of `OPTIONAL_COLUMNS`; or a .yaml file with `quotes`, a list of rows with these keys, and beside it what
+            all of them share. `price` is in USD, per hour for rents, of the whole instance or server;
             `gpus` says how many GPUs it holds.
         gpus: The database, by id.
         read_on: The day of the import, which the sources carry as the day of reading.
 
     Raises:
-        UsageError: The file is neither CSV nor XLSX, or lacks a column.
+        UsageError: The file is none of these, or lacks a column.
     """
     export = read_export(path, load_providers(), read_on=read_on)
     rows = _rows(path) if export is None else enumerate(export.rows, start=1)
@@ -111,6 +113,9 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    if path.suffix in (".yaml", ".yml"):
+        yield from _yaml_rows(path)
+        return
     table = _xlsx_rows(path) if path.suffix == ".xlsx" else _csv_rows(path)
     head = next(table, [])
     names = [_SYNONYMS.get(name.strip().lower(), name.strip().lower()) for name in head]
@@ -125,9 +130,32 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             yield number, {name: cell.strip() for name, cell in zip(names, padded, strict=False)}
 
 
+def _yaml_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the quotes of a YAML file, each with what the file states for all."""
+    tree = read_yaml(path)
+    if "hourly" in tree or "purchase" in tree:
+        raise UsageError(f"{path}: is a price file already; put it into the folder prices/ of your spec folder.")
+    quotes = tree.get("quotes")
+    if not isinstance(quotes, list) or not quotes or not all(isinstance(quote, dict) for quote in quotes):
+        raise UsageError(f"{path}: must hold quotes, a list of rows with {', '.join(COLUMNS)}.")
+    shared = {key: value for key, value in tree.items() if key != "quotes"}
+    known = {*COLUMNS, *OPTIONAL_COLUMNS, "value_per_gpu"}
+    for number, quote in enumerate(quotes[:MAX_ROWS], start=1):
+        row = {_SYNONYMS.get(str(key), str(key)): _scalar_words(value) for key, value in {**shared, **quote}.items()}
+        for key in row.keys() - known:
+            near = nearest_names(key, sorted(known))
+            raise UsageError(f"{path}: quotes[{number - 1}].{key} is not known; near {', '.join(near) or 'nothing'}.")
+        yield number, {name: row.get(name, "") for name in (*COLUMNS, *row)}
+
+
+def _scalar_words(value: object) -> str:
+    """Write a value as a cell of a table holds it."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _csv_rows(path: Path) -> Iterator[list[str]]:
     if path.suffix != ".csv":
-        raise UsageError(f"{path}: a table of quotes is a .csv or .xlsx file.")
+        raise UsageError(f"{path}: quotes stand in a .csv, .xlsx or .yaml file.")
     yield from read_cells(path)
 
 
@@ -332,7 +360,8 @@ def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:
     keys = _source_keys(quotes)
     rows = [
         {
-            "gpu": each.gpu, "date": each.day, "date_is": each.date_is.value, "offer": "street",
+            "gpu": each.gpu, "date": each.day, "date_is": each.date_is.value,
+            "offer": "quote" if each.tier is PriceTier.QUOTED and each.kind is PriceKind.QUOTE else "street",
             "seller": each.provider, "price": each.price, "gpus": each.gpus,
             **({"includes_server": True} if each.includes_server else {}), **_shared(each, keys),
         }

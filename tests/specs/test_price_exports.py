@@ -154,3 +154,32 @@ def test_runpod_gpus_are_found_by_the_names_of_their_drivers(tmp_path: Path) -> 
 def test_json_of_another_form_is_refused_in_a_sentence(tmp_path: Path, content: str) -> None:
     with pytest.raises(UsageError):
         imported(tmp_path / "prices.json", content)
+
+
+def gcp_sku(description: str, usage: str, nanos: int, *regions: str) -> dict[str, object]:
+    """A SKU in the form of the Cloud Billing Catalog API's reference."""
+    price = {"currencyCode": "USD", "units": "0", "nanos": nanos}
+    return {
+        "description": description, "category": {"resourceFamily": "Compute", "usageType": usage},
+        "serviceRegions": regions,
+        "pricingInfo": [{"pricingExpression": {"usageUnit": "h", "tieredRates": [{"unitPrice": price}]}}],
+    }  # fmt: skip
+
+
+def test_google_s_gpu_processors_and_memory_are_added_up_to_machines(tmp_path: Path) -> None:
+    skus = [
+        gcp_sku("Nvidia L4 GPU running in Virginia", "OnDemand", 560_000_000, "us-east4"),
+        gcp_sku("G2 Instance Core running in Virginia", "OnDemand", 25_000_000, "us-east4"),
+        gcp_sku("G2 Instance Ram running in Virginia", "OnDemand", 3_000_000, "us-east4"),
+        gcp_sku("Nvidia L4 GPU attached to Spot Preemptible VMs running in Virginia", "Preemptible", 1, "us-east4"),
+        gcp_sku("Nvidia L4 GPU running in Frankfurt", "OnDemand", 700_000_000, "europe-west3"),
+        gcp_sku("N1 Predefined Instance Core running in Virginia", "OnDemand", 99, "us-east4"),
+    ]
+    found = offers(tmp_path / "gcp.json", json.dumps({"skus": skus}))
+    # Spot lacks processors and memory, Frankfurt too: no machine can be priced there.
+    assert {(offer.region, offer.term) for offer in found} == {("us-east4", Term.ON_DEMAND)}
+    usd = {offer.instance: offer.usd_per_machine_hour for offer in found}
+    # One L4, 4 processors, 16 GiB: 0.56 + 4 x 0.025 + 16 x 0.003; and 8 L4 with 96 processors and 384 GiB.
+    assert usd["g2-standard-4"] == pytest.approx(0.708)
+    assert usd["g2-standard-96"] == pytest.approx(8 * 0.56 + 96 * 0.025 + 384 * 0.003)
+    assert {offer.kind for offer in found} == {PriceKind.READ}

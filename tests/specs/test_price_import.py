@@ -127,3 +127,35 @@ def test_what_a_quote_states_besides_its_price_is_kept(tmp_path, gpus):
     assert left.reason.split("; ") == [
         "lead_time_days must be a number above 0, not '-1'", "valid_until must be YYYY-MM-DD, not 'soon'",
     ]  # fmt: skip
+
+
+def test_a_quote_in_yaml_shares_what_stands_beside_its_rows(tmp_path, gpus):
+    path = tmp_path / "quote.yaml"
+    path.write_text(
+        "provider: acme\ndate: 2026-10-01\nvalid_until: 2027-01-31\nquotes:\n"
+        "  - {gpu: h100-sxm5-80gb, term: on-demand, price: 20, gpus: 8, region: eu, instance: box}\n"
+        "  - {gpu: l4, term: buy, price: 2700, part number: 490-BHZG}\n"
+    )
+    made = import_quotes(path, gpus, read_on=DAY)
+    assert sorted(made.files) == ["acme-2026-10-01.yaml", "purchase-acme.yaml"]
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    (rent,) = load_price_file(tmp_path / "acme-2026-10-01.yaml", gpus).hourly
+    (card,) = load_price_file(tmp_path / "purchase-acme.yaml", gpus).purchase
+    assert (rent.usd_per_hour, rent.known_by, rent.quote.valid_until) == (20 / 8, "your quote", date(2027, 1, 31))
+    assert (card.usd, card.seller, card.quote.sku) == (2700, "acme, quote price", "490-BHZG")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("quotes: []\n", "must hold quotes, a list of rows with gpu, term"),
+        ("hourly: []\n", "is a price file already"),
+        ("quotes: [{gpu: l4, prize: 3}]\n", r"quotes\[0\].prize is not known; near price"),
+    ],
+)
+def test_a_yaml_file_that_holds_no_quotes_is_refused_in_a_sentence(tmp_path, gpus, text, complaint):
+    path = tmp_path / "quote.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=complaint):
+        import_quotes(path, gpus, read_on=DAY)

@@ -29,7 +29,10 @@ app.callback()(group_function(PRICES))
 @app.command("import")
 def import_(
     table: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A .csv or .xlsx table of quotes, or an export.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A .csv, .xlsx or .yaml table of quotes, or an export.", show_default=False
+        ),
     ],
     folder: Annotated[
         Path, typer.Option("-o", "--output", metavar="SPECS", help="Spec folder whose prices/ takes the files.")
@@ -41,8 +44,10 @@ def import_(
     Columns: gpu, term (on-demand, spot, reserved-1y, reserved-3y, buy, ...), provider, price (USD, of the whole
     instance or server, per hour for rents) and date; optional: gpus, region, instance, date_is, tier, source, note.
 
-    Exports are read too: `aws pricing get-products` and `describe-spot-price-history`, Azure's retail prices, RunPod's
-    gpuTypes and Shadeform's instance types as .json, SkyPilot's catalogue as .csv.
+    A .yaml file holds `quotes`, a list of rows with these keys, and beside it what all rows share.
+
+    Exports are read too: `aws pricing get-products` and `describe-spot-price-history`, Azure's retail prices, Google's
+    Cloud Billing Catalog, RunPod's gpuTypes and Shadeform's instance types as .json, SkyPilot's catalogue as .csv.
 
       capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs
     """

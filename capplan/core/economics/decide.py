@@ -26,7 +26,7 @@ from capplan.core.economics.uncertainty import (
     switching_price_factor,
 )
 from capplan.core.formulas import HOURS_PER_YEAR
-from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term, current_prices
+from capplan.core.gpus.prices import LASTING_TERMS, Price, PriceKind, PurchasePrice, Term, current_prices
 from capplan.core.serving.load import OneGpu, Service
 from capplan.core.serving.response import Candidate
 from capplan.core.serving.servers import replicas_for_rate
@@ -283,7 +283,7 @@ def _day_mix(case: Case, choice: Option) -> DayMix | None:
     prices = {
         price.term: price
         for price in case.rents
-        if price.gpu == choice.gpu and not (price.is_marketplace or price.is_beside_sound)
+        if price.gpu == choice.gpu and not (price.is_marketplace or price.is_beside_sound or price.is_own_beside)
     }
     by_hour = prices.get(Term.ON_DEMAND)
     if not isinstance(case.load, Service) or not case.load.daily_per_s or by_hour is None:
@@ -324,7 +324,7 @@ class _Ranked:
 
 
 def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[LeftOut, ...]]:
-    """Keep the offer of each GPU and term whose fleet costs least, and beside it a sound one where that is weak.
+    """Keep the offer of each GPU and term whose fleet costs least, a sound one beside a weak one, and your own quote.
 
     The fleet's cost counts, not the rate alone, because instances hold different numbers of GPUs. A price that is old
     or hearsay must not hide a sound one, which may be recommended.
@@ -344,6 +344,11 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Left
         if cheapest.cost_usd_per_year < best.cost_usd_per_year:
             kept.append(replace(cheapest.price, is_beside_sound=True))
             shown.append(cheapest)
+        quotes = [each for each in held if each.price.kind is PriceKind.QUOTE]
+        own = min(quotes, key=lambda each: each.rank, default=None)
+        if own is not None and not any(each.price.kind is PriceKind.QUOTE for each in shown):
+            kept.append(replace(own.price, is_own_beside=True))
+            shown.append(own)
         others = (each for each in held if not any(each is one for one in shown))
         left_out += [LeftOut(price=each.price, reason=MORE_EXPENSIVE) for each in others]
     return replace(case, rents=tuple(kept)), tuple(left_out)

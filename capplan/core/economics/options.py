@@ -126,7 +126,8 @@ class Option:
 
 def rent_key(price: Price) -> str:
     """Return the key of the option that rents at a price."""
-    return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{'/weak' * price.is_beside_sound}"
+    beside = "/weak" * price.is_beside_sound + "/quote" * price.is_own_beside
+    return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{beside}"
 
 
 def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:

@@ -138,7 +138,7 @@ class Price:
     `is_marketplace` marks an offer of a third-party host: a class of its own, because it lasts only while that host
     offers it and no single company answers for it. It competes with vendors' offers only where a buyer admits it.
     `is_beside_sound` marks, within a decision, a cheaper offer of weaker evidence beside the sound one of its GPU and
-    term.
+    term, `is_own_beside` your own quote beside an offer that costs less.
     """
 
     gpu: str
@@ -155,6 +155,7 @@ class Price:
     instance_gpus: int = 1
     is_marketplace: bool = False
     is_beside_sound: bool = False
+    is_own_beside: bool = False
     quote: QuoteTerms = NO_TERMS
     kind: PriceKind = PriceKind.COPY
     place: Place | None = None

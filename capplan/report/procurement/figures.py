@@ -182,9 +182,10 @@ def option_name(row: OptionRow | None) -> str:
 
 
 def option_term(row: OptionRow) -> str:
-    """Write an option's term, with the provider of a marketplace or of an offer that stands beside a sound one."""
+    """Write an option's term, with the provider of a marketplace or of an offer that stands beside another."""
     words, given = term_words(row.offer.term), row.offer
-    return f"{words} ({given.provider})" if given.is_marketplace or given.is_beside_sound else words
+    stands_beside = given.is_beside_sound or given.is_own_beside
+    return f"{words} ({given.provider})" if given.is_marketplace or stands_beside else words
 
 
 def fraction(value: float | None) -> str:

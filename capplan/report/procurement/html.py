@@ -395,7 +395,11 @@ def _draws(model: ModelReport) -> dict[str, list[tuple[int, float, float]]]:
 def _others_of(row: OptionRow, others: "_Others") -> list[dict[str, Any]]:
     """Return the other offers that may stand in for an option's own; none for one that stands beside a sound one."""
     offer = row.offer
-    return [] if offer.is_beside_sound else others.get((row.gpu, offer.term, offer.is_marketplace), [])
+    return (
+        []
+        if offer.is_beside_sound or offer.is_own_beside
+        else others.get((row.gpu, offer.term, offer.is_marketplace), [])
+    )
 
 
 def _rounded(values: Sequence[float], digits: int) -> list[float]:

@@ -18,9 +18,10 @@ REPORT_SCHEMA_VERSION: Final = 4
 class OfferPart:
     """Who offers an option's GPU, at which price and on which day; None without a price. [USD]
 
-    `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term. The
-    next four are what a quote states besides its price: the part number, the last day on which the price holds, the
-    days from order to delivery, and the years of warranty. `upfront_fraction` is the share of a commitment that is paid
+    `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term,
+    `is_own_beside` your own quote beside an offer that costs less. The next four are what a quote states besides its
+    price: the part number, the last day on which the price holds, the days from order to delivery, and the years of
+    warranty. `upfront_fraction` is the share of a commitment that is paid
     on the first day, `minimum_s` the shortest time that is charged [s]; None where the price does not state it.
     """
 
@@ -38,6 +39,7 @@ class OfferPart:
     includes_server: bool
     is_marketplace: bool
     is_beside_sound: bool = False
+    is_own_beside: bool = False
     sku: str | None = None
     price_valid_until: date | None = None
     lead_time_days: float | None = None

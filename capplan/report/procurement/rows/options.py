@@ -77,6 +77,7 @@ def _offer(option: Option) -> OfferPart:
         includes_server=purchase is not None and purchase.includes_server,
         is_marketplace=rent is not None and rent.is_marketplace,
         is_beside_sound=rent is not None and rent.is_beside_sound,
+        is_own_beside=rent is not None and rent.is_own_beside,
         sku=price.quote.sku if price else None,
         price_valid_until=price.quote.valid_until if price else None,
         lead_time_days=price.quote.lead_time_days if price else None,
@@ -264,7 +265,7 @@ def _latencies(option: Option) -> tuple[Interval, float, float | None]:
 def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
     """Return the hours of use a year above which buying this GPU beats renting it on demand."""
     offers = [p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND]
-    rent = min(offers, key=lambda p: p.is_marketplace or p.is_beside_sound, default=None)
+    rent = min(offers, key=lambda p: p.is_marketplace or p.is_beside_sound or p.is_own_beside, default=None)
     if rent is None or not isinstance(option.cost, OwnedCost):
         return None, None
     hours = break_even(option.cost, gpus=option.fleets[-1].gpus, rent=rent)
