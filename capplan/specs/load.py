@@ -18,6 +18,7 @@ _MOST_YEARS = 50
 _MOST_STARTING = 0.9
 """The share of a deadline that may pass before machines work."""
 _MOST_GPUS_PER_SERVER = 1024
+_MOST_ZONES = 12
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 HOURS_PER_DAY = 24
 
@@ -53,7 +54,7 @@ class LoadFile:
 _KEYS: Mapping[str, Sequence[str]] = {
     "service": (
         "peak", "mean", "daily", "growth_per_year", "latency", "percentile", "spares", "utilization_ceiling",
-        "batching_window", "burstiness", "allow_spot",
+        "batching_window", "burstiness", "allow_spot", "availability", "zones",
     ),
     "job": (
         "samples", "deadline", "runs_per_year", "growth_per_year", "spares", "utilization_ceiling", "allow_spot",
@@ -313,6 +314,17 @@ class _LoadReader(ValueReader):
             self.refuse("service.batching_window", "takes the whole latency limit; make it shorter")
         common = self._common(ceiling_high=0.95)
         burstiness = self._setting("burstiness", low=0.05, high=1000)
+        availability, zones = self._availability()
+        if availability is not None and "spares" not in self._given:
+            common["spares"] = 0
+            self.assumed["spares"] = replace(
+                self.assumed["spares"],
+                value=0,
+                low=0,
+                high=0,
+                basis="yours",
+                source="as many as the availability takes",
+            )
         if self.problems or None in (peak, mean, latency, percentile, window, burstiness):
             return None
         assert peak
@@ -320,8 +332,31 @@ class _LoadReader(ValueReader):
         assert latency
         return Service(
             peak_per_s=peak, mean_per_s=mean, latency_limit_s=latency, percentile=percentile or 0.0,
-            window_s=window or 0.0, gap_scv=burstiness or 1.0, daily_per_s=daily, **common,
+            window_s=window or 0.0, gap_scv=burstiness or 1.0, daily_per_s=daily,
+            availability_fraction=availability, zones=zones, **common,
         )  # fmt: skip
+
+    def _availability(self) -> tuple[float | None, int]:
+        """Read the share of time that the service must be up, and over how many zones its servers are spread."""
+        zones = self._given.get("zones", 1)
+        if type(zones) is not int or not 1 <= zones <= _MOST_ZONES:
+            self.refuse("service.zones", f"must be a whole number from 1 to {_MOST_ZONES}, not {zones!r}")
+            zones = 1
+        if "availability" not in self._given:
+            return None, zones
+        share = self.fraction("service.availability", self._given["availability"])
+        if share is None:
+            return None, zones
+        most = 1 - self.assumed["zone_down_fraction"].value ** zones
+        if not 0.5 <= share < most:
+            where = "one zone is" if zones == 1 else f"{zones} zones are"
+            self.refuse(
+                "service.availability",
+                f"must lie between 50 % and {100 * most:.6g} %, which {where} up, not {100 * share:.6g} %; more zones "
+                "allow more",
+            )
+            return None, zones
+        return share, zones
 
     def job(self) -> Load | None:
         """Read a batch job."""

@@ -120,6 +120,17 @@ def test_all_problems_are_told_at_once(read):
     assert len(str(caught.value).splitlines()) == 3
 
 
+def test_an_availability_that_its_zones_cannot_have_is_refused(read):
+    service = "service: {peak: 500/s, latency: 50 ms, "
+    load = read(service + "availability: 99.9 %, zones: 2}").load
+    assert (load.availability_fraction, load.zones, load.spares) == (pytest.approx(0.999), 2, 0)
+    assert read(service + "availability: 0.99, spares: 2}").load.spares == 2
+    with pytest.raises(SpecError, match=r"availability: must lie between 50 % and 99.93 %, which one zone is up"):
+        read(service + "availability: 99.95 %}")
+    with pytest.raises(SpecError, match=r"zones: must be a whole number from 1 to 12, not 0"):
+        read(service + "zones: 0}")
+
+
 def test_a_start_that_takes_the_deadline_is_refused_and_a_short_deadline_narrows_its_range(read):
     with pytest.raises(SpecError, match=r"job.start_up: machines start for 300 s, .* of the deadline of 240 s"):
         read("job:\n  samples: 4M\n  deadline: 4 min\n")

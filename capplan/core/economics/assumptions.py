@@ -60,6 +60,7 @@ class CostAssumptions:
     embodied_kg_per_server: float
     failures_per_gpu_year: float
     repair_days: float
+    zone_down_fraction: float = 0.0
 
     def with_value(self, key: str, value: float) -> "CostAssumptions":
         """Return the same assumptions with one changed."""

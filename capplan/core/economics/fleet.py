@@ -15,7 +15,7 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
-from capplan.core.economics.options import Option, server_of, server_slots
+from capplan.core.economics.options import Option, server_of, server_slots, spare_servers
 from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -249,7 +249,11 @@ def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, 
     ]
     candidate = option.sizing.capacity.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
-    spares = max(each.answer.demand.load.spares for each in services)
+    most = max(each.gpus for each in packings)
+    spares = max(
+        spare_servers(each.answer.demand.load, money, need=most, server_slots=slots, full_servers=full)
+        for each in services
+    )
     grown = [make_fleet(need=each.gpus, spares=spares, server_slots=slots, full_servers=full) for each in packings]
     span = money.years if option.purchase else COMMITMENT_YEARS.get(option.term or Term.ON_DEMAND, 1)
     fleets = tuple(grown[min(money.years - 1, year // span * span + span - 1)] for year in range(money.years))

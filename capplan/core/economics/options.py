@@ -19,7 +19,7 @@ from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Load, OneGpu, Service
-from capplan.core.serving.servers import Fleet, make_fleet, replicas_for_rate
+from capplan.core.serving.servers import Fleet, Reliability, make_fleet, replicas_for_rate
 from capplan.core.serving.sizing import OperatingPoint, Sizing
 
 _FULL_BOARDS = ("SXM", "OAM")
@@ -191,6 +191,33 @@ def server_of(form_factor: str | None, money: CostAssumptions) -> Server:
     return Server(chassis_usd=money.chassis_usd_pcie, rack_units=money.rack_units_pcie, host_w=money.host_w_pcie)
 
 
+def reliability(load: Load, money: CostAssumptions) -> Reliability:
+    """Return how often servers and zones of a load's fleet fail."""
+    return Reliability(
+        failures_per_gpu_year=money.failures_per_gpu_year,
+        repair_days=money.repair_days,
+        zones=load.zones if isinstance(load, Service) else 1,
+        zone_down_fraction=money.zone_down_fraction,
+    )
+
+
+def spare_servers(load: Load, money: CostAssumptions, *, need: int, server_slots: int, full_servers: bool) -> int:
+    """Return the spare servers that a load asks for: as stated, or as many as its availability takes.
+
+    Args:
+        load: The load.
+        money: The assumptions, among them how often servers and zones fail.
+        need: GPUs that carry the load.
+        server_slots: GPUs that a server holds.
+        full_servers: True if servers come only full.
+    """
+    if not isinstance(load, Service) or load.availability_fraction is None:
+        return load.spares
+    return reliability(load, money).spares_for(
+        load.availability_fraction, need=need, server_slots=server_slots, full_servers=full_servers, least=load.spares
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     case: Case
@@ -232,17 +259,18 @@ class _Question:
     def fleets(self, *, server_slots: int, full_servers: bool) -> tuple[Fleet, ...]:
         if isinstance(self.case.load, OneGpu):
             return (Fleet(need=1, servers=1, gpus_per_server=1, spares=0),) * self.money.years
-        return tuple(
-            make_fleet(
-                need=ceil_guarded(
-                    self.scenario.need
-                    * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operating_point.rate_per_s)
-                ),
-                spares=self.case.load.spares,
-                server_slots=server_slots,
-                full_servers=full_servers,
+        needs = [
+            ceil_guarded(
+                self.scenario.need
+                * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operating_point.rate_per_s)
             )
             for peak in self.peaks_per_s()
+        ]
+        spares = spare_servers(
+            self.case.load, self.money, need=max(needs), server_slots=server_slots, full_servers=full_servers
+        )
+        return tuple(
+            make_fleet(need=need, spares=spares, server_slots=server_slots, full_servers=full_servers) for need in needs
         )
 
     def hours(self, fleets: Sequence[Fleet], minimum_s: float) -> tuple[float, ...]:

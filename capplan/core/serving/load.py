@@ -10,7 +10,9 @@ class Service:
 
     `peak_per_s` is the highest rate to be served within the limit, `mean_per_s` the average over a year. Gaps are
     Poisson where `gap_scv` is 1, burstier above. `spares` are failure domains (servers) beyond need. The load factor
-    at peak stays below `utilization_ceiling_fraction` of what full batches could do.
+    at peak stays below `utilization_ceiling_fraction` of what full batches could do. With `availability_fraction`, as
+    many servers are spare as keep enough of them up for that share of the time, `spares` at least; they stand in
+    `zones` of a provider or site, which fail as a whole.
     """
 
     kind: Literal["service"] = "service"
@@ -25,6 +27,8 @@ class Service:
     gap_scv: float
     daily_per_s: tuple[float, ...] = ()
     allow_spot: bool = False
+    availability_fraction: float | None = None
+    zones: int = 1
 
     @property
     def daily_shares(self) -> tuple[float, ...]:

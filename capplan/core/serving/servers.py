@@ -2,9 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 from capplan.core.formulas import gpus_in_servers, servers_needed
 from capplan.core.numbers import ceil_guarded
+
+_MOST_SPARES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +43,16 @@ def make_fleet(*, need: int, spares: int, server_slots: int, full_servers: bool)
 
 def at_least_up(*, needed: int, installed: int, availability: float) -> float:
     """Return the probability that `needed` of `installed` independent units are up: Σ C(n, i)·A^i·(1-A)^(n-i)."""
+    if availability >= 1:
+        return float(installed >= needed)
+    up, down = math.log(availability), math.log1p(-availability)
+
+    def log_ways(units: int) -> float:
+        return math.lgamma(installed + 1) - math.lgamma(units + 1) - math.lgamma(installed - units + 1)
+
+    # In logarithms, because the ways of choosing 100 of 100,000 exceed every float.
     return math.fsum(
-        math.comb(installed, i) * availability**i * (1 - availability) ** (installed - i)
-        for i in range(needed, installed + 1)
+        math.exp(log_ways(units) + units * up + (installed - units) * down) for units in range(needed, installed + 1)
     )
 
 
@@ -51,12 +61,56 @@ def server_availability(*, gpus_per_server: int, failures_per_gpu_year: float, r
     return 1 / (1 + gpus_per_server * failures_per_gpu_year * repair_days / 365)
 
 
-def fleet_availability(fleet: Fleet, *, failures_per_gpu_year: float, repair_days: float) -> float:
-    """Return the share of time that enough servers are up for the load at peak."""
-    up = server_availability(
-        gpus_per_server=fleet.gpus_per_server, failures_per_gpu_year=failures_per_gpu_year, repair_days=repair_days
-    )
-    return at_least_up(needed=math.ceil(fleet.need / fleet.gpus_per_server), installed=fleet.servers, availability=up)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """How often servers fail, one by one and with their zone.
+
+    `zones` hold equal parts of a fleet; each is down for `zone_down_fraction` of the time, whatever its servers do.
+    """
+
+    failures_per_gpu_year: float
+    repair_days: float
+    zones: int = 1
+    zone_down_fraction: float = 0.0
+
+    def of_fleet(self, fleet: Fleet) -> float:
+        """Return the share of time that enough servers are up for the load at peak.
+
+        The sum over the sets of zones that are down together, of their probability and that of enough servers in the
+        others: Σ z^j·(1-z)^(k-j) · P(needed of the rest up). Servers are spread evenly; some zones hold one more.
+        """
+        up = server_availability(
+            gpus_per_server=fleet.gpus_per_server,
+            failures_per_gpu_year=self.failures_per_gpu_year,
+            repair_days=self.repair_days,
+        )
+        needed, down = math.ceil(fleet.need / fleet.gpus_per_server), self.zone_down_fraction
+        each, fuller = divmod(fleet.servers, self.zones)
+        others = self.zones - fuller
+        total = 0.0
+        for full_lost, lost in product(range(fuller + 1), range(others + 1)):
+            count = full_lost + lost
+            ways = math.comb(fuller, full_lost) * math.comb(others, lost)
+            left = fleet.servers - count * each - full_lost
+            enough = at_least_up(needed=needed, installed=left, availability=up)
+            total += ways * down**count * (1 - down) ** (self.zones - count) * enough
+        return total
+
+    def spares_for(self, target: float, *, need: int, server_slots: int, full_servers: bool, least: int = 0) -> int:
+        """Return the fewest spare servers with which enough are up for a share of the time, 100 at most.
+
+        Args:
+            target: The share of time.
+            need: GPUs that carry the load.
+            server_slots: GPUs that a server holds.
+            full_servers: True if servers come only full.
+            least: Spare servers that are wanted in any case.
+        """
+        for spares in range(least, _MOST_SPARES):
+            fleet = make_fleet(need=need, spares=spares, server_slots=server_slots, full_servers=full_servers)
+            if self.of_fleet(fleet) >= target:
+                return spares
+        return _MOST_SPARES
 
 
 def months_until_exhausted(

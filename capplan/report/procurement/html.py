@@ -365,7 +365,8 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "board": row.power.is_board, "includesServer": row.offer.includes_server, "batch": row.speed.batch,
                 "rate": row.speed.rate_per_gpu_per_s, "rates": _parallel(row),
                 "latency": row.response.latency_s.expected, "label": labels.get(row.key, ""),
-                "offer": figures.offer(row), "provider": row.offer.provider, "others": _others_of(row, others),
+                "offer": figures.offer(row), "spares": row.count.spares, "provider": row.offer.provider,
+                "others": _others_of(row, others),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
                 "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
@@ -460,7 +461,8 @@ def _load_words(report: Report) -> dict[str, Any]:
         return {
             "peak": load.peak_per_s, "mean": load.mean_per_s, "latency": f"{load.latency_limit_s * 1e3:.10g} ms",
             "percentile": load.percentile, "batching_window": f"{load.window_s * 1e3:.10g} ms",
-            "burstiness": load.gap_scv, **shared,
+            "burstiness": load.gap_scv, **shared, "zones": load.zones,
+            **({} if load.availability_fraction is None else {"availability": load.availability_fraction}),
         }  # fmt: skip
     shared |= {"samples": load.samples, "deadline": f"{load.deadline_s:.10g} s", "runs_per_year": load.runs_per_year}
     shared["start_up"] = f"{load.start_up_s:.10g} s"

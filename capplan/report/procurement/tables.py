@@ -107,7 +107,7 @@ def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:
 
 def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFigure:
     """Return how many GPUs the choice takes, and what for."""
-    spare = load.spares * (row.count.gpus // row.count.servers)
+    spare = row.count.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:

@@ -127,6 +127,7 @@ class CountPart:
     gpu_hours_by_year: tuple[float, ...]
     samples_by_year: tuple[float, ...]
     headroom_fraction: float
+    spares: int
     availability_fraction: float
     months_until_full: float | None
     rack_units: int | None

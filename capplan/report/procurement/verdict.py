@@ -34,7 +34,7 @@ def describe_load(load: Load) -> str:
     if isinstance(load, Service):
         return (
             f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_per_s)}/s on average), "
-            f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}"
+            f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}{_up_words(load)}"
         )
     if isinstance(load, Job):
         return f"{load.samples:,.0f} samples within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
@@ -44,6 +44,13 @@ def describe_load(load: Load) -> str:
             f"{load.runs_per_year:g} times a year"
         )
     return "no load stated: one GPU of each kind, always busy"
+
+
+def _up_words(load: Service) -> str:
+    """Describe for which share of the time enough servers must be up; nothing where none is stated."""
+    if load.availability_fraction is None:
+        return ""
+    return f", for {100 * load.availability_fraction:.6g} % of the time, in {counted(load.zones, 'zone')}"
 
 
 def load_words(report: Report) -> str:

@@ -9,9 +9,9 @@ from capplan.core.serving.data_parallel import Exchange, ParallelRates
 from capplan.core.serving.load import Job, Service, TrainingPurchase
 from capplan.core.serving.response import BatchPoint, Candidate, HostLimit
 from capplan.core.serving.servers import (
+    Reliability,
     at_least_up,
     concurrency,
-    fleet_availability,
     make_fleet,
     months_until_exhausted,
     replicas_for_rate,
@@ -59,7 +59,23 @@ def test_availability_counts_servers_not_gpus():
     assert (fleet.servers, fleet.gpus) == (3, 24)
     up = server_availability(gpus_per_server=8, failures_per_gpu_year=0.173, repair_days=3)
     assert up == near(1 / (1 + 8 * 0.173 * 3 / 365))
-    assert fleet_availability(fleet, failures_per_gpu_year=0.173, repair_days=3) == near(up**3 + 3 * up**2 * (1 - up))
+    assert Reliability(failures_per_gpu_year=0.173, repair_days=3).of_fleet(fleet) == near(up**3 + 3 * up**2 * (1 - up))
+
+
+def test_a_zone_takes_its_servers_with_it():
+    """Servers that never fail, and zones that are each down for 1 % of the time."""
+    zone = {"failures_per_gpu_year": 0.0, "repair_days": 0.0, "zone_down_fraction": 0.01}
+    one, two, three = (Reliability(zones=zones, **zone) for zones in (1, 2, 3))
+    alone, pair = (make_fleet(need=1, spares=n, server_slots=1, full_servers=True) for n in (0, 1))
+    assert [one.of_fleet(alone), two.of_fleet(alone), one.of_fleet(pair)] == near([0.99] * 3)
+    assert two.of_fleet(pair) == near(1 - 0.01**2)
+    # Two needed of three, one in each zone: all three up, or one down.
+    triple = make_fleet(need=2, spares=1, server_slots=1, full_servers=True)
+    assert three.of_fleet(triple) == near(0.99**3 + 3 * 0.01 * 0.99**2)
+    # 99.9 % of the time: in two zones each must carry all, in three any two must: four and three servers.
+    wanted = {"need": 2, "server_slots": 1, "full_servers": True}
+    assert (two.spares_for(0.999, **wanted), three.spares_for(0.999, **wanted)) == (2, 1)
+    assert two.spares_for(0.9, **wanted) == 0
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Option, comes_on_boards, server_of, server_slots
+from capplan.core.economics.options import Option, comes_on_boards, reliability, server_of, server_slots
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
-from capplan.core.serving.servers import concurrency, fleet_availability, months_until_exhausted
+from capplan.core.serving.servers import concurrency, months_until_exhausted
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.rows.candidates import PCIE, speed_tier
 from capplan.report.procurement.types import (
@@ -154,9 +154,8 @@ def _count(option: Option, answer: Answer) -> CountPart:
         gpu_hours_by_year=option.gpu_hours_by_year,
         samples_by_year=option.samples_by_year,
         headroom_fraction=option.headroom_fraction,
-        availability_fraction=fleet_availability(
-            option.fleet, failures_per_gpu_year=money.failures_per_gpu_year, repair_days=money.repair_days
-        ),
+        spares=option.fleet.spares,
+        availability_fraction=reliability(load, money).of_fleet(option.fleet),
         months_until_full=months_until_exhausted(
             capacity_per_s=(last.gpus - last.spares * last.gpus_per_server) * option.operating_point.rate_per_s,
             peak_per_s=load.peak_per_s,

@@ -47,7 +47,7 @@
     const start = s.startUp === undefined ? data.startUp : 60 * s.startUp;  // minutes on the page
     const peak = data.peak * s.load * (data.deadline ? (data.deadline - data.startUp) / (data.deadline - start) : 1);
     const rate = rateOf(pick || option, option, peak);
-    const growth = s.growth ?? data.growth, spares = one ? 0 : s.spares ?? data.spares;
+    const growth = s.growth ?? data.growth, spares = one ? 0 : (s.spares ?? data.spares) === data.spares ? option.spares : s.spares;
     const sized = (year) => {
       if (one) return { servers: 1, gpus: 1 };
       const need = formulas.gpus_needed(peak, growth, year + 1, rate), servers = formulas.servers_needed(need, option.slots, spares);

@@ -47,6 +47,14 @@ class Formulas:
         return isinstance(self.report.demand.load, OneGpu)
 
     @property
+    def _spares(self) -> str:
+        """The spare servers: an input, or as many as this option's availability takes."""
+        load = self.report.demand.load
+        if isinstance(load, Service) and load.availability_fraction is not None:
+            return str(self.option.count.spares)
+        return self.names["spares"]
+
+    @property
     def _years(self) -> int:
         return self.report.demand.money.years
 
@@ -56,7 +64,7 @@ class Formulas:
     def _of_year(self, stem: str, year: int) -> str:
         growth = self.names.get("growth_per_year", "0")
         need, servers, gpus = (self._cell(f"{name}{year}") for name in ("need", "servers", "gpus"))
-        spares, slots = self.names["spares"], self._cell("slots")
+        spares, slots = self._spares, self._cell("slots")
         if stem == "need":
             grown = str(self._signed_for(year))
             return spreadsheet(money.gpus_needed, self._peak(), growth, grown, self._cell("rate"))
@@ -91,7 +99,7 @@ class Formulas:
     def _run_hours(self, year: int, samples: str) -> str:
         """Write the formula for the hours that a year's fleet takes for one run of some samples, start-up included."""
         gpus, servers = (self._cell(f"{name}{year}") for name in ("gpus", "servers"))
-        working = spreadsheet(money.working_gpus, gpus, servers, self.names["spares"])
+        working = spreadsheet(money.working_gpus, gpus, servers, self._spares)
         return spreadsheet(money.run_hours, samples, self._cell("rate"), working, self.names["start_up"])
 
     def _finish(self) -> str:
