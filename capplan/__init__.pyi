@@ -402,6 +402,7 @@ def make_report(
     max_rack_units: float | None = ...,
     certainty_fraction: float | str | None = ...,
     max_price_age_days: float | None = ...,
+    currency: str | None = ...,
     utilization_fraction: float = ...,
     training: Training | bool | None = ...,
 ) -> _ReportShown:
@@ -463,6 +464,7 @@ def make_report(
         max_rack_units: Most rack units of bought servers.
         certainty_fraction: Share of scenarios that the second fleet carries; 90% by default.
         max_price_age_days: Prices that are older count as old, and are not recommended without saying so; 180 by default.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         utilization_fraction: Share of usable memory that may be filled.
 
     Raises:

@@ -19,6 +19,7 @@ from capplan.app.procurement.constraints import ConstraintRequest, at_place, res
 from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
+from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
 from capplan.core.plan.order import SortKey
@@ -73,8 +74,8 @@ class ReportRequest:
 
     A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
-    without one. `measured` are measurement files that stand beside the estimates. `command` is printed in the
-    report, to make it again.
+    without one. `measured` are measurement files that stand beside the estimates, `local` a currency for
+    the costs of the choice. `command` is printed in the report, to make it again.
     """
 
     models: tuple[ModelSource, ...]
@@ -86,6 +87,7 @@ class ReportRequest:
     offers: OfferRequest = field(default_factory=OfferRequest)
     measured: tuple[Path, ...] = ()
     title: str | None = None
+    local: LocalCurrency | None = None
     command: str = ""
 
 
@@ -171,6 +173,7 @@ def _circumstances(request: ReportRequest, plans: Sequence[PlanDocument]) -> Cir
         largest_batches=tuple(sorted(request.largest_batches)),
         measured=tuple(each for path in request.measured for each in read_measured(path)),
         drift=load_price_drift(),
+        local=request.local,
         power_law=load_power_law(),
     )
 

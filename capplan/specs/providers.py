@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from capplan.core.gpus.machines import MachineType
-from capplan.core.gpus.places import Area, Country, LocalCurrency, Place
+from capplan.core.gpus.places import Area, Country, LocalCurrency, Place, RegionalFigure
 from capplan.core.gpus.spec import Source
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import BUILT_IN, built_in_folder
@@ -19,7 +19,8 @@ from capplan.specs.yaml.strict import Tree, read_yaml
 
 PROVIDERS = "providers"
 PLACES = "places"
-_COUNTRY_KEYS = ("code", "name", "areas", "currency", "vat", "grid", "usd_per_kwh")
+_COUNTRY_KEYS = ("code", "name", "areas", "currency", "vat", "grid")
+_TARIFF_KEYS = ("area", "currency", "value", "low", "high", "source")
 _PROVIDER_KEYS = ("provider", "names", "sources", "billing", "regions", "machines", "notes")
 _REGION_KEYS = ("name", "country", "also")
 _MACHINE_KEYS = ("name", "gpu", "gpus", "joined", "vcpus", "memory", "network", "source", "note", "also")
@@ -177,10 +178,10 @@ def load_providers() -> Providers:
         SpecError: a file is refused, with all that is wrong with it.
     """
     folder = built_in_folder()
-    countries = _read_countries(folder / PLACES / "countries.yaml")
+    rates = _read_rates(folder / PLACES / "rates.yaml")
+    countries = _read_countries(folder / PLACES / "countries.yaml", rates)
     files = sorted((folder / PROVIDERS).glob("*.yaml"))
     providers = [_read_provider(path, countries) for path in files]
-    rates = _read_rates(folder / PLACES / "rates.yaml")
     return Providers(providers={each.name: each for each in providers}, countries=countries, rates=rates)
 
 
@@ -188,11 +189,18 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(built_in_folder().parent))
 
 
-def _read_countries(path: Path) -> dict[str, Country]:
+def _read_countries(path: Path, rates: ReferenceRates) -> dict[str, Country]:
     tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
-    checker.unknown_keys(tree, ("sources", "countries"), "")
+    checker.unknown_keys(tree, ("sources", "tariffs", "countries"), "")
     sources = checker.sources(tree)
     checker.used |= set(sources)
+    tariffs = {}
+    for key, row in _rows(checker, tree, "tariffs", _TARIFF_KEYS):
+        usd = rates.usd_per_unit(str(row["currency"]))
+        area = checker.member(f"{key}.area", row["area"], Area)
+        if usd is not None and area is not None:
+            value, low, high = (usd * float(row[end]) for end in ("value", "low", "high"))
+            tariffs[area] = RegionalFigure(value=value, low=low, high=high, source=sources[row["source"]].title)
     countries = {}
     for key, row in _rows(checker, tree, "countries", _COUNTRY_KEYS):
         words = checker.words(row, ("code", "name", "currency"), prefix=f"{key}.")
@@ -205,7 +213,7 @@ def _read_countries(path: Path) -> dict[str, Country]:
             currency=words["currency"],
             vat_fraction=None if vat is None else vat / 100,
             grid_g_per_kwh=row.get("grid"),
-            usd_per_kwh=row.get("usd_per_kwh"),
+            tariff=next((tariff for area, tariff in tariffs.items() if area in areas), None),
         )
     checker.finish(sources)
     return countries

@@ -15,6 +15,7 @@ from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
+    CurrencyFields,
     GpuFields,
     InputFields,
     Name,
@@ -208,8 +209,9 @@ class _EvidenceFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportQuestion(
-    _AskedFields, InputFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields, UtilizationFields
-):
+    _AskedFields, InputFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields, CurrencyFields,
+    UtilizationFields,
+):  # fmt: skip
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 
 
@@ -249,6 +251,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         ),
         measured=question.measured,
         title=question.title,
+        local=question.local_currency(),
         command=context.command(REPORT, question),
     )
     return report(with_swept_models(request), feedback=context.feedback)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from capplan.app.procurement.constraints import at_place
 from capplan.specs.load import demand_without_load
 from capplan.specs.providers import load_providers
@@ -29,7 +31,12 @@ def test_what_the_user_states_stays() -> None:
     assert at_place(stated, load_providers().countries_in(["fr"])).money.grid_g_per_kwh == 20
 
 
-def test_a_tariff_that_is_not_known_of_the_country_stays_the_default() -> None:
-    demand = demand_without_load()
-    placed = at_place(demand, load_providers().countries_in(["fr"]))
-    assert placed.money.usd_per_kwh == demand.money.usd_per_kwh
+def test_electricity_in_the_european_union_costs_what_eurostat_says_and_elsewhere_the_default() -> None:
+    known, demand = load_providers(), demand_without_load()
+    # Eurostat, non-household, first half of 2025: 0.1902 EUR; a euro is 1.0389 USD in gpu_specs/places/rates.yaml
+    placed = at_place(demand, known.countries_in(["eu"]))
+    assert placed.money.usd_per_kwh == pytest.approx(0.1902 * 1.0389)
+    (tariff,) = (each for each in placed.assumptions if each.key == "usd_per_kwh")
+    assert (tariff.low, tariff.high) == (pytest.approx(0.089 * 1.0389), pytest.approx(0.276 * 1.0389))
+    assert "non-household consumers" in tariff.source
+    assert at_place(demand, known.countries_in(["us"])).money.usd_per_kwh == demand.money.usd_per_kwh

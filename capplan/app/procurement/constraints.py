@@ -1,13 +1,13 @@
 """What a buyer admits, from the load file and the request together."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
 
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, NameLists
-from capplan.core.gpus.places import Area, Country, place_words
+from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
 from capplan.core.gpus.prices import Term
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
@@ -119,30 +119,36 @@ def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
     """
     assumptions, money = [], demand.money
     for each in demand.assumptions:
-        figures = sorted(
-            (float(figure), country.name)
-            for country in countries
-            if (figure := _PLACED[each.key](country) if each.key in _PLACED else None) is not None
-        )
+        figures = [figure for country in countries if (figure := _placed(each.key, country)) is not None]
         if not figures or each.basis == "yours":
             assumptions.append(each)
             continue
-        values = [figure for figure, _ in figures]
-        whose = figures[0][1] if len(figures) == 1 else f"{len(figures)} countries of the region asked for"
         placed = replace(
-            each, value=median(values), low=values[0], high=values[-1], basis="secondary",
-            source=f"{whose}, of gpu_specs/places/countries.yaml",
-        )  # fmt: skip
+            each,
+            value=median(figure.value for figure in figures),
+            low=min(figure.low for figure in figures),
+            high=max(figure.high for figure in figures),
+            basis="secondary",
+            source=_whose([figure.source for figure in figures]),
+        )
         assumptions.append(placed)
         money = money.with_value(each.key, placed.value)
     return replace(demand, assumptions=tuple(assumptions), money=money)
 
 
-_PLACED: Mapping[str, Callable[[Country], float | None]] = {
-    "grid_g_per_kwh": lambda country: country.grid_g_per_kwh,
-    "usd_per_kwh": lambda country: country.usd_per_kwh,
-}
-"""Assumptions that differ between countries, and where a country's figure stands."""
+def _placed(key: str, country: Country) -> RegionalFigure | None:
+    """Return a country's figure for an assumption that differs between countries, with its range and source."""
+    if key == "usd_per_kwh":
+        return country.tariff
+    grid = country.grid_g_per_kwh if key == "grid_g_per_kwh" else None
+    return None if grid is None else RegionalFigure(value=grid, low=grid, high=grid, source=country.name)
+
+
+def _whose(sources: Sequence[str]) -> str:
+    """Name the country or the source of figures, or how many countries they are of."""
+    known = list(dict.fromkeys(sources))
+    whose = known[0] if len(known) == 1 else f"{len(known)} countries of the region asked for"
+    return f"{whose}, of gpu_specs/places/countries.yaml"
 
 
 def check_regions(names: Iterable[str], prices: Prices, known: Providers) -> None:

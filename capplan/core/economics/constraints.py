@@ -1,7 +1,7 @@
 """What a buyer admits: terms, providers, regions, GPUs and segments; and caps on money, power and space."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from capplan.core.gpus.prices import LASTING_TERMS, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import Segment
@@ -61,6 +61,20 @@ class Constraints:
     max_rack_units: float | None = None
     certainty_fraction: float = DEFAULT_CERTAINTY
     max_price_age_days: float = DEFAULT_MAX_PRICE_AGE_DAYS
+
+    def relaxed(self) -> Mapping[str, "Constraints"]:
+        """Return these constraints without each one that is stated about terms, offers, money or site, by its name."""
+        allow, deny, nobody = self.allow, self.deny, frozenset[str]()
+        without = {
+            "terms": replace(self, terms=LASTING_TERMS),
+            "providers": replace(self, allow=replace(allow, providers=nobody), deny=replace(deny, providers=nobody)),
+            "regions": replace(self, allow=replace(allow, regions=nobody), deny=replace(deny, regions=nobody)),
+            "the cap on capex": replace(self, max_capex_usd=None),
+            "the cap per year": replace(self, max_usd_per_year=None),
+            "the cap on power": replace(self, max_power_w=None),
+            "the cap on rack units": replace(self, max_rack_units=None),
+        }
+        return {name: others for name, others in without.items() if others != self}
 
     def refusal_of_gpu(self, candidate: Candidate) -> str | None:
         """Return why a GPU is not considered; None where it is.

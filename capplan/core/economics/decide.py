@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
 from capplan.core.economics.constraints import LeftOut, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Concern, Standards
@@ -89,6 +89,7 @@ class Answer:
     not_considered: tuple[Infeasible, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     payback: "Payback | None" = None
+    limits: tuple["LimitPrice", ...] = ()
     ranked: tuple[Option, ...] = ()
     standards: Standards
 
@@ -103,16 +104,26 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPrice:
+    """What a constraint costs: the option that would be chosen without it, on the load as stated."""
+
+    constraint: str
+    option: Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Payback:
     """The best purchase against the best rent among the options that may be chosen.
 
     `years` is when all that was paid for the purchase is less than the rent paid by then; None where it never is
-    within the years counted.
+    within the years counted. `staff_usd` is the cost of staff per server and year at which both cost the same a year;
+    None where no staff would be cheap enough.
     """
 
     bought: Option
     rented: Option
     years: float | None
+    staff_usd: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +181,8 @@ def decide(
             if (reason := refused[each.gpu]) is not None
         ),
         left_out=(*offers.left_out, *beaten),
-        payback=_payback(ranked),
+        payback=_payback(ranked, demand.money),
+        limits=_limit_prices(wide, demand, rents, purchases, standards, choice=choice),
         ranked=tuple(ranked),
         recommendation=chosen,
         confidence=sure,
@@ -202,12 +214,44 @@ def _assured(case: Case, choice: Option, sure: Confidence, share: float) -> Assu
     return AssuredFleet(share=share, option=found, extra_usd_per_year=extra)
 
 
-def _payback(ranked: Sequence[Option]) -> Payback | None:
-    """Compare the best purchase with the best rent, where there are both."""
+def _limit_prices(
+    wide: Case,
+    demand: Demand,
+    rents: Sequence[Price],
+    purchases: Sequence[PurchasePrice],
+    standards: Standards,
+    *,
+    choice: Option | None,
+) -> tuple[LimitPrice, ...]:
+    """Return the constraints without which an option of full evidence would cost less than the choice."""
+    found = []
+    for name, constraints in standards.constraints.relaxed().items():
+        freer = Standards(
+            certain_fits=standards.certain_fits, today=standards.today, constraints=constraints, drift=standards.drift
+        )
+        case, _ = _with_best_rents(_priced_case(demand, wide.sizings, _admitted_offers(rents, purchases, freer)), freer)
+        ranked = ranking(case, evaluate(case), standards=freer)
+        if ranked and (choice is None or worth(case, ranked[0]) < worth(case, choice)):
+            found.append(LimitPrice(constraint=name, option=ranked[0]))
+    return tuple(found)
+
+
+def _payback(ranked: Sequence[Option], money: CostAssumptions) -> Payback | None:
+    """Compare the best purchase with the best rent, where there are both.
+
+    Staff is paid at the end of each year, so that a purchase's cost per year rises by as much.
+    """
     for bought in ranked:
         for rented in ranked:
             if isinstance(bought.cost, OwnedCost) and isinstance(rented.cost, RentedCost):
-                return Payback(bought=bought, rented=rented, years=payback_years(bought.cost, rented.cost))
+                dearer = (bought.cost.per_year - rented.cost.per_year) / bought.fleets[-1].servers
+                staff_usd = money.staff_usd_per_server_year - dearer
+                return Payback(
+                    bought=bought,
+                    rented=rented,
+                    years=payback_years(bought.cost, rented.cost),
+                    staff_usd=staff_usd if staff_usd >= 0 else None,
+                )
     return None
 
 

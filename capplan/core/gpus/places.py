@@ -23,6 +23,16 @@ class Area(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegionalFigure:
+    """A figure of a country or area, such as the price or carbon of a kWh, with its range and from whom it is known."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Country:
     """A country, and what differs there; None where the database holds no figure.
 
@@ -32,7 +42,7 @@ class Country:
         currency: ISO 4217.
         vat_fraction: The standard rate of value-added or goods-and-services tax.
         grid_g_per_kwh: Carbon intensity of electricity over a year. [g CO2e/kWh]
-        usd_per_kwh: What a business pays for electricity. [USD/kWh]
+        tariff: What a business pays for electricity in its area.
     """
 
     code: str
@@ -41,7 +51,7 @@ class Country:
     currency: str
     vat_fraction: float | None = None
     grid_g_per_kwh: float | None = None
-    usd_per_kwh: float | None = None
+    tariff: RegionalFigure | None = None
 
     @property
     def names(self) -> frozenset[str]:

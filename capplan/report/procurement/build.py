@@ -13,6 +13,7 @@ from capplan.core.economics.evidence import Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.mig import mig_profiles
+from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
@@ -46,7 +47,7 @@ _ROOFS = 4
 class Circumstances:
     """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured.
 
-    `drift` is how far prices move as they age, `power_law` what GPUs draw.
+    `drift` is how far prices move as they age, `power_law` what GPUs draw, `local` a currency beside US dollars.
     """
 
     today: date
@@ -58,6 +59,7 @@ class Circumstances:
     measured: tuple[Measured, ...] = ()
     power_law: PowerLaw
     drift: PriceDrift = NO_DRIFT
+    local: LocalCurrency | None = None
 
 
 def build_report(
@@ -195,6 +197,7 @@ def _report(
         spec_sources=_spec_sources(shown, gpus),
         offers_dropped=sum(len(model.left_out) for model in models),
         load_file=circumstances.load_file,
+        local=circumstances.local,
     )
     cleaned: Report = printable_fields(made)
     return cleaned

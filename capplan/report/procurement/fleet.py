@@ -16,7 +16,7 @@ from capplan.core.economics.packing import Share
 from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.money_tables import obligation_card, total_card
+from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, Report, ShareRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
@@ -59,6 +59,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         present_usd=cost.present if cost else None,
         residual_usd=cost.residual if isinstance(cost, OwnedCost) else None,
         upfront_fraction=option.rent.upfront_fraction if option.rent else None,
+        country=option.rent.country if option.rent else None,
         average_w=made.energy.average_w if made.energy else None,
         energy_kwh_per_year=made.energy.kwh_per_year if made.energy else None,
         carbon_kg_per_year=made.energy.use_kg_per_year if made.energy else None,
@@ -156,6 +157,7 @@ def fleet_cards(report: Report) -> tuple[KeyFigure, ...]:
             upfront_fraction=chosen.upfront_fraction, residual_usd=chosen.residual_usd,
         ),
         gpus,
+        *local_cards(report.local, chosen.cost_usd_per_year, chosen.country),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.economics.assumptions import CostAssumptions
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints
+from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid
@@ -236,3 +237,28 @@ def software_words(rows: Sequence[OptionRow]) -> list[str]:
             if note and row.gpu_name not in found.setdefault(note, []):
                 found[note].append(row.gpu_name)
     return [f"{', '.join(names)}: {note}" for note, names in found.items()]
+
+
+def local_cards(local: LocalCurrency | None, usd_per_year: float, country: str | None) -> list[KeyFigure]:
+    """Return what a cost comes to in another currency with the tax of the place; nothing without one.
+
+    Args:
+        local: The currency.
+        usd_per_year: The cost. [USD]
+        country: The code of the country where the machines stand; None where it is not known.
+    """
+    if local is None:
+        return []
+    cost = local.amount(usd_per_year, country=country)
+    taxed = "VAT not known"
+    if cost.with_vat is not None and cost.vat_fraction is not None and country is not None:
+        taxed = f"{figures.headline_money(cost.with_vat)} with {100 * cost.vat_fraction:.3g} % VAT of {country.upper()}"
+    day = "your rate" if cost.rate_day is None else f"reference rate of {cost.rate_day}, not read again"
+    rate = f"1 {cost.currency} = {cost.usd_per_unit:.4f} USD, {day}"
+    return [
+        KeyFigure(
+            label=f"Cost per year in {cost.currency}",
+            figure=f"{figures.headline_money(cost.amount)} {cost.currency}",
+            note=f"{taxed}; {rate}",
+        )
+    ]

@@ -12,7 +12,7 @@ from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
-from capplan.report.procurement.money_tables import obligation_card, total_card
+from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
 from capplan.report.procurement.types import (
     AssuredRow,
     Measured,
@@ -53,7 +53,8 @@ CONVENTIONS = (
     "The load ceiling applies to the load factor, arrivals over what full batches could do; a GPU may be busy nearly "
     "all the time at a lower load.",
     "Spares are counted in servers or rented instances: one failure takes all GPUs of one.",
-    "Jobs and trainings are charged for the hours that they work, not for the minutes until rented GPUs are up.",
+    "Jobs and trainings are charged from the start of their machines to the end of the work, and at least for a "
+    "provider's shortest charge.",
 )
 
 
@@ -78,6 +79,7 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     elif row.speed.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
     shown.append(_scenarios_card(verdict))
+    shown += local_cards(report.local, row.money.cost_usd_per_year, row.offer.country)
     return (*shown, *([_assured_card(verdict.assured)] if verdict.assured is not None else []))
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.cost import Breakdown
+from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.documents.plan import PlanDocument
@@ -22,7 +23,8 @@ class OfferPart:
     `is_own_beside` your own quote beside an offer that costs less. The next four are what a quote states besides its
     price: the part number, the last day on which the price holds, the days from order to delivery, and the years of
     warranty. `upfront_fraction` is the share of a commitment that is paid
-    on the first day, `minimum_s` the shortest time that is charged [s]; None where the price does not state it.
+    on the first day, `minimum_s` the shortest time that is charged [s], `country` where the machines
+    stand; None where the price does not state it.
     """
 
     term: str
@@ -46,6 +48,7 @@ class OfferPart:
     warranty_years: float | None = None
     upfront_fraction: float | None = None
     minimum_s: float | None = None
+    country: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,6 +414,7 @@ class FleetOptionRow:
     present_usd: float | None = None
     residual_usd: float | None = None
     upfront_fraction: float | None = None
+    country: str | None = None
     average_w: float | None = None
     energy_kwh_per_year: float | None = None
     carbon_kg_per_year: float | None = None
@@ -465,7 +469,7 @@ class SpecSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole report; `timestamp` is when it was made, in seconds since 1970 (UTC)."""
+    """The whole report; `timestamp` is when it was made, in seconds since 1970 (UTC), `local` a currency beside USD."""
 
     title: str
     created: date
@@ -479,6 +483,7 @@ class Report:
     offers_dropped: int
     load_file: str | None
     fleet: FleetRow | None = None
+    local: LocalCurrency | None = None
 
     def of(self, model: ModelReport) -> "Report":
         """Return this report as one model's tables need it: with that model's own load."""

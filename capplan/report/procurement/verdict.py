@@ -79,9 +79,12 @@ def _payback_words(pair: Payback, years: int) -> str:
         f"{bought.fleets[-1].gpus} × {bought.sizing.capacity.candidate.name} bought, against "
         f"{rented.sizing.capacity.candidate.name} rented ({term_words(rented.term or '')})"
     )
+    staff = "it would cost more a year even without staff"
+    if pair.staff_usd is not None:
+        staff = f"it costs less a year where a server takes under {format_usd(pair.staff_usd)} of staff"
     if pair.years is None:
-        return f"The best purchase does not pay off within {years} years: {against}."
-    return f"The best purchase pays off after {pair.years:.1f} years: {against}."
+        return f"The best purchase does not pay off within {years} years: {against}; {staff}."
+    return f"The best purchase pays off after {pair.years:.1f} years: {against}; {staff}."
 
 
 def varies_words(labels: Sequence[str]) -> str:
@@ -118,7 +121,7 @@ def make_verdict(
     return Verdict(
         sentence=_sentence(plan, answer, choice, len(rows), service),
         reasons=tuple(_reasons(plan, answer, choice, other, rows)) if choice else (),
-        changes_if=tuple(_changes(answer, choice, other, by_key)) if choice else (),
+        changes_if=(*_limit_words(answer), *(_changes(answer, choice, other, by_key) if choice else ())),
         choice=choice.key if choice else None,
         runner_up=other.key if other else None,
         probability_cheapest=confidence.cheapest if confidence else None,
@@ -411,6 +414,25 @@ def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float,
     if isinstance(answer.demand.load, OneGpu):
         return choice.money.usd_per_million or 0.0, other.money.usd_per_million or 0.0
     return choice.money.cost_usd_per_year or 0.0, other.money.cost_usd_per_year or 0.0
+
+
+def _limit_words(answer: Answer) -> list[str]:
+    """Describe what each constraint costs: what would be chosen without it, and at which cost."""
+    found, choice = [], answer.recommendation.choice
+    for limit in answer.limits:
+        option = limit.option
+        cost, offered = option.cost_per_year or 0.0, option.rent or option.purchase
+        where = option.rent.offer_words if option.rent else option.purchase.seller if option.purchase else ""
+        name = option.sizing.capacity.candidate.name
+        less = ""
+        if choice is not None and choice.cost_per_year and cost and offered:
+            less = f", {format_fraction(1 - cost / choice.cost_per_year)} less"
+        term = term_words(option.term.value) if option.term else ""
+        found.append(
+            f"{limit.constraint} {'are' if limit.constraint.endswith('s') else 'is'} not constrained: "
+            f"{option.fleets[-1].gpus} × {name} {term} ({where}), {format_usd(cost)} a year{less}."
+        )
+    return found
 
 
 def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key: Mapping[str, OptionRow]) -> list[str]:

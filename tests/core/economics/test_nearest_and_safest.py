@@ -6,10 +6,13 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.economics.drift import PriceDrift
 from capplan.core.economics.evidence import Concern
-from capplan.core.gpus.prices import Term
+from capplan.core.economics.options import Case, evaluate
+from capplan.core.gpus.prices import PurchasePrice, Term
+from capplan.core.serving.load import Service
+from tests.core.economics.test_cost import NODE
 from tests.core.economics.test_decision import FAST, JOB, SLOW, answer, candidate, near, rent, standards
 
 
@@ -116,3 +119,40 @@ def test_a_card_that_needs_porting_and_was_never_timed_comes_second_unless_any_v
     assert answer(*rents, candidates=(other, SLOW), standard=open_to_all).recommendation.choice.gpu == "fast"
     timed = replace(other, path_was_timed=True)
     assert answer(*rents, candidates=(timed, SLOW)).recommendation.choice.gpu == "fast"
+
+
+def test_a_constraint_has_the_price_of_what_would_be_chosen_without_it():
+    # The job takes 100 hours of one fast GPU or 200 of slow ones: 300 and 200 USD; only p may offer.
+    rents = (rent("fast", 3.0), replace(rent("slow", 1.0), provider="q"))
+    only_p = replace(
+        standards("fast", "slow"),
+        constraints=Constraints(allow=NameLists(providers=frozenset({"p"})), max_usd_per_year=1e6),
+    )
+    found = answer(*rents, standard=only_p)
+    assert found.recommendation.choice.key == "fast/on-demand"
+    # The cap is not reached: without it nothing changes.
+    assert [(each.constraint, each.option.key, each.option.cost_per_year) for each in found.limits] == [
+        ("providers", "slow/on-demand", near(200))
+    ]
+    assert answer(*rents).limits == ()
+
+
+def test_staff_at_which_buying_and_renting_cost_the_same():
+    card = PurchasePrice(gpu="slow", usd=1000, date=rent("slow", 1).date, source="s", seller="shop")
+    service = Service(
+        peak_per_s=100, mean_per_s=50, latency_limit_s=0.1, percentile=95, growth_per_year_fraction=0, spares=0,
+        utilization_ceiling_fraction=0.7, window_s=0, gap_scv=1,
+    )  # fmt: skip
+    asked = {"load": service, "candidates": (SLOW,), "purchases": (card,)}
+    pair = answer(rent("slow", 1.0), **asked).payback
+    assert (
+        pair.bought.cost_per_year > pair.rented.cost_per_year == near(8760)
+    )  # one GPU, one server, 15,000 USD of staff
+    even = replace(NODE, staff_usd_per_server_year=pair.staff_usd)
+    (bought,) = (each for each in evaluate(pair_case(pair, even, service, card)) if each.purchase)
+    assert bought.cost_per_year == near(8760)
+    assert answer(rent("slow", 0.01), **asked).payback.staff_usd is None  # 88 USD a year: no staff is cheap enough
+
+
+def pair_case(pair, money, load, card):
+    return Case(load=load, money=money, sizings=(pair.bought.sizing,), rents=(), purchases=(card,))

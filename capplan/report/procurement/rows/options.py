@@ -84,6 +84,7 @@ def _offer(option: Option) -> OfferPart:
         warranty_years=price.quote.warranty_years if price else None,
         upfront_fraction=rent.upfront_fraction if rent else None,
         minimum_s=rent.minimum_s if rent else None,
+        country=rent.country if rent else None,
     )
 
 
