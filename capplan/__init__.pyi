@@ -678,6 +678,7 @@ def plan(
     ring: int = ...,
     batches: Sequence[int] | str = ...,
     gpu_count: int = ...,
+    sharding: Sharding | str = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,
@@ -736,6 +737,7 @@ def plan(
         ring: GPUs that share it in a ring of blocks; times ulysses.
         batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
         gpu_count: GPUs of one machine that train together, each with a batch of its own; with train.
+        sharding: What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and fsdp the weights as well; with train and gpu_count.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
         architectures: Hopper, ada-geforce, ...; repeatable.

@@ -220,7 +220,8 @@ class Workload:
     """A question's conditions, batch and GPU apart.
 
     `torch_version` is (major, minor): it decides kernels and is an input of every estimate. `gpu_count` GPUs of one
-    machine train together, each with a batch of its own, and sum their gradients. `host` launches the kernels of every
+    machine train together, each with a batch of its own, and share weights, gradients and states as `sharding` says;
+    by DDP each has all of them, and gradients are summed. `host` launches the kernels of every
     GPU; None is a server for all GPUs but those whose waits for a host were timed, which keep that host.
     """
 
@@ -230,9 +231,19 @@ class Workload:
     training: Training | None = None
     torch_version: tuple[int, int] = (2, 11)
     gpu_count: int = 1
+    sharding: Sharding = Sharding.DDP
     host: Host | None = None
 
     def __post_init__(self) -> None:
+        if self.gpu_count == 1 and self.sharding is not Sharding.DDP:
+            raise UsageError(
+                f"--sharding {self.sharding.value} says how several GPUs train together: add --train and --gpus N."
+            )
+        if self.sharding is Sharding.REPLICAS:
+            raise UsageError(
+                "replicas that train apart are runs of one GPU each: leave --gpus and --sharding out, or take ddp, "
+                "which sums their gradients."
+            )
         if self.gpu_count > 1 and self.training is None:
             raise UsageError(
                 f"{self.gpu_count} GPUs together are estimated in training alone: add --train, or ask for one GPU; in "

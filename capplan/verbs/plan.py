@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import SortKey
+from capplan.core.workload import Sharding
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,
@@ -59,6 +60,14 @@ class TogetherFields:
             flags=("--gpus",), metavar="N", topic=Topic.WORKLOAD, shows_default=True,
         ),
     ] = 1  # fmt: skip
+    sharding: Annotated[
+        Sharding,
+        Option(
+            help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
+            "fsdp the weights as well; with --train and --gpus.",
+            topic=Topic.WORKLOAD, shows_default=True,
+        ),
+    ] = Sharding.DDP  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +133,11 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     )
     terms = PlanTerms(
         batches=question.batches,
-        workload=replace(question.workload(question.default_precision()), gpu_count=question.gpu_count),
+        workload=replace(
+            question.workload(question.default_precision()),
+            gpu_count=question.gpu_count,
+            sharding=question.sharding,
+        ),
         limits=replace(question.limits(question.rate_per_s), max_power_draw_w=question.max_power_draw_w),
         sort=question.sort,
         power_law=question.power_law(needed=question.sort is SortKey.ENERGY),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.around.data_parallel import gradient_bytes, on_several_gpus
+from capplan.core.latency.around.data_parallel import exchanged_bytes, on_several_gpus
 from capplan.core.latency.around.host import host_step_s
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.classes import ALL_CLASSES, is_depthwise
@@ -132,10 +132,12 @@ def _together(
     count = step.workload.gpu_count
     if count == 1:
         return answers
-    size, laws = gradient_bytes(step.recording), step.laws.data_parallel
+    sharding, laws = step.workload.sharding, step.laws.data_parallel
+    size = exchanged_bytes(step.recording, sharding)
     return {
         gpu.id: tuple(
-            on_several_gpus(each, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws) for each in answers[gpu.id]
+            on_several_gpus(each, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws, sharding=sharding)
+            for each in answers[gpu.id]
         )
         for gpu in gpus
     }

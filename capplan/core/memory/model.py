@@ -34,7 +34,8 @@ from capplan.core.memory.schedule import (
     build_schedule,
     schedule_key,
 )
-from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.memory.sharding import rank_parts, rank_recording
+from capplan.core.memory.types import PART_NAMES, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.memory.workspace import CPU
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import Version
@@ -44,14 +45,6 @@ from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload
 from capplan.errors import UsageError
 
-PART_NAMES: Mapping[Role, str] = {
-    Role.PARAMETER: "weights",
-    Role.BUFFER: "buffers",
-    Role.INPUT: "inputs",
-    Role.ACTIVATION: "activations",
-    Role.GRADIENT: "gradients",
-    Role.OPTIMIZER: "optimizer states",
-}
 LARGEST_SHOWN = 10
 _PROCESS = MemoryPart(
     name="process",
@@ -101,9 +94,9 @@ class MemoryModel:
     def _as_executed(self) -> Recording:
         if self.workload.framework.is_engine:
             return engine_recording(self.traced, self.workload)
-        if not self._fuses:
-            return self.traced
-        return fuse_recording(self.traced, torch_version=self.workload.torch_version)
+        if self._fuses:
+            return fuse_recording(self.traced, torch_version=self.workload.torch_version)
+        return rank_recording(self.traced, gpus=self.workload.gpu_count, sharding=self.workload.sharding)
 
     @property
     def _fuses(self) -> bool:
@@ -167,14 +160,31 @@ class MemoryModel:
             )
 
     def context(self, gpu: GpuSpec | None) -> MemoryPart:
-        """Return the memory that CUDA takes outside the allocator; on a CPU, the process without tensors."""
+        """Return the memory that CUDA takes outside the allocator; on a CPU, the process without tensors.
+
+        Where several GPUs train together, what sharing takes is with it: buckets, gathered weights, communication.
+        """
         if gpu is not None and gpu.is_cpu:
             return _PROCESS
         capability = _capability(gpu)
         if capability not in self._contexts:
             row = self.calibration.context(capability, torch_version=self.workload.torch_version)
-            self._contexts[capability] = MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
+            context = MemoryPart(name="CUDA context", size_bytes=row.size_bytes, origin=row.origin)
+            self._contexts[capability] = self._with_sharing(context)
         return self._contexts[capability]
+
+    def _with_sharing(self, context: MemoryPart) -> MemoryPart:
+        """Return the context with what sharing among GPUs takes beside what the recording allocates."""
+        parts = rank_parts(
+            self.trace, self.traced, self.calibration, gpus=self.workload.gpu_count, sharding=self.workload.sharding
+        )
+        if not parts:
+            return context
+        return MemoryPart(
+            name=context.name,
+            size_bytes=sum((part.size_bytes for part in parts), context.size_bytes),
+            origin="; ".join([context.origin, *(f"{part.name}: {part.origin}" for part in parts)]),
+        )
 
     def estimate(
         self, *, batch: int, gpu: GpuSpec | None = None, available_bytes: float | None = None

@@ -9,15 +9,15 @@ that it may stand elsewhere than on one GPU.
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.model import PART_NAMES, MemoryModel
-from capplan.core.memory.types import MemoryEstimate, MemoryPart
+from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.types import PART_NAMES, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.trace.types import Recording, Role, Storage
+from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Recording, Role, Storage, Trace
 from capplan.core.workload import Sharding
 from capplan.errors import UsageError
 
@@ -48,53 +48,82 @@ class RankMemory:
         return sum((part.size_bytes for part in self.parts), Interval.exact(0))
 
 
-def estimate_rank(model: MemoryModel, *, batch: int, gpus: int, sharding: Sharding, gpu: GpuSpec | None) -> RankMemory:
-    """Estimate what each of `gpus` GPUs holds, every one with its own batch.
+def rank_recording(recording: Recording, *, gpus: int, sharding: Sharding) -> Recording:
+    """Return a recording as one of several GPUs allocates it: what they spread among them in shares, rounded up.
+
+    Args:
+        recording: the step on one GPU.
+        gpus: how many GPUs take part; 1 changes nothing.
+        sharding: what they spread.
+    """
+    spread = _SPREAD[sharding]
+    if gpus == 1 or not spread:
+        return recording
+    of_optimizer = _optimizer_ops(recording) if Role.OPTIMIZER in spread else frozenset()
+
+    def share(storage: Storage) -> Storage:
+        is_temporary = storage.role is Role.ACTIVATION and storage.birth in of_optimizer
+        if storage.role not in spread and not is_temporary:
+            return storage
+        size = storage.size_bytes
+        return replace(storage, size_bytes=Affine(-(-size.constant // gpus), -(-size.per_sample // gpus)))
+
+    return replace(recording, storages=tuple(map(share, recording.storages)))
+
+
+def rank_memory(
+    alone: MemoryEstimate,
+    trace: Trace,
+    recording: Recording,
+    calibration: MemoryCalibration,
+    *,
+    gpus: int,
+    sharding: Sharding,
+) -> RankMemory:
+    """Return what each of several GPUs holds, every one with its own batch.
+
+    Args:
+        alone: the estimate of one GPU, whose batch, workspaces and context are each GPU's.
+        trace: the model.
+        recording: the step on one GPU.
+        calibration: what communication takes.
+        gpus: how many GPUs take part.
+        sharding: what they spread.
 
     Raises:
         UsageError: fewer than one GPU, or a sharding of training state asked of inference.
     """
     if gpus < 1:
         raise UsageError(f"the number of GPUs must be at least 1, not {gpus}.")
-    recording = model.recording
     if recording.configuration.training is None and sharding not in (Sharding.REPLICAS, Sharding.FSDP):
         raise UsageError(f"{sharding} spreads what training keeps; inference takes replicas or fsdp, or add --train.")
-    alone = model.estimate(batch=batch, gpu=gpu)
-    held = _held_at_peak(recording, batch=batch, gpus=gpus, sharding=sharding)
+    held = _held_at_peak(rank_recording(recording, gpus=gpus, sharding=sharding), batch=alone.batch)
     parts = [
         MemoryPart(name=PART_NAMES[role], size_bytes=Interval.exact(size), origin=_origin(role, sharding, gpus))
         for role, size in held.items()
         if size
     ]
-    parts += _on_top(model, recording, sharding, gpus=gpus, batch=batch)
+    parts += rank_parts(trace, recording, calibration, gpus=gpus, sharding=sharding)
     parts += [part for part in alone.parts if part.name in ("library workspaces", "block rounding")]
     parts += [alone.fragmentation, alone.context]
-    return RankMemory(sharding=sharding, gpus=gpus, batch=batch, parts=tuple(parts))
+    return RankMemory(sharding=sharding, gpus=gpus, batch=alone.batch, parts=tuple(parts))
 
 
 def _origin(role: Role, sharding: Sharding, gpus: int) -> str:
     return f"trace, over {gpus} GPUs" if role in _SPREAD[sharding] else "trace"
 
 
-def _held_at_peak(recording: Recording, *, batch: int, gpus: int, sharding: Sharding) -> dict[Role, int]:
+def _held_at_peak(recording: Recording, *, batch: int) -> dict[Role, int]:
     """Return bytes by role at the op where a rank holds most."""
     length = len(recording.ops) + 2
-    optimizer_ops = _optimizer_ops(recording)
     by_role = {role: np.zeros(length, dtype=np.int64) for role in PART_NAMES}
     for storage in recording.storages:
-        size = _share(storage, batch, gpus, sharding, optimizer_ops)
+        size = storage.size_bytes.at(batch)
         by_role[storage.role][storage.birth + 1] += size
         by_role[storage.role][min(storage.death + 2, length - 1)] -= size
     curves = {role: np.cumsum(changes)[:-1] for role, changes in by_role.items()}
     peak = int(np.argmax(np.sum(list(curves.values()), axis=0)))
     return {role: int(curve[peak]) for role, curve in curves.items()}
-
-
-def _share(storage: Storage, batch: int, gpus: int, sharding: Sharding, optimizer_ops: frozenset[int]) -> int:
-    size = storage.size_bytes.at(batch)
-    spread = _SPREAD[sharding]
-    of_optimizer = storage.role is Role.ACTIVATION and storage.birth in optimizer_ops and Role.OPTIMIZER in spread
-    return -(-size // gpus) if storage.role in spread or of_optimizer else size
 
 
 def _optimizer_ops(recording: Recording) -> frozenset[int]:
@@ -109,12 +138,22 @@ def _optimizer_ops(recording: Recording) -> frozenset[int]:
     )
 
 
-def _on_top(model: MemoryModel, recording: Recording, sharding: Sharding, *, gpus: int, batch: int) -> list[MemoryPart]:
-    """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers."""
+def rank_parts(
+    trace: Trace, recording: Recording, calibration: MemoryCalibration, *, gpus: int, sharding: Sharding
+) -> list[MemoryPart]:
+    """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers.
+
+    Args:
+        trace: the model.
+        recording: the step on one GPU.
+        calibration: what communication takes.
+        gpus: how many GPUs take part; 1 takes nothing.
+        sharding: what they spread.
+    """
     if gpus == 1 or sharding is Sharding.REPLICAS:
         return []
     parts = []
-    gradients = sum(s.size_bytes.at(batch) for s in recording.storages if s.role is Role.GRADIENT)
+    gradients = sum(storage.size_bytes.at(1) for storage in recording.storages if storage.role is Role.GRADIENT)
     steps = max((phase.step for phase in recording.phases), default=1)
     if sharding in (Sharding.DDP, Sharding.ZERO1):
         # DistributedDataParallel copies gradients into buckets of the same total size
@@ -123,20 +162,20 @@ def _on_top(model: MemoryModel, recording: Recording, sharding: Sharding, *, gpu
             MemoryPart(name="gradient buckets", size_bytes=size, origin="DDP's default; none with bucket views")
         )
     if Role.PARAMETER in _SPREAD[sharding]:
-        unit = largest_unit_bytes(model)
+        unit = largest_unit_bytes(trace, recording)
         whole = Interval(low=unit, expected=_GATHERED_UNITS * unit, high=(_GATHERED_UNITS + 1) * unit)
         parts.append(MemoryPart(name="gathered weights", size_bytes=whole, origin="the largest block, and the next"))
-    communication = model.calibration.communication
+    communication = calibration.communication
     parts.append(MemoryPart(name="communication", size_bytes=communication.size_bytes, origin=communication.origin))
     return parts
 
 
-def largest_unit_bytes(model: MemoryModel) -> int:
+def largest_unit_bytes(trace: Trace, recording: Recording) -> int:
     """Return the size of the largest block to be wrapped: a numbered child, else a top-level module. [bytes]"""
     units: dict[str, int] = defaultdict(int)
-    for storage in model.recording.storages:
+    for storage in recording.storages:
         if storage.role is Role.PARAMETER and storage.parameter is not None:
-            units[_unit(model.trace.parameters[storage.parameter].names[0])] += storage.size_bytes.constant
+            units[_unit(trace.parameters[storage.parameter].names[0])] += storage.size_bytes.constant
     return max(units.values(), default=0)
 
 

@@ -13,7 +13,7 @@ from capplan.core.memory.fit import (
 )
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import RankMemory, estimate_rank
+from capplan.core.memory.sharding import RankMemory, rank_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.trace.affine import Affine
@@ -107,7 +107,15 @@ def answer_memory(
         gpus=answers,
         advice=() if gpus else advise(model, batch=batch, gpu=None, available_bytes=None, others=others),
         ranks=tuple(
-            estimate_rank(model, batch=batch, gpus=rank_count, sharding=sharding, gpu=first) for sharding in shardings
+            rank_memory(
+                model.estimate(batch=batch, gpu=first),
+                model.trace,
+                model.recording,
+                model.calibration,
+                gpus=rank_count,
+                sharding=sharding,
+            )
+            for sharding in shardings
         ),
         rule_of_thumb=rule_of_thumb(model, batch=batch, filled_fraction=utilization_fraction),
         inference_mode_saves_bytes=None

@@ -1,10 +1,21 @@
 """The answers about one GPU and batch: intervals, memory by part, latency with its bound."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.numbers import Interval
+from capplan.core.trace.types import Role
+
+PART_NAMES: Mapping[Role, str] = {
+    Role.PARAMETER: "weights",
+    Role.BUFFER: "buffers",
+    Role.INPUT: "inputs",
+    Role.ACTIVATION: "activations",
+    Role.GRADIENT: "gradients",
+    Role.OPTIMIZER: "optimizer states",
+}
+"""What a storage's role is called among the parts of a peak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

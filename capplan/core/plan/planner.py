@@ -36,7 +36,7 @@ from capplan.core.plan.order import SortKey
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
-from capplan.core.workload import Framework, Mode, Precision, Workload
+from capplan.core.workload import Framework, Mode, Precision, Sharding, Workload
 from capplan.units import format_bytes, format_rate, format_seconds, format_watts
 
 LARGEST_CURVE_BATCH = 2**16
@@ -550,8 +550,18 @@ _TF32_RULES: Mapping[Precision, str] = {
 }
 
 
+_SHARED = {
+    Sharding.DDP: "gradients summed",
+    Sharding.ZERO1: "optimizer states spread (ZeRO-1)",
+    Sharding.ZERO2: "optimizer states and gradients spread (ZeRO-2)",
+    Sharding.ZERO3: "weights, gradients and optimizer states spread (ZeRO-3)",
+    Sharding.FSDP: "weights, gradients and optimizer states spread (FSDP, a unit for each block)",
+}
+"""What GPUs that train together share, in words."""
+
+
 def _together(workload: Workload) -> str:
-    return f", gradients summed over {workload.gpu_count} GPUs of one machine" if workload.gpu_count > 1 else ""
+    return f", {_SHARED[workload.sharding]} over {workload.gpu_count} GPUs of one machine" * (workload.gpu_count > 1)
 
 
 def _assumptions(question: _Question) -> tuple[str, ...]:

@@ -3,9 +3,17 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.gpus.rate_laws import DataParallelLaws
-from capplan.core.latency.around.data_parallel import Link, all_reduce_s, gradient_bytes, link_of, on_several_gpus
+from capplan.core.latency.around.data_parallel import (
+    Link,
+    all_reduce_s,
+    exchanged_bytes,
+    gradient_bytes,
+    link_of,
+    on_several_gpus,
+)
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
+from capplan.core.workload import Configuration, Sharding, Training
 from tests.core.latency.latency_cases import gpu, linear_recording
 
 LAWS = DataParallelLaws(
@@ -23,6 +31,34 @@ ALONE = LatencyEstimate(
 def test_gradients_are_as_large_as_the_weights_that_the_optimizer_steps():
     # [4096, 4096] weights: 2 bytes each in a model of 16 bits; activations have no place in it.
     assert gradient_bytes(linear_recording(k=4096, n=4096)) == 2 * 4096 * 4096
+
+
+@pytest.mark.parametrize(
+    ("sharding", "times"),
+    [
+        # A sum moves each gradient twice. Four micro-batches: summed once (DDP); scattered and gathered once (ZeRO-1);
+        # scattered four times and gathered once (ZeRO-2), three passes of the weights' size each time (ZeRO-3, FSDP).
+        (Sharding.DDP, 1.0),
+        (Sharding.ZERO1, 1.0),
+        (Sharding.ZERO2, 5 / 2),
+        (Sharding.ZERO3, 12 / 2),
+        (Sharding.FSDP, 12 / 2),
+    ],
+)
+def test_what_shardings_move_is_counted_in_sums_of_gradients(sharding, times):
+    linear = linear_recording(k=4096, n=4096)
+    recording = replace(linear, configuration=Configuration(training=Training(accumulate=4)))
+    assert exchanged_bytes(recording, sharding) == times * gradient_bytes(linear)
+
+
+def test_steps_that_gather_weights_are_less_certain_than_measured_sums():
+    summed, gathered = (
+        on_several_gpus(ALONE, size_bytes=1e10, gpu=MODULE, gpu_count=8, laws=LAWS, sharding=sharding)
+        for sharding in (Sharding.DDP, Sharding.FSDP)
+    )
+    assert gathered.latency_s.expected == summed.latency_s.expected
+    assert gathered.latency_s.high > summed.latency_s.high
+    assert gathered.notes[-1].startswith("weights are gathered twice and gradients scattered")
 
 
 def test_a_ring_moves_twice_all_but_one_share_over_half_of_the_printed_link():

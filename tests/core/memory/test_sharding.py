@@ -6,7 +6,7 @@ import pytest
 
 from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import estimate_rank, largest_unit_bytes
+from capplan.core.memory.sharding import RankMemory, largest_unit_bytes, rank_memory
 from capplan.core.numbers import Interval
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Op, Parameter, Phase, Role, Storage
@@ -41,8 +41,14 @@ def trained(*, weight=80 * MIB, activation=10 * MIB) -> MemoryModel:
     return MemoryModel(trace=trace, workload=Workload(training=TRAINING), calibration=UNCALIBRATED)
 
 
+def rank_of(model: MemoryModel, *, gpus: int, sharding: Sharding) -> RankMemory:
+    """What each GPU holds of one sample."""
+    alone = model.estimate(batch=1)
+    return rank_memory(alone, model.trace, model.recording, model.calibration, gpus=gpus, sharding=sharding)
+
+
 def parts(sharding: Sharding, gpus: int = 4) -> dict[str, Interval]:
-    rank = estimate_rank(trained(), batch=1, gpus=gpus, sharding=sharding, gpu=None)
+    rank = rank_of(trained(), gpus=gpus, sharding=sharding)
     assert rank.total_bytes == sum((part.size_bytes for part in rank.parts), Interval.exact(0))
     return {part.name: part.size_bytes for part in rank.parts}
 
@@ -64,6 +70,28 @@ def test_who_holds_what(sharding, weights, gradients, states):
     assert held["activations"].expected == 10 * MIB
 
 
+@pytest.mark.parametrize("sharding", [Sharding.DDP, Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP])
+def test_a_plan_of_several_gpus_holds_what_a_rank_does(sharding):
+    alone = trained()
+    together = replace(alone.workload, gpu_count=4, sharding=sharding)
+    model = MemoryModel(trace=alone.trace, workload=together, calibration=UNCALIBRATED)
+    found = {part.name: part.size_bytes.expected for part in model.estimate(batch=1).all_parts}
+    held = parts(sharding)
+    for name in ("weights", "gradients", "optimizer states", "activations"):
+        assert found[name] == held[name].expected
+    beside = sum(
+        held[name].expected for name in ("gradient buckets", "gathered weights", "communication") if name in held
+    )
+    assert found["CUDA context"] == held["CUDA context"].expected + beside
+
+
+def test_one_gpu_shares_nothing():
+    with pytest.raises(UsageError, match="--gpus N"):
+        Workload(training=TRAINING, sharding=Sharding.FSDP)
+    with pytest.raises(UsageError, match="replicas"):
+        Workload(training=TRAINING, gpu_count=2, sharding=Sharding.REPLICAS)
+
+
 def test_data_parallel_training_copies_gradients_into_buckets():
     assert parts(Sharding.DDP)["gradient buckets"] == Interval(low=0, expected=80 * MIB, high=80 * MIB)
 
@@ -75,15 +103,12 @@ def test_one_gpu_communicates_nothing():
 
 def test_gathered_weights_are_the_largest_block_and_the_next():
     model = trained()
-    assert largest_unit_bytes(model) == 80 * MIB
+    assert largest_unit_bytes(model.trace, model.recording) == 80 * MIB
     assert parts(Sharding.FSDP)["gathered weights"].expected == 160 * MIB
 
 
 def test_more_gpus_never_hold_more_each():
-    totals = [
-        estimate_rank(trained(), batch=1, gpus=gpus, sharding=Sharding.FSDP, gpu=None).total_bytes.expected
-        for gpus in (2, 4, 8, 64)
-    ]
+    totals = [rank_of(trained(), gpus=gpus, sharding=Sharding.FSDP).total_bytes.expected for gpus in (2, 4, 8, 64)]
     assert totals == sorted(totals, reverse=True)
 
 
@@ -94,4 +119,4 @@ def test_inference_spreads_no_training_state():
         trace=replace(model.trace, recordings=(recording,)), workload=Workload(), calibration=UNCALIBRATED
     )
     with pytest.raises(UsageError, match="--train"):
-        estimate_rank(inference, batch=1, gpus=2, sharding=Sharding.ZERO2, gpu=None)
+        rank_of(inference, gpus=2, sharding=Sharding.ZERO2)

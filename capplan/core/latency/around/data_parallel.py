@@ -11,6 +11,7 @@ from capplan.core.gpus.sustained import is_consumer
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Recording, Role
+from capplan.core.workload import Sharding
 
 
 def gradient_bytes(recording: Recording) -> int:
@@ -18,6 +19,28 @@ def gradient_bytes(recording: Recording) -> int:
     return sum(int(each.size_bytes.at(1)) for each in recording.storages if each.role is Role.PARAMETER)
 
 
+def exchanged_bytes(recording: Recording, sharding: Sharding) -> float:
+    """Return the gradients whose sum over all GPUs moves as many bytes as a step with a sharding does. [bytes]
+
+    A sum moves each gradient twice: scattered, and gathered again. ZeRO-1 gathers updated weights instead, ZeRO-2 also
+    scatters the gradients of every micro-batch, and ZeRO-3 and FSDP gather the weights before each forward and each
+    backward pass and scatter the gradients after it (Rajbhandari et al. 2020, section 7; PyTorch's fully_shard).
+
+    Args:
+        recording: the step on one GPU.
+        sharding: what the GPUs spread among them.
+    """
+    training = recording.configuration.training
+    micro_batches = training.accumulate if training else 1
+    size = gradient_bytes(recording)
+    if sharding in (Sharding.ZERO3, Sharding.FSDP):
+        return size * micro_batches * 3 / 2
+    return size * (micro_batches + 1) / 2 if sharding is Sharding.ZERO2 else float(size)
+
+
+_UNMEASURED_HALF_WIDTH = float(np.log(1.5))
+"""Half width of the logarithm of what a step waits for where weights are gathered: no such step was measured, and a
+share of the link between two thirds and one and a half times that of summed gradients is assumed."""
 _SWITCHED_SINCE = (8, 0)
 """The first compute capability whose modules were sold on boards with NVLink switches alone: the A100's HGX."""
 
@@ -70,23 +93,33 @@ def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataP
 
 
 def on_several_gpus(
-    estimate: LatencyEstimate, *, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataParallelLaws
+    estimate: LatencyEstimate,
+    *,
+    size_bytes: float,
+    gpu: GpuSpec,
+    gpu_count: int,
+    laws: DataParallelLaws,
+    sharding: Sharding = Sharding.DDP,
 ) -> LatencyEstimate:
     """Return the estimate of a training step that several GPUs of one machine take together.
 
     Args:
         estimate: the step on one GPU at its batch.
-        size_bytes: the gradients of one GPU. [bytes]
+        size_bytes: the gradients whose sum moves as many bytes as the step does. [bytes]
         gpu: the GPU.
         gpu_count: how many GPUs of one machine take part; 1 changes nothing.
-        laws: what was fitted to steps on 2, 4 and 8 GPUs.
+        laws: what was fitted to steps on 2, 4 and 8 GPUs that sum their gradients.
+        sharding: what the GPUs spread among them.
     """
     if gpu_count == 1:
         return estimate
     added_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count, laws=laws)
     alone = estimate.latency_s
     expected_s = alone.expected * (1 + laws.step_share) + added_s
-    more = np.hypot(laws.half_width, laws.link_half_width * added_s / expected_s)
+    link_width = laws.link_half_width
+    if sharding is not Sharding.DDP:
+        link_width = float(np.hypot(link_width, _UNMEASURED_HALF_WIDTH))
+    more = np.hypot(laws.half_width, link_width * added_s / expected_s)
     below = np.hypot(np.log(alone.expected / alone.low), more)
     above = np.hypot(np.log(alone.high / alone.expected), more)
     fewer_s = all_reduce_s(size_bytes=size_bytes, gpu=gpu, gpu_count=gpu_count - 1, laws=laws)
@@ -101,6 +134,16 @@ def on_several_gpus(
         gpu_count=gpu_count,
         notes=(
             *estimate.notes,
-            f"gradients are summed over {gpu_count} GPUs through {link}; the last GPU adds {gained:.0%} of one alone",
+            f"{_EXCHANGES[sharding]} over {gpu_count} GPUs through {link}; the last GPU adds {gained:.0%} of one alone",
         ),
     )
+
+
+_EXCHANGES = {
+    Sharding.DDP: "gradients are summed",
+    Sharding.ZERO1: "gradients are scattered and weights gathered once a step",
+    Sharding.ZERO2: "gradients are scattered after each micro-batch and weights gathered once a step",
+    Sharding.ZERO3: "weights are gathered twice and gradients scattered in each micro-batch",
+    Sharding.FSDP: "weights are gathered twice and gradients scattered in each micro-batch",
+}
+"""What GPUs exchange in a step, in words."""
