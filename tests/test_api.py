@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -119,6 +120,31 @@ def test_a_word_that_is_not_known_is_an_error_with_the_known_ones() -> None:
 def test_an_option_that_nothing_takes_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"plan\(\) got an unexpected keyword argument 'btach'"):
         capplan.plan(NET, inputs=[INPUT], gpus=["l4"], btach=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"gpus": 5}, "gpus: 5 is not a GPU; give a name such as 'l4', or a spec of load_gpus()."),
+        ({"gpus": ["l4", 5]}, "gpus: 5 is not a GPU; give a name such as 'l4', or a spec of load_gpus()."),
+        ({"inputs": 5}, "inputs: 5 is not an input; give words such as 'x=3x224x224', example tensors, or a function"),
+        ({"precision": 16}, "precision: expected `str`, not 16."),
+        ({"max_latency_s": [1, 2]}, "max_latency_s: expected `float`, not [1, 2]."),
+        ({"model": 5}, "model: 5 is not a model; give a name such as 'resnet50', a file, an nn.Module"),
+        ({"model": None}, "model: None is not a model; give a name such as 'resnet50', a file, an nn.Module"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_a_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        capplan.plan(**({"model": NET, "inputs": [INPUT]} | options))
+    assert str(refused.value).startswith(sentence)
+
+
+def test_a_spec_alone_and_a_list_of_one_name_stand_for_a_gpu() -> None:
+    spec = capplan.load_gpus()["l4"]
+    alone = capplan.plan(NET, inputs=[INPUT], batches=8, gpus=spec)
+    assert [(fit.gpu.id, fit.batch) for fit in alone.fits] == [("l4", 8)]
+    assert capplan.memory(NET, inputs=[INPUT], gpu=["l4"]).gpus[0].gpu.id == "l4"
 
 
 def test_no_gpus_at_all_is_an_error() -> None:

@@ -12,7 +12,7 @@ from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field
-from capplan.verbs.statement.read import read_question
+from capplan.verbs.statement.read import read_question, short_repr
 
 
 def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
@@ -29,7 +29,10 @@ def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
         if places and places[0].is_list and len(positional) > 1:
             positional = (list(positional),)
         if len(positional) > len(places):
-            raise TypeError(f"{name}() takes {len(places)} positional arguments but {len(positional)} were given")
+            taken = ", ".join(field.name for field in places) or "no value"
+            raise TypeError(
+                f"{name}() takes {taken} by place, not {len(positional)} values: name the others, OPTION=VALUE"
+            )
         for field, value in zip(places, positional, strict=False):
             if field.name in options:
                 raise TypeError(f"{name}() got multiple values for argument {field.name!r}")
@@ -77,7 +80,7 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
     for option, field in known.items():
         if field.is_required and option not in options:
             raise TypeError(f"{name}() missing 1 required keyword-only argument: {option!r}")
-    words, context = _apart(options)
+    words, context = _apart(options, names_language_models=verb.path.startswith("llm "))
     context.typed = f"capplan.{name}"
     try:
         question = read_question(verb.question, words, door=Door.PYTHON)
@@ -97,15 +100,25 @@ def _in_its_number(option: str, known: Mapping[str, Field]) -> str:
 def _input_words(inputs: Any) -> Any:
     """Return words for example tensors, alone, in a list or by name: the first dimension is the batch.
 
-    What is no tensor stays as it is.
+    Words stay as they are, and a function that makes the inputs.
+
+    Raises:
+        UsageError: an input is none of these.
     """
     if _is_tensor(inputs):
         return [_tensor_words(inputs)]
     if isinstance(inputs, Mapping) and inputs and all(map(_is_tensor, inputs.values())):
         return [f"{name}={_tensor_words(tensor)}" for name, tensor in inputs.items()]
-    if isinstance(inputs, list | tuple):
-        return [_tensor_words(each) if _is_tensor(each) else each for each in inputs]
-    return inputs
+    if callable(inputs):
+        return inputs
+    several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    for given in several:
+        if not isinstance(given, str) and not _is_tensor(given):
+            raise UsageError(
+                f"inputs: {short_repr(given)} is not an input; give words such as 'x=3x224x224', example tensors, "
+                "or a function of the batch size."
+            )
+    return [_tensor_words(given) if _is_tensor(given) else given for given in several]
 
 
 def _is_tensor(value: Any) -> bool:
@@ -123,18 +136,22 @@ def _in_python_words(sentence: str, fields: Iterable[Field]) -> str:
     return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)
 
 
-def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
+def _apart(options: Mapping[str, Any], *, names_language_models: bool) -> tuple[dict[str, Any], LocalContext]:
     """Take what only this process holds out of the options of a call: modules, functions, GPUs, a database."""
+    from capplan.core.gpus.spec import GpuSpec
     from capplan.specs.gpus.load import Gpus
 
     words = {name: value for name, value in options.items() if value is not None}
     objects: dict[str, Any] = {}
+    if options.get("model", "") is None and not names_language_models:
+        raise _is_no_model("model", None)
     for name in ("model", "models"):
         if name in words and not isinstance(words[name], str):
-            words[name] = _words_for(words[name], objects) if name == "models" else _word_for(words[name], objects)
-    for name in ("gpu", "definition"):
-        if name in words and not isinstance(words[name], str | Path):
-            words[name] = _word_for(words[name], objects)
+            words[name] = _model_words(name, words[name], objects, names_language_models)
+    if "gpu" in words:
+        words["gpu"] = _gpu_word(words["gpu"], objects)
+    if "definition" in words and not isinstance(words["definition"], str | Path):
+        words["definition"] = _kept(words["definition"], objects)
     if "inputs" in words:
         words["inputs"] = _input_words(words["inputs"])
     if str(words.get("precision")).startswith("torch."):
@@ -144,30 +161,85 @@ def _apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], LocalContext]:
     given = words.get("arguments")
     if isinstance(given, Mapping) and not all(map(_is_plain, given.values())):
         arguments = words.pop("arguments")
-    database, specs = None, ()
+    database = None
+    specs: tuple[GpuSpec, ...] = ()
     gpus = words.get("gpus")
     if isinstance(gpus, Gpus):
         database = words.pop("gpus")
     elif gpus is not None and not isinstance(gpus, str):
-        named = list(gpus)
+        named = list(gpus) if isinstance(gpus, list | tuple | set | frozenset) else [gpus]
         if not named:
             raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
+        for gpu in named:
+            if not isinstance(gpu, str | GpuSpec):
+                raise _is_no_gpu("gpus", gpu)
         words["gpus"] = [gpu for gpu in named if isinstance(gpu, str)]
-        specs = tuple(gpu for gpu in named if not isinstance(gpu, str))
+        specs = tuple(gpu for gpu in named if isinstance(gpu, GpuSpec))
     context = LocalContext(objects=objects, make=make, arguments=arguments, database=database, gpu_specs=specs)
     return words, context
 
 
-def _words_for(models: Any, objects: dict[str, Any]) -> list[str]:
-    """Return words for models, each words already or an object; one object alone counts as a list of it."""
-    several = list(models) if isinstance(models, list | tuple) else [models]
-    return [model if isinstance(model, str) else _word_for(model, objects) for model in several]
+def _model_words(option: str, given: Any, objects: dict[str, Any], names_language_models: bool) -> Any:
+    """Return the words of a model, or of several: one object alone counts as a list of it.
+
+    A language model is named by words, and its verb refuses an object that stands in their place.
+    """
+    if option == "model":
+        return _kept(given, objects) if names_language_models else _model_word(option, given, objects)
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    return [_model_word(option, model, objects) for model in several]
 
 
-def _word_for(model: Any, objects: dict[str, Any]) -> str:
+def _model_word(option: str, model: Any, objects: dict[str, Any]) -> str:
+    """Return the word that stands for a model: its name, its path, or one under which the object is kept.
+
+    Raises:
+        UsageError: it is a plain value, which no source of models takes.
+    """
+    if isinstance(model, str | Path):
+        return str(model)
+    if (
+        model is None
+        or isinstance(model, int | float | complex | bytes | list | tuple | set | dict)
+        or _is_tensor(model)
+    ):
+        raise _is_no_model(option, model)
+    return _kept(model, objects)
+
+
+def _gpu_word(gpu: Any, objects: dict[str, Any]) -> Any:
+    """Return the word that stands for one GPU: its name, its path, or one under which its spec is kept.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    from capplan.core.gpus.spec import GpuSpec
+
+    if isinstance(gpu, list | tuple) and len(gpu) == 1:
+        gpu = gpu[0]
+    if isinstance(gpu, str | Path):
+        return gpu
+    if not isinstance(gpu, GpuSpec):
+        raise _is_no_gpu("gpu", gpu)
+    return _kept(gpu, objects)
+
+
+def _is_no_model(option: str, value: Any) -> UsageError:
+    return UsageError(
+        f"{option}: {short_repr(value)} is not a model; give a name such as 'resnet50', a file, an nn.Module, "
+        "a function that makes one, or a trace."
+    )
+
+
+def _is_no_gpu(option: str, value: Any) -> UsageError:
+    one = " one GPU" if option == "gpu" else " a GPU"
+    return UsageError(f"{option}: {short_repr(value)} is not{one}; give a name such as 'l4', or a spec of load_gpus().")
+
+
+def _kept(thing: Any, objects: dict[str, Any]) -> str:
     """Return the word that stands for an object in a question, and keep the object under it."""
     word = f"object {len(objects) + 1}"
-    objects[word] = model
+    objects[word] = thing
     return word
 
 

@@ -8,6 +8,7 @@ from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.memory.advice import Alternative, configurations_for_advice
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.summary import MemoryAnswer, answer_memory
+from capplan.core.plan.recommend import is_takeable
 from capplan.core.trace.types import Trace
 from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, Optimizer, Sharding, Training, Workload
 from capplan.errors import CapplanError, UsageError
@@ -23,7 +24,8 @@ class MemoryRequest:
 
     `batch` None is 1, or the only one that the model holds at. `gpus` are those to fit it on, None for none.
     `rank_count` GPUs share the work by `shardings`; without these, by all that apply. `utilization_fraction` of usable
-    memory may be filled. `advises` works out what other precisions, layouts, optimizers and smaller inputs would save.
+    memory may be filled. The classic rule chooses among `gpus`, else among those of `rule_gpus` that are sold.
+    `advises` works out what other precisions, layouts, optimizers and smaller inputs would save.
     """
 
     model: ModelSource
@@ -34,6 +36,7 @@ class MemoryRequest:
     rank_count: int = 1
     shardings: tuple[Sharding, ...] = ()
     has_expandable_segments: bool = False
+    rule_gpus: GpuRequest | None = None
     advises: bool = False
     is_strict: bool = False
 
@@ -83,6 +86,7 @@ def memory(request: MemoryRequest, *, feedback: Feedback = SILENCE) -> MemoryRes
         others=_smaller_inputs(model, trace, request) if request.advises else (),
         rank_count=request.rank_count,
         shardings=_shardings(request),
+        rule_gpus=[gpu for gpu in find_gpus(request.rule_gpus).chosen if is_takeable(gpu)] if request.rule_gpus else (),
     )
     return MemoryResult(answer=answer, model=asked)
 

@@ -65,7 +65,8 @@ class MemoryQuestion(
     rule_of_thumb: Annotated[
         bool,
         Option(
-            help="Compare with the classic estimate, and what it misses.", topic=Topic.ANSWER, doors=Door.COMMAND
+            help="Compare with the classic estimate, the cards that it would choose, and what it misses.",
+            topic=Topic.ANSWER, doors=Door.COMMAND,
         ),
     ] = False  # fmt: skip
     plot: Annotated[
@@ -100,10 +101,13 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
             utilization_fraction=question.utilization_fraction,
         )
     question.refuse_pipeline_options(question.model)
+    gpus = context.gpus(question)
+    names_gpus = context.names_gpus(question)
     request = MemoryRequest(
         model=context.model(question),
         batch=question.batch,
-        gpus=context.gpus(question) if context.names_gpus(question) else None,
+        gpus=gpus if names_gpus else None,
+        rule_gpus=gpus if question.rule_of_thumb and not names_gpus else None,
         workload=question.workload(question.default_precision()),
         utilization_fraction=question.utilization_fraction,
         rank_count=question.rank_count,

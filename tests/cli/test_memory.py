@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from capplan.core.memory.summary import RuleOfThumb
 from capplan.report.schemas import schema_of
 from tests.cli.conftest import EXAMPLES, Run
+from tests.core.plan.test_plan import GIB, gpu
 
 SCHEMA = schema_of("memory")
 NET = f"{EXAMPLES / 'net.py'}:Net"
@@ -144,3 +146,17 @@ def test_an_engines_memory_is_worked_out_without_a_training_step(run: Run) -> No
     result = run(*words, "--gpu", "l4")
     assert result.exit_code == 0, result.stderr
     assert "int8, TensorRT on l4" in result.stdout.splitlines()[0]
+
+
+def test_the_rule_of_thumb_fills_80_percent_and_chooses_the_smallest_cards_that_hold_it() -> None:
+    cards = [gpu(name, memory_gib=size) for name, size in {"small": 8, "one": 11, "two": 11, "big": 16}.items()]
+    # 1 GiB of inputs, 5 of outputs and 2 of parameters over 0.8 are 10 GiB: 8 are too few, 11 the next
+    rule = RuleOfThumb(input_bytes=GIB, output_bytes=5 * GIB, parameter_bytes=2 * GIB, gpus=tuple(cards))
+    assert rule.total_bytes == 10 * GIB
+    assert [card.id for card in rule.chosen] == ["one", "two"]
+
+
+def test_the_rule_of_thumb_keeps_its_own_share_whatever_may_be_filled(run: Run, net_trace: Path) -> None:
+    said = run("memory", net_trace, "--rule-of-thumb", "--utilization", "0.95").stdout
+    assert "over 80.0 % of a card's memory" in said
+    assert "It would choose the smallest that holds that, " in said

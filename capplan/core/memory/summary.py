@@ -40,19 +40,33 @@ class GpuMemory:
     scales: bool = True
 
 
+RULE_FILLED_FRACTION = 0.8
+"""The share of a card's printed memory that the classic rule fills, whatever share the estimate may fill."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOfThumb:
-    """The classic estimate: inputs, all layers' outputs and parameters, over the share to be filled. [bytes]"""
+    """The classic estimate: inputs, all layers' outputs and parameters, over the share to be filled. [bytes]
+
+    `gpus` are the GPUs that it weighs, the smallest first.
+    """
 
     input_bytes: int
     output_bytes: int
     parameter_bytes: int
-    filled_fraction: float
+    filled_fraction: float = RULE_FILLED_FRACTION
+    gpus: tuple[GpuSpec, ...] = ()
 
     @property
     def total_bytes(self) -> float:
         """The sum over the share that may be filled. [bytes]"""
         return (self.input_bytes + self.output_bytes + self.parameter_bytes) / self.filled_fraction
+
+    @property
+    def chosen(self) -> tuple[GpuSpec, ...]:
+        """The GPUs that the rule would choose: those of the smallest printed memory that holds the total."""
+        holding = [gpu for gpu in self.gpus if gpu.memory_bytes >= self.total_bytes]
+        return tuple(gpu for gpu in holding if gpu.memory_bytes == holding[0].memory_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +99,9 @@ def answer_memory(
     others: Sequence[Alternative] = (),
     rank_count: int = 1,
     shardings: Sequence[Sharding] = (),
+    rule_gpus: Sequence[GpuSpec] = (),
 ) -> MemoryAnswer:
-    """Answer for one batch and any number of GPUs.
+    """Answer for one batch and any number of GPUs; the classic rule chooses among those named, else `rule_gpus`.
 
     Raises:
         UsageError: the batch is none, too large for any device, or not the one the recording holds for.
@@ -117,7 +132,7 @@ def answer_memory(
             )
             for sharding in shardings
         ),
-        rule_of_thumb=rule_of_thumb(model, batch=batch, filled_fraction=utilization_fraction),
+        rule_of_thumb=rule_of_thumb(model, batch=batch, gpus=gpus or rule_gpus),
         inference_mode_saves_bytes=None
         if training
         else saved_by_inference_mode(model.trace, model.workload, batch=batch),
@@ -135,7 +150,7 @@ def _refusal(model: MemoryModel, batch: int, answers: Sequence[GpuMemory]) -> tu
     return (f"above batch {refused} a kernel refuses its tensors for their size, whatever the memory",)
 
 
-def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> RuleOfThumb:
+def rule_of_thumb(model: MemoryModel, *, batch: int, gpus: Sequence[GpuSpec]) -> RuleOfThumb:
     """Work out the classic estimate from the same trace: every operator's output counts, none is ever freed."""
     recording = model.traced
     made = [s for s in recording.storages if s.birth >= 0 and s.parameter is None]
@@ -143,7 +158,7 @@ def rule_of_thumb(model: MemoryModel, *, batch: int, filled_fraction: float) -> 
         input_bytes=sum(each.size_bytes(batch) for each in model.trace.inputs),
         output_bytes=sum(s.size_bytes.at(batch) for s in made if s.birth < _forward_end(model)),
         parameter_bytes=model.trace.weight_bytes,
-        filled_fraction=filled_fraction,
+        gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.id))),
     )
 
 

@@ -16,7 +16,7 @@ from capplan.core.gpus.spec import GpuSpec, Segment, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
-from capplan.core.plan.types import Criterion, Fit, Plan, Recommendation
+from capplan.core.plan.types import Cheaper, Criterion, Fit, Plan, Recommendation
 from capplan.units import format_bytes, format_rate
 
 _WEAK_EVIDENCE = {
@@ -38,13 +38,13 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
         named: ids of the GPUs that the question names itself.
         offers: how many providers rent each GPU on demand; without it, GPUs with a price count as offered once.
     """
-    fits = [fit for fit in plan.fits if _is_takeable(fit.gpu, named)] or list(plan.fits)
+    fits = [fit for fit in plan.fits if is_takeable(fit.gpu, named)] or list(plan.fits)
     if not fits:
         return plan
-    found = [_cheapest(fits, plan), _fastest(fits, plan), _smallest(fits)]
+    found = [_cheapest(fits, plan, named), _fastest(fits, plan), _smallest(fits)]
     recommended = tuple(
         replace(
-            each if named else _beside_ending(each, plan),
+            each,
             licence=driver_licence(each.fit.gpu),
             porting=porting_note(each.fit.gpu),
         )
@@ -57,7 +57,8 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
     return replace(plan, recommended=recommended, shortlist=tuple(dict.fromkeys((*shown, *cpus))))
 
 
-def _is_takeable(gpu: GpuSpec, named: Collection[str]) -> bool:
+def is_takeable(gpu: GpuSpec, named: Collection[str] = ()) -> bool:
+    """Return True if a GPU may be recommended: one of those that a question names, else one that is sold."""
     if named:
         return gpu.id in named
     return gpu.segment in _TAKEABLE_SEGMENTS and gpu.status is not Status.END_OF_SALE
@@ -69,18 +70,7 @@ def _cost(fit: Fit, plan: Plan) -> float:
     return float("inf") if usd is None else usd
 
 
-def _beside_ending(made: Recommendation, plan: Plan) -> Recommendation:
-    """Return the cheapest choice with a GPU at its end of sale that costs less still; another choice as it is."""
-    if made.criterion is not Criterion.CHEAPEST or made.cheaper or made.fit.gpu.status is Status.END_OF_SALE:
-        return made
-    ended = [fit for fit in plan.fits if fit.rent and fit.gpu.status is Status.END_OF_SALE and not _warning(fit)]
-    least = min(ended, key=lambda fit: _cost(fit, plan), default=None)
-    if least is None or _cost(least, plan) >= _cost(made.fit, plan):
-        return made
-    return replace(made, cheaper=least, why_not="at its end of sale")
-
-
-def _cheapest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
+def _cheapest(fits: Sequence[Fit], plan: Plan, named: Collection[str]) -> Recommendation | None:
     priced = [fit for fit in fits if fit.usd_per_million_samples is not None]
     if not priced:
         return None
@@ -92,9 +82,21 @@ def _cheapest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
         fit=fit,
         reason=f"{reason}{_passed_over(other)}",
         warning=_warning(fit),
-        cheaper=other,
-        why_not=None if other is None else _warning(other),
+        cheaper=_cheaper(fit, plan, named),
     )
+
+
+def _cheaper(taken: Fit, plan: Plan, named: Collection[str]) -> tuple[Cheaper, ...]:
+    """Return the GPUs that would cost less than the one taken, each once, with the reason why they are not."""
+    found: dict[str, Cheaper] = {}
+    for fit in sorted(plan.fits, key=lambda each: _cost(each, plan)):
+        if _cost(fit, plan) >= _cost(taken, plan) or fit.gpu.id in {taken.gpu.id, *found}:
+            continue
+        is_ending = not named and fit.gpu.status is Status.END_OF_SALE
+        why_not = "at its end of sale" if is_ending else _warning(fit)
+        if why_not is not None and (not named or fit.gpu.id in named):
+            found[fit.gpu.id] = Cheaper(fit=fit, why_not=why_not)
+    return tuple(found.values())
 
 
 def _fastest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:

@@ -207,12 +207,19 @@ class Criterion(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cheaper:
+    """A GPU of the plan that would cost less than the one recommended, and why it is not taken."""
+
+    fit: Fit
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """A GPU and batch that a reader may take, with the reason.
 
     `warning` says what makes it uncertain, `licence` what its driver's licence forbids, `porting` what another vendor's
-    GPU asks of software. `cheaper` is a GPU of the plan
-    that would cost less and is not taken, `why_not` the reason.
+    GPU asks of software. `cheaper` are the GPUs of the plan that would cost less and are not taken, the cheapest first.
     """
 
     criterion: Criterion
@@ -221,8 +228,7 @@ class Recommendation:
     warning: str | None = None
     licence: str | None = None
     porting: str | None = None
-    cheaper: Fit | None = None
-    why_not: str | None = None
+    cheaper: tuple[Cheaper, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.criterion.value}: {self.fit.gpu.id} at batch {self.fit.batch}, {self.reason}>"

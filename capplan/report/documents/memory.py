@@ -67,13 +67,14 @@ class RankMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleOfThumbDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The classic sizing rule. [bytes]"""
+    """The classic sizing rule, and the ids of the GPUs that it would choose. [bytes]"""
 
     input_bytes: int
     output_bytes: int
     parameter_bytes: int
     filled_fraction: float
     total_bytes: float
+    chosen: tuple[str, ...]
 
 
 class MemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,4 +195,5 @@ def _rule(rule: RuleOfThumb) -> RuleOfThumbDocument:
         parameter_bytes=rule.parameter_bytes,
         filled_fraction=rule.filled_fraction,
         total_bytes=rule.total_bytes,
+        chosen=tuple(gpu.id for gpu in rule.chosen),
     )

@@ -224,7 +224,7 @@ class PlannedRecommendation(msgspec.Struct, frozen=True, kw_only=True):
     warning: str | None
     licence: Annotated[str | None, Meta(description="what the driver's licence forbids in a data centre")] = None
     porting: Annotated[str | None, Meta(description="what another vendor's GPU asks of software")] = None
-    cheaper: Annotated[str | None, Meta(description="a GPU at its end of sale that would cost less")] = None
+    cheaper: Annotated[str | None, Meta(description="the cheapest GPU that would cost less and is not taken")] = None
 
 
 class PlannedRecommendations(msgspec.Struct, frozen=True, kw_only=True):
@@ -491,7 +491,7 @@ def _recommendation(recommendation: Recommendation) -> PlannedRecommendation:
         warning=recommendation.warning,
         licence=recommendation.licence,
         porting=recommendation.porting,
-        cheaper=recommendation.cheaper.gpu.id if recommendation.cheaper else None,
+        cheaper=recommendation.cheaper[0].fit.gpu.id if recommendation.cheaper else None,
     )
 
 

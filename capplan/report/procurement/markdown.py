@@ -20,6 +20,7 @@ from capplan.report.procurement.tables import (
     offers_words,
     option_table,
     refusal_table,
+    workload_words,
 )
 from capplan.report.procurement.types import FleetRow, ModelReport, Report
 from capplan.report.procurement.verdict import load_words
@@ -70,8 +71,8 @@ def _fleet(report: Report, fleet: FleetRow) -> list[str]:
 def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
     heading = f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
-    parts = [f"## {escape_markdown(heading)}"]
-    parts += [f"**{escape_markdown(verdict.sentence)}**"]
+    planned = f"Planned for {workload_words(model.plan)}."
+    parts = [f"## {escape_markdown(heading)}", escape_markdown(planned), f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
     parts += _key_figures(cards(report, model))
     if verdict.reasons:

@@ -111,10 +111,15 @@ def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFi
     """Return how many GPUs the choice takes, and what for."""
     spare = row.count.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
-    fleet = f"{row.count.gpus_needed} needed{when}, {spare} spare; {row.count.servers} {_domain(row)}"
+    why = f"{spare} spare in case {_failing(load.spares)}, unless spares is 0" if spare else "none spare"
+    fleet = f"{row.count.gpus_needed} needed{when}, {why}; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
     return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=fleet)
+
+
+def _failing(spares: int) -> str:
+    return "a server fails" if spares == 1 else f"{spares} servers fail"
 
 
 def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
@@ -431,7 +436,8 @@ def workload_words(plan: PlanDocument) -> str:
     """Describe in one phrase what one sample is and how the model runs."""
     given = plan.workload.words()
     shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
-    return ", ".join([*filter(None, [plan.model.input]), *shown, f"torch {given.get('torch', '')}"])
+    size = f"{plan.model.input} ({plan.model.input_source})" if plan.model.input_source else plan.model.input
+    return ", ".join([*filter(None, [size]), *shown, f"torch {given.get('torch', '')}"])
 
 
 def offers_words(model: ModelReport) -> str:

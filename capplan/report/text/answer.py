@@ -32,6 +32,7 @@ WIDTH = 100
 MOST_LINES = 20
 _MOST_BATCH_COLUMNS = 4
 _MOST_MISSES = 8
+_MOST_CHEAPER = 2
 _WORTH_TELLING = 0.02
 """Changes that move the throughput by a smaller share are left out."""
 _WORTH_SAVING = 0.95
@@ -58,7 +59,7 @@ _EVIDENCE_MEANINGS = {
     Evidence.SPEC_SHEET: "nothing timed",
 }
 _TAKE_WORDS = {
-    Criterion.CHEAPEST: "cheapest per sample",
+    Criterion.CHEAPEST: "cheapest",
     Criterion.FASTEST_PRICED: "fastest with a price",
     Criterion.SMALLEST: "smallest that holds it",
 }
@@ -316,15 +317,13 @@ def _take_limits(plan: Plan) -> str:
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
     ported = [each.fit.gpu.id for each in plan.recommended if each.porting]
     parts += [f"code for CUDA must be ported ({_listed(ported)})"] if ported else []
-    for made in plan.recommended:
-        if made.cheaper is not None:
-            parts.append(f"{made.cheaper.gpu.id} is cheaper{_by(plan, made.cheaper)}, but {made.why_not}")
+    by_reason: dict[str, list[str]] = {}
+    for other in (other for made in plan.recommended for other in made.cheaper):
+        by_reason.setdefault(other.why_not, []).append(other.fit.gpu.id)
+    for reason, cheaper in by_reason.items():
+        more = f" and {len(cheaper) - _MOST_CHEAPER} more" if len(cheaper) > _MOST_CHEAPER else ""
+        parts.append(f"{', '.join(cheaper[:_MOST_CHEAPER])}{more} would cost less, but {reason}")
     return "; ".join(parts)
-
-
-def _by(plan: Plan, fit: Fit) -> str:
-    usd = fit.usd_per_million_samples
-    return "" if usd is None or plan.limits.rate_per_s else f" at {usd:.3g} USD/M"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -352,7 +351,7 @@ def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
     figures = [format_seconds(fit.latency.latency_s.expected), rate]
     if fit.rent is not None and fit.usd_per_million_samples is not None:
         busy = f" with all {fit.rent.instance_gpus} GPUs busy" if _is_part_of_machine(plan, fit) else ""
-        cost = f"{fit.usd_per_million_samples:.3g} USD/M{busy}"
+        cost = f"{fit.usd_per_million_samples:.3g} USD per million{busy}"
         figures = [cost, f"{plan.usd_per_hour(fit):.2f} USD/h ({fit.rent.provider})", *figures]
     if (count := plan.gpus_for_rate(fit)) is not None:
         figures = [counted(count, "GPU"), *figures]
@@ -590,7 +589,6 @@ def _footer(plan: Plan, width: int) -> str:
     span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
     pieces += [f"prices of {span}"] if span else []
     pieces += ["USD/h/8: of 8 GPUs"] if any(_is_part_of_machine(plan, fit) for fit in plan.fits) else []
-    pieces += ["USD/M is per million samples"] if days else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()
     return f"{', '.join(pieces)}."

@@ -170,13 +170,22 @@ _ADVICE: tuple[Column[tuple[str, Advice]], ...] = (
 )
 
 
+_MOST_CARDS = 6
+
+
 def _rule_line(rule: RuleOfThumb, ours: Interval) -> str:
-    share = f" over {format_fraction(rule.filled_fraction)}" if rule.filled_fraction != 1 else ""
+    cards = [gpu.id for gpu in rule.chosen]
+    more = f" and {len(cards) - _MOST_CARDS} more" if len(cards) > _MOST_CARDS else ""
+    choice = "No card weighed holds that. " if rule.gpus else ""
+    if cards:
+        size = format_bytes(rule.chosen[0].memory_bytes)
+        choice = f"It would choose the smallest that holds that, {size}: {', '.join(cards[:_MOST_CARDS])}{more}. "
     return (
         f"Rule of thumb: inputs {format_bytes(rule.input_bytes)} + outputs {format_bytes(rule.output_bytes)} + "
-        f"parameters {format_bytes(rule.parameter_bytes)}{share} = {format_bytes(rule.total_bytes)}, "
-        f"{rule.total_bytes / ours.expected:.2f} times ours. It frees no output, and misses gradients, "
-        "optimizer states, library workspaces, what the allocator holds beyond what is used, and the CUDA context."
+        f"parameters {format_bytes(rule.parameter_bytes)} over {format_fraction(rule.filled_fraction)} of a card's "
+        f"memory = {format_bytes(rule.total_bytes)}, {rule.total_bytes / ours.expected:.2f} times ours. {choice}"
+        "It frees no output, and misses gradients, optimizer states, library workspaces, what the allocator holds "
+        "beyond what is used, and the CUDA context."
     )
 
 

@@ -64,7 +64,7 @@ def _expanded(given: Mapping[str, Any], known: Mapping[str, Field]) -> Mapping[s
     if isinstance(step, msgspec.Struct) or is_dataclass(step):
         step = msgspec.to_builtins(step)
     if not isinstance(step, Mapping):
-        raise UsageError(f'training: expected true, false or {{"optimizer": ...}}, not {_short(step)}.')
+        raise UsageError(f'training: expected true, false or {{"optimizer": ...}}, not {short_repr(step)}.')
     for name in step:
         if name not in ("optimizer", "checkpointing", "accumulate"):
             raise UnknownNameError("field", str(name)[:100], ("optimizer", "checkpointing", "accumulate"))
@@ -116,9 +116,8 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
     try:
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
     except msgspec.ValidationError as error:
-        reason = _lowered(str(error))
-        given = "" if " got " in reason else f", not {_short(value)}"
-        raise UsageError(f"{what}: {reason}{given}.") from error
+        reason = _lowered(str(error)).partition(", got `")[0].replace(" | null`", "`")
+        raise UsageError(f"{what}: {reason}, not {short_repr(value)}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error
 
@@ -195,7 +194,8 @@ def _lowered(words: str) -> str:
     return words[:1].lower() + words[1:300].partition(" - at `$")[0]
 
 
-def _short(value: Any) -> str:
+def short_repr(value: Any) -> str:
+    """Return how a value is written in an error: its repr, cut after 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -173,7 +173,7 @@ def test_inputs_come_from_the_users_function(net: str) -> None:
     [
         ("{net}:Nett", "has no 'Nett'; its modules are Net"),
         ("{net}", "name the model of the file"),
-        ("{net}:number", "is a int, no nn.Module"),
+        ("{net}:number", "is not an nn.Module, a class or a function that makes one: it is of type int"),
         ("{net}:Needs", "missing a required argument: 'width'"),
         ("{net}x.py:Net", "there is no file"),
         ("no_such_module:Net", "there is no module no_such_module"),

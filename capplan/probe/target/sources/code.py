@@ -76,7 +76,9 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
             raise UsageError(f"{words} is an instance: --arg has no constructor to go to.")
         return lambda: _copy(thing)
     if not callable(thing):
-        raise UsageError(f"{words} is a {type(thing).__name__}, no nn.Module class, factory or instance.")
+        raise UsageError(
+            f"{words} is not an nn.Module, a class or a function that makes one: it is of type {type(thing).__name__}."
+        )
     _check_arguments(thing, words, arguments)
 
     def build() -> torch.nn.Module:
