@@ -177,6 +177,12 @@ def _linear(kernel: Kernel, batch: int) -> MatmulShape:
     return MatmulShape(groups=1, m=prod(rows), n=kernel.inputs[1].shape_at(batch)[0], k=k)
 
 
+def _linear_of_packed(kernel: Kernel, batch: int) -> MatmulShape:
+    """Take a linear layer whose weights are packed in a shape of their own: its columns are those of its output."""
+    *rows, k = kernel.inputs[0].shape_at(batch)
+    return MatmulShape(groups=1, m=prod(rows), n=kernel.outputs[0].shape_at(batch)[-1], k=k)
+
+
 def _grouped_product(kernel: Kernel, batch: int) -> MatmulShape:
     """Take each row of the first matrix by one group's matrix: tokens routed to experts."""
     rows = kernel.inputs[0].shape_at(batch)
@@ -273,6 +279,7 @@ SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "dot": _dot,
     "outer": _outer,
     "linear": _linear,
+    "linear_of_packed": _linear_of_packed,
     "attention": _attention,
 }
 """Formulas of operators that are one product of matrices, by the catalogue's column `products`."""

@@ -66,7 +66,13 @@ int8_linear_matmul                       | matmul      | linear         | own ke
 int8_vectorwise_quant                    | cast        | pointwise      | own kernel |       |                      |
 unpack                                   | pointwise   | pointwise      | own kernel |       |                      |
 quantize_symmetric                       | cast        | pointwise      | pointwise  | 6     |                      |
-_weight_int4pack_mm                      | matmul      | by shape       | own kernel |       | uncounted            |
+_weight_int4pack_mm                      | matmul      | by shape       | own kernel |       | linear_of_packed     |
+gemm_4bit                                | matmul      | linear         | own kernel |       | linear_of_packed     |
+gemv_4bit                                | matmul      | linear         | own kernel |       | linear_of_packed     |
+quantize_4bit                            | cast        | pointwise      | own kernel |       |                      |
+dequantize_4bit                          | cast        | pointwise      | own kernel |       |                      |
+quantize_blockwise                       | cast        | pointwise      | own kernel |       |                      |
+dequantize_blockwise                     | cast        | pointwise      | own kernel |       |                      |
 attention                                | attention   | attention      | own kernel |       | attention            | profiled as scaled_dot_product_attention
 attention_backward                       | attention   | attention      | own kernel |       | attention_backward   |
 rnn                                      | rnn         | recurrent      | own kernel |       | rnn                  | profiled as lstm gru rnn_tanh rnn_relu

@@ -29,6 +29,22 @@ class Packed:
     is_scale: tuple[bool, ...]
 
 
+def pack_as_when_moved(module: nn.Module) -> None:
+    """Pack the weights that bitsandbytes packs when a module is moved to its device (`Linear4bit`, `Linear8bitLt`).
+
+    Before the move they are the floats that were given, which no layer of it computes with.
+    """
+    for part in module.modules():
+        for parameter in part.parameters(recurse=False):
+            if type(parameter).__module__.partition(".")[0] != "bitsandbytes" or parameter.dtype in _PACKED_AS:
+                continue
+            packing: Any = parameter
+            packing._quantize(parameter.device)
+
+
+_PACKED_AS = (torch.uint8, torch.int8)
+
+
 def packed_weights(module: nn.Module) -> Iterator[Packed]:
     """List the objects of packed weights that the modules of a model hold, each once.
 

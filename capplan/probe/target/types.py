@@ -11,6 +11,7 @@ from capplan.probe.foreign.code import first_line, model_code, no_weights
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
 from capplan.probe.foreign.meta import SmallValues, defeated_meta
 from capplan.probe.foreign.modes import set_mode
+from capplan.probe.foreign.packed import pack_as_when_moved
 from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
 from capplan.probe.inputs.grammar import SELECTED_SHARE, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker
@@ -106,7 +107,9 @@ class Target:
 
     def _construct_once(self, *, answers_cuda: bool) -> torch.nn.Module:
         with model_code(f"building {self.words}", answers_cuda=answers_cuda):
-            return apply_steps(self.builder(), self.steps)
+            module = apply_steps(self.builder(), self.steps)
+            pack_as_when_moved(module)
+            return module
 
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
         """Make the arguments of one forward call for a batch."""

@@ -1,5 +1,7 @@
 """FLOPs and bytes of single kernels, against derivations by hand."""
 
+import pytest
+
 from capplan.core.ops.flops import (
     OperatorClass,
     Traffic,
@@ -49,6 +51,13 @@ def test_a_linear_layer_by_hand():
     shape = matmul_shape(linear, 32)
     assert shape is not None
     assert (shape.groups, shape.m, shape.n, shape.k) == (1, 32, 10, 1000)
+
+
+@pytest.mark.parametrize("name", ["bitsandbytes.gemm_4bit", "aten._weight_int4pack_mm"])
+def test_a_linear_layer_of_packed_weights_counts_the_columns_of_its_output(name: str):
+    # x [32, 64] by 128 rows of 64 weights, two of which share a byte: 32 · 64 · 128 MACs
+    packed = kernel(name, [operand(BATCH, 64), operand(4096, 1, weight=True)], [operand(BATCH, 128)])
+    assert kernel_macs(packed, 32) == 32 * 64 * 128
 
 
 def test_resnets_first_convolution_by_hand():

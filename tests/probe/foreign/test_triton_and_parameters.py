@@ -103,6 +103,30 @@ def test_a_parameter_of_a_class_of_its_own_keeps_class_and_attributes() -> None:
     assert [operand.shape_at(1) for operand in scaling.inputs] == [(4, 8), (4, 1)]
 
 
+class _Packs(nn.Parameter):
+    """A weight that is packed when its module is moved to a device, as bitsandbytes' `Params4bit` is."""
+
+    def _quantize(self, device: torch.device) -> "_Packs":
+        self.data = torch.empty(self.numel() // 2, 1, dtype=torch.uint8, device=device)
+        return self
+
+
+class _Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight: Tensor = _Packs(torch.ones(4, 8), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.reshape(8, 2).to(x.dtype)
+
+
+def test_weights_that_are_packed_when_a_module_is_moved_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Packs, "__module__", "bitsandbytes.nn.modules")
+    trace = _traced(_Packed)
+    # 4 x 8 weights of 4 bits are 16 bytes
+    assert [(each.dtype, each.shape) for each in trace.parameters] == [("uint8", (16, 1))]
+
+
 def test_torchaudio_is_imported_where_its_library_does_not_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
