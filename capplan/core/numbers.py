@@ -1,6 +1,7 @@
 """Numbers with an uncertainty, array aliases and guarded rounding."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,12 @@ class Interval:
             expected=self.expected + other.expected,
             high=self.high + other.high,
         )
+
+    def to_text(self, format_value: Callable[[float], str]) -> str:
+        """Write it as "30 ms (20 ms to 40 ms)", or as one value where nothing is uncertain."""
+        if self.low == self.high:
+            return format_value(self.expected)
+        return f"{format_value(self.expected)} ({format_value(self.low)} to {format_value(self.high)})"
 
     @classmethod
     def exact(cls, value: float) -> "Interval":

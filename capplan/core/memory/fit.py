@@ -16,6 +16,7 @@ from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
+from capplan.units import format_bytes
 
 MOST_GPUS = 4096
 """Models are not spread over more GPUs than this here."""
@@ -36,6 +37,15 @@ def estimate_memory(
         MissingRecordingError: the trace lacks the workload's recording.
     """
     return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
+
+
+def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
+    """Say by how much a batch exceeds the memory, at the favourable end of its size, in words."""
+    needed = memory.total_bytes
+    return (
+        f"needs {needed.to_text(format_bytes)}, {format_bytes(available_bytes)} may be filled: "
+        f"{format_bytes(needed.low - available_bytes)} too much"
+    )
 
 
 def largest_batch(

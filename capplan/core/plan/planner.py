@@ -24,11 +24,12 @@ from capplan.core.memory.fit import (
     judge_fit,
     largest_batches,
     largest_fitting_batch,
+    memory_shortage,
 )
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.numbers import Interval, ceil_guarded
+from capplan.core.numbers import ceil_guarded
 from capplan.core.ops.cautions import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.capped import latencies_under_cap
@@ -456,7 +457,7 @@ def _judge(
     if (limit_s := limits.max_latency_s) is not None:
         time_s = latency.latency_s
         if time_s.low > limit_s:
-            reason = f"needs {_interval(time_s, format_seconds)}, limit {format_seconds(limit_s)}"
+            reason = f"needs {time_s.to_text(format_seconds)}, limit {format_seconds(limit_s)}"
             return _reject(candidate, batch, Constraint.LATENCY, reason, needed=time_s.expected, available=limit_s)
         status = _weaker(status, time_s.high <= limit_s)
     if (wanted := limits.min_throughput_per_s) is not None:
@@ -464,7 +465,7 @@ def _judge(
         if rate.high < wanted:
             needed = ceil_guarded(wanted / rate.expected)
             reason = (
-                f"reaches {_interval(rate, format_rate)}/s, wanted {format_rate(wanted)}/s: {needed} GPUs needed "
+                f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: {needed} GPUs needed "
                 f"(--rate {wanted:g}/s)"
             )
             return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
@@ -498,14 +499,9 @@ def _weaker(status: FitStatus, certain: bool) -> FitStatus:
 
 
 def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:
-    needed = memory.total_bytes
-    reason = (
-        f"needs {_interval(needed, format_bytes)}, {format_bytes(available_bytes)} may be filled: "
-        f"{format_bytes(needed.low - available_bytes)} too much"
-    )
-    rejection = _reject(
-        candidate, memory.batch, Constraint.MEMORY, reason, needed=needed.expected, available=available_bytes
-    )
+    needed = memory.total_bytes.expected
+    reason = memory_shortage(memory, available_bytes)
+    rejection = _reject(candidate, memory.batch, Constraint.MEMORY, reason, needed=needed, available=available_bytes)
     return replace(rejection, min_gpus=gpus_to_shard(memory, available_bytes=available_bytes))
 
 
@@ -529,12 +525,6 @@ def _reject(
         certain_batch=candidate.largest.certain,
         min_gpus=None,
     )
-
-
-def _interval(interval: Interval, to_text: Callable[[float], str]) -> str:
-    if interval.low == interval.high:
-        return to_text(interval.expected)
-    return f"{to_text(interval.expected)} ({to_text(interval.low)} to {to_text(interval.high)})"
 
 
 _TF32_RULES: Mapping[Precision, str] = {

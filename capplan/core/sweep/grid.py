@@ -15,7 +15,14 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.memory.fit import LargestBatch, available_memory, judge_fit, largest_batches, usable_memory
+from capplan.core.memory.fit import (
+    LargestBatch,
+    available_memory,
+    judge_fit,
+    largest_batches,
+    memory_shortage,
+    usable_memory,
+)
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.capped import Work, latencies_under_cap
@@ -23,7 +30,6 @@ from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
 from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
-from capplan.units import format_bytes
 
 _WEIGHTS = "weights"
 """The part of a memory estimate that holds the parameters."""
@@ -135,7 +141,7 @@ class GridPlanner:
                 "status": status.value,
                 "fits": fits,
                 "usable_bytes": round(usable.expected),
-                "reason": None if fits else _too_much(memory, available.expected),
+                "reason": None if fits else memory_shortage(memory, available.expected),
                 **self._memory_values(memory),
             }
         return self._judged[key]
@@ -205,14 +211,6 @@ def _asked(batches: Batches, largest: int, recommended: int | None) -> tuple[int
 def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[str, Value]:
     status = RowStatus.UNSUPPORTED.value
     return {"gpu": gpu.id, "batch": batch, "status": status, "fits": False, "reason": reason}
-
-
-def _too_much(memory: MemoryEstimate, available_bytes: float) -> str:
-    needed = memory.total_bytes
-    return (
-        f"needs {format_bytes(needed.expected)}, {format_bytes(available_bytes)} may be filled: "
-        f"{format_bytes(needed.low - available_bytes)} too much"
-    )
 
 
 def _memory_values(memory: MemoryEstimate) -> dict[str, Value]:

@@ -32,7 +32,8 @@ QUESTIONS: dict[str, type[Any]] = {
 """What is asked at /api/v1/NAME, by GET with a query string or by POST with a JSON body."""
 
 _ABOUT_WRITING = ("format", "width", "download")
-_JSON_TYPES = re.compile(r"application/(?:[\w.+-]+\+)?json|text/plain|application/x-www-form-urlencoded|")
+_JSON_TYPES = re.compile(r"application/(?:[\w.+-]+\+)?json|application/x-www-form-urlencoded|")
+"""What curl says of a body without being asked is taken for JSON, and so is a body of which nothing is said."""
 
 
 def api_routes(service: Service) -> list[Route]:

@@ -10,9 +10,15 @@ import pandas
 import pytest
 
 from capplan.app.sweep.engines import isolation
-from capplan.app.sweep.request import Limits
+from capplan.app.sweep.engines.tasks import TraceTask
+from capplan.app.sweep.request import Limits, SweepModel
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
+from capplan.core.batches import BatchChoice, Batches
+from capplan.core.sweep.conditions import Conditions
+from capplan.core.workload import Precision, Workload
+from capplan.probe.inputs.request import ModelRequest
+from capplan.processes.supervisor import Death, WorkerDiedError
 from tests.app.sweep.conftest import make_request
 from tests.processes.kills import STAGES, kill_at_each_stage
 from tests.processes.slow_work import make_sweep_planner
@@ -66,6 +72,35 @@ def test_each_unruly_model_costs_its_own_rows(tmp_path: Path) -> None:
     assert "more than 1.46 GiB" in rows.reason["Hog"]
     assert done.failed == 3
     assert sweep(request).standing.kept == 4
+
+
+class LateWorker:
+    """Takes the whole limit for every task, and notes the precisions that it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[Precision]] = []
+
+    def call_again(self, task: TraceTask, **_: object) -> object:
+        self.asked.append([each.workload.precision for each in task.conditions])
+        raise WorkerDiedError(Death.TIME, "its process took more than 600 s and was ended")
+
+    def close(self) -> None: ...
+
+
+def test_a_model_that_hangs_takes_its_limit_twice_whatever_the_number_of_workloads() -> None:
+    precisions = (Precision.FP32, Precision.FP16, Precision.BF16, Precision.TF32)
+    batches = Batches(choice=BatchChoice.LISTED, sizes=(1,))
+    conditions = [
+        Conditions(workload=Workload(precision=precision), batches=batches, utilization_fraction=0.9)
+        for precision in precisions
+    ]
+    worker = LateWorker()
+    tracer = isolation.IsolatedTracer(worker=worker, time_s=600.0)  # type: ignore[arg-type]
+    traces = tracer.traces(SweepModel(label="net", request=ModelRequest(words="net.py:Net")), conditions)
+    assert worker.asked == [list(precisions), [Precision.FP32]]
+    # configurations: fp32 and tf32 share one
+    assert {failed.kind for failed in traces.failed.values()} == {"timeout"}
+    assert len(traces.failed) == len({str(each.workload.configuration) for each in conditions})
 
 
 @pytest.fixture

@@ -66,6 +66,9 @@ class IsolatedTracer:
     def traces(self, model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
         """Trace a model for workloads; where that fails as a whole, for each by itself.
 
+        A model that takes too long for all of them, and for one by itself, is not tried for the others: each would
+        take the whole limit again.
+
         Args:
             model: the model.
             conditions: the workloads, with their batches.
@@ -73,11 +76,20 @@ class IsolatedTracer:
         try:
             return self._traced_together(model, conditions)
         except _FailedError as error:
-            if len(conditions) == 1:
-                return Traces(failed={(str(conditions[0].workload.configuration), None): error.failed})
+            failed = error.failed
+        if len(conditions) == 1:
+            return _failed_traces(conditions, failed)
+        is_late = failed.kind == FailureKind.TIMEOUT.value
         found = Traces()
-        for each in conditions:
-            found = found.joined(self.traces(model, [each]))
+        for index, condition in enumerate(conditions):
+            try:
+                made = self._traced_together(model, [condition])
+            except _FailedError as error:
+                failed = error.failed
+                made = _failed_traces([condition], failed)
+                if is_late and failed.kind == FailureKind.TIMEOUT.value:
+                    return found.joined(_failed_traces(conditions[index:], failed))
+            found = found.joined(made)
         return found
 
     def _traced_together(self, model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
@@ -90,6 +102,10 @@ class IsolatedTracer:
             self.worker.close()  # the user's code may have changed libraries for the models after it
         assert isinstance(answer, Traces)
         return answer
+
+
+def _failed_traces(conditions: Sequence[Conditions], failed: Failed) -> Traces:
+    return Traces(failed={(str(each.workload.configuration), None): failed for each in conditions})
 
 
 @dataclass(slots=True, kw_only=True)
