@@ -257,7 +257,7 @@ def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
     if best is None:
         missed = f" The nearest is {nearest[0].gpu.name}: {nearest[0].reason}." if nearest else ""
         return f"No GPU that was asked for serves this model within the limits.{missed}"
-    rent = "" if best.rent is None else f", {plan.usd_per_hour(best):.3g} USD an hour ({plan.offer_words(best)})"
+    rent = "" if best.rent is None else f", {plan.usd_per_hour(best):,.2f} USD an hour ({plan.offer_words(best)})"
     time, rate = best.latency.latency_s.expected, best.latency.throughput_per_s.expected
     return (
         f"Take {best.gpu.name}: {format_seconds(time)} a batch, {format_rate(rate)} samples/s, "
@@ -329,7 +329,7 @@ def _card(found: list[Recommendation]) -> Card:
             (
                 "price",
                 f"{fit.usd_per_million_samples:.3g} USD/M",
-                f"{fit.rent.usd_per_machine_hour:.3g} USD/h, {fit.rent.offer_words}",
+                f"{fit.rent.usd_per_machine_hour:,.2f} USD/h, {fit.rent.offer_words}",
             )
         )
     return Card(
@@ -353,7 +353,7 @@ def _row(fit: Fit, plan: Plan, question: PageQuestion) -> Row:
         memory=format_bytes(fit.memory.total_bytes.expected),
         fits="yes" if fit.status.value == "fits" else fit.status.value,
         max_batch=largest_batch(fit),
-        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_machine_hour:.3g}",
+        price="unknown" if fit.rent is None else f"{fit.rent.usd_per_machine_hour:,.2f}",
         cost="unknown" if cost is None else f"{cost:.3g}",
         fleet=_fleet(fit, question.load),
         evidence=EVIDENCE_WORDS[fit.latency.evidence],
@@ -369,7 +369,7 @@ def _fleet(fit: Fit, load: float | None) -> str:
     machines = fit.rent.machines_for(count) if fit.rent else None
     if fit.rent is None or machines is None:
         return f"{count:,}"
-    return f"{count:,} ({machines * fit.rent.usd_per_machine_hour:.3g} USD/h)"
+    return f"{count:,} ({machines * fit.rent.usd_per_machine_hour:,.2f} USD/h)"
 
 
 def _fitting(plan: Plan) -> str:
