@@ -80,7 +80,7 @@ def slower_by_nature(one: GpuSpec, other: GpuSpec, precision: Precision) -> floa
     on an A100 at 1.4 GHz (RRZE-HPC/gpu-benches). TensorRT's BERT-base at batch 1, 128 tokens, fp16 takes 0.62 ms on an
     A100 of 40 GB and 0.48 ms on an L40S of half the bandwidth (NVIDIA/TensorRT, demo/BERT/README.md, 10.11).
     Of the 728 timed steps of TensorRT, those of the smallest batches follow 1 / f most closely: fitted anew with the
-    square root of the clock, the L40S's (2.5 GHz, 8 curves) come out 16 % too slow, without the clock 27 %, with it 7 %.
+    square root of the clock, the L40S's (2.5 GHz, 8 curves) are 16 % too slow, without the clock 27 %, with it 7 %.
     In fp32 a block runs on the lanes of its multiprocessor: Turing's has 64 of them, Pascal's 128.
     """
     clock = (other.boost_clock_hz or 0.0) / (one.boost_clock_hz or 1.0)

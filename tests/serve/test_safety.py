@@ -10,8 +10,9 @@ import time
 import pytest
 
 from capplan.errors import UsageError
-from capplan.serve.planning.naming import checked_arguments, checked_config
+from capplan.serve.planning.naming import checked_arguments, checked_config, checked_pipeline, model_request
 from capplan.serve.settings import Settings
+from capplan.verbs.statement.fields import ModelFields
 from tests.serve.conftest import EXAMPLES, Served, sentence, serving
 
 pytestmark = pytest.mark.slow
@@ -295,3 +296,16 @@ def test_no_value_of_any_field_is_answered_with_a_bug(served, net, field):
             assert answer.status < 500, (path, value, answer.body)
         answer = served.post("/api/v1/plan", {"config": {"model_type": "no-such-type", field: value}})
         assert answer.status < 500, (value, answer.body)
+
+
+def test_pipelines_of_capplan_are_taken_and_files_are_not():
+    assert checked_pipeline("pipeline:whisper-small") == "pipeline:whisper-small"
+    for words in ("pipeline:../secret", "pipeline:", "mine.pipeline.yaml", "whisper-small"):
+        with pytest.raises(UsageError, match="name a published pipeline"):
+            checked_pipeline(words)
+
+
+def test_a_part_of_a_pipeline_is_prepared_by_named_steps_and_not_by_code():
+    assert model_request(ModelFields(model="hf:whisper", prepare=("encoder",))).prepare == ("encoder",)
+    with pytest.raises(UsageError, match="names code"):
+        model_request(ModelFields(model="hf:whisper", prepare=("steps.py:mine",)))

@@ -15,6 +15,7 @@ from capplan.probe.diffusers.index import PREFIX, published_component, published
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions.bounds import check_bounds
+from capplan.specs.pipelines.file import KNOWN_PREFIX, known_names
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.words import assignment
 
@@ -65,6 +66,8 @@ def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest
         UnknownNameError: the libraries know no such model.
     """
     words = checked_name(part.model or "") if file is None else file
+    if code := [step for step in part.prepare if ":" in step]:
+        raise UsageError(f"prepare: {code[0]!r} names code, which the service does not run.")
     return ModelRequest(
         words=words,
         arg=tuple(assignment(name, value) for name, value in checked_arguments(part.arguments).items()),
@@ -72,6 +75,7 @@ def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest
         input_size=part.input_size,
         seq_len=part.seq_len,
         freeze=part.freeze,
+        prepare=part.prepare,
         selected_share=part.selected_share,
     )
 
@@ -101,16 +105,18 @@ def checked_name(words: str) -> str:
 
 
 def checked_pipeline(words: str) -> str:
-    """Return the name of a pipeline that the service knows: one of diffusers' that is published.
+    """Return the name of a pipeline that the service knows: one that comes with capplan, or a published one.
 
     Raises:
         UsageError: the words name a file, a folder or no such pipeline.
     """
+    if words.strip().removeprefix(KNOWN_PREFIX) in known_names() and words.strip().startswith(KNOWN_PREFIX):
+        return words.strip()
     name = published_name(words.strip().removeprefix(PREFIX)) if words.strip().startswith(PREFIX) else None
     if name is None:
         raise UsageError(
-            f"{words!r} is not taken here: name one of the published pipelines, such as "
-            "diffusers:black-forest-labs/FLUX.1-dev; the service reads no files of its machine."
+            f"{words!r} is not taken here: name a published pipeline, such as {PREFIX}black-forest-labs/FLUX.1-dev, or "
+            f"{KNOWN_PREFIX}NAME, of {', '.join(known_names())}; the service reads no files of its machine."
         )
     return f"{PREFIX}{name}"
 
