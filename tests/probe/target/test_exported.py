@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import capplan
 from capplan.core.ops.flops import kernel_macs
@@ -75,6 +75,26 @@ def test_an_exported_model_counts_as_its_code_does(dynamic: Path) -> None:
     for batch in (1, 4, 9):
         assert macs(find(dynamic), batch=batch) == batch * MACS_PER_SAMPLE
     assert macs(find(dynamic), batch=4, variant=Variant.AMP) == 4 * MACS_PER_SAMPLE
+
+
+class _Towers(nn.Module):
+    """Two inputs that meet nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(8, 4, bias=False), nn.Linear(16, 4, bias=False)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return self.left(x), self.right(y)
+
+
+def test_inputs_that_meet_nowhere_share_the_batch_that_they_were_exported_at(tmp_path: Path) -> None:
+    auto = {0: torch.export.Dim.AUTO}
+    program = torch.export.export(_Towers(), (torch.rand(3, 8), torch.rand(3, 16)), dynamic_shapes=(auto, auto))
+    torch.export.save(program, tmp_path / "towers.pt2")
+    recording = capplan.trace(str(tmp_path / "towers.pt2")).recordings[0]
+    # 8 x 4 and 16 x 4 for each sample
+    assert sum(kernel_macs(kernel, 5) for kernel in recording.kernels) == 5 * (32 + 64)
 
 
 def test_its_attention_stays_fused(dynamic: Path) -> None:

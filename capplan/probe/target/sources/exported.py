@@ -5,7 +5,7 @@ operators by name out of PyTorch's and torchvision's own, shapes and dtypes of t
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -119,7 +119,11 @@ def _storage(path: str, shared: Mapping[str, Any]) -> str:
 
 
 def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
-    """Return the user's inputs of a program, its first varying first dimension taken for the batch."""
+    """Return the user's inputs of a program, its first varying first dimension taken for the batch.
+
+    First dimensions of other inputs that varied apart from it, and were as large when the program was exported, follow
+    it: inputs that meet nowhere but in the outputs have symbols of their own.
+    """
     graph_module = program["graph_module"]
     values = graph_module["graph"]["tensor_values"]
     names = [
@@ -130,15 +134,20 @@ def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
     if not names:
         raise UsageError(f"{path} takes no tensors.")
     sizes = {name: values[name]["sizes"] for name in names}
-    batch = next((symbol for name in names if sizes[name] and (symbol := _symbol(sizes[name][0]))), None)
+    leading = {symbol: sizes[name][0] for name in names if sizes[name] and (symbol := _symbol(sizes[name][0]))}
+    batch = next(iter(leading), None)
+    batches = {symbol for symbol, dim in leading.items() if batch is not None and _hint(dim) == _hint(leading[batch])}
     specs = tuple(
-        InputSpec(shape=tuple(_dim(dim, batch) for dim in sizes[name]), dtype=_dtype_name(values[name]["dtype"]))
+        InputSpec(shape=tuple(_dim(dim, batches) for dim in sizes[name]), dtype=_dtype_name(values[name]["dtype"]))
         for name in names
     )
-    others = {symbol for name in names for dim in sizes[name] if (symbol := _symbol(dim)) not in (None, batch)}
-    notes = tuple(f"its dimension {symbol} varies too and is taken as exported." for symbol in sorted(others))
+    others = {symbol for name in names for dim in sizes[name] if (symbol := _symbol(dim)) and symbol not in batches}
+    notes = (
+        *(f"its dimension {symbol} is taken for the batch, too." for symbol in sorted(batches - {batch})),
+        *(f"its dimension {symbol} varies too and is taken as exported." for symbol in sorted(others)),
+    )
     first = sizes[names[0]]
-    only = None if batch is not None else _dim(first[0], None).constant if first else 1
+    only = None if batch is not None else _dim(first[0], frozenset()).constant if first else 1
     made = SpecInputs(specs=specs, positional_names=tuple(names))
     return ExportedInputs(made=made, path=path, only_batch=only, notes=notes)
 
@@ -151,12 +160,15 @@ def _symbol(dim: Mapping[str, Any]) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
-def _dim(dim: Mapping[str, Any], batch: str | None) -> Affine:
+def _dim(dim: Mapping[str, Any], batches: Set[str]) -> Affine:
     if "as_int" in dim:
         return Affine(_size(dim["as_int"]))
-    if batch is not None and _symbol(dim) == batch:
-        return BATCH
-    return Affine(_size(dim["as_expr"]["hint"]["as_int"]))
+    return BATCH if _symbol(dim) in batches else Affine(_hint(dim))
+
+
+def _hint(dim: Mapping[str, Any]) -> int:
+    """Return how large a dimension that varies was when the program was exported."""
+    return _size(dim["as_expr"]["hint"]["as_int"])
 
 
 _MOST_ELEMENTS = 2**40
