@@ -365,6 +365,8 @@ def make_report(
     new_tokens: int | None = ...,
     weights: str | None = ...,
     activations: str | None = ...,
+    settings: Mapping[str, Any] = ...,
+    offload: Offload | str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,
@@ -427,6 +429,8 @@ def make_report(
         new_tokens: Run the model's generate for N tokens: prefill of the input, then a step for each further token.
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
+        settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
         architectures: Hopper, ada-geforce, ...; repeatable.

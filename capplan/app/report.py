@@ -1,9 +1,9 @@
 """Build a procurement report: which GPUs to buy or rent for a load, how many, what they cost, how sure that is."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -22,6 +22,7 @@ from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.measurement.format import parse_points
+from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.types import Limits
@@ -75,7 +76,8 @@ class ReportRequest:
     A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
     without one. `measured` are measurement files that stand beside the estimates, `local` a currency for
-    the costs of the choice. `command` is printed in the report, to make it again.
+    the costs of the choice. `pipeline_settings` are parameters of the pipelines among the models, and `offload` says
+    where their weights wait. `command` is printed in the report, to make it again.
     """
 
     models: tuple[ModelSource, ...]
@@ -86,6 +88,8 @@ class ReportRequest:
     load: Path | None = None
     offers: OfferRequest = field(default_factory=OfferRequest)
     measured: tuple[Path, ...] = ()
+    pipeline_settings: Mapping[str, float] = field(default_factory=dict)
+    offload: Offload | None = None
     title: str | None = None
     local: LocalCurrency | None = None
     command: str = ""
@@ -108,6 +112,8 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
     stated = _admitting(stated, request, found, prices)
     gpus = _affordable(request, found, prices.hourly, stated.loads[0].demand.constraints)
     sources = _sources(stated, request)
+    if (request.pipeline_settings or request.offload) and not any(_is_pipeline(source) for _, source in sources):
+        raise UsageError("--set and --offload describe a pipeline, and no model here is one; drop them.")
     planned = [(load, plan) for load, source in sources for plan in _plans(source, request, gpus, feedback)]
     circumstances = _circumstances(request, [plan for _, plan in planned])
     with feedback.progress("working out the report"):
@@ -235,8 +241,8 @@ def _only(plan: PlanDocument, chosen: Set[str]) -> PlanDocument:
 
 def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
     """Plan a model at every power of two up to the largest batch, so that batches between can be interpolated."""
-    if isinstance(source, ModelRequest) and names_pipeline(source.words):
-        return _pipeline_plan(source.words, request, gpus, feedback)
+    if _is_pipeline(source):
+        return _pipeline_plan(source, request, gpus, feedback)
     model = open_model(source, feedback=feedback)
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
     batches = sorted(powers | set(request.largest_batches))
@@ -260,7 +266,11 @@ def _plan(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedback
     return plan_document(plans[0] if len(plans) == 1 else merge_plans(plans, sort=SortKey.THROUGHPUT))
 
 
-def _pipeline_plan(words: str, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
+def _is_pipeline(source: ModelSource) -> TypeGuard[ModelRequest]:
+    return isinstance(source, ModelRequest) and names_pipeline(source.words)
+
+
+def _pipeline_plan(source: ModelRequest, request: ReportRequest, gpus: GpuChoice, feedback: Feedback) -> PlanDocument:
     """Plan a pipeline at the same batches, with its weights where they fit."""
     powers = {2**power for power in range(max(request.largest_batches).bit_length())}
     terms = PlanTerms(
@@ -270,7 +280,9 @@ def _pipeline_plan(words: str, request: ReportRequest, gpus: GpuChoice, feedback
         power_law=load_power_law(),
     )
     context = PlanContext.of(GpuRequest(specs=gpus.chosen), PriceFilters(), feedback=feedback)
-    asked = PipelineRequest(words=words, workload=request.workload)
+    asked = PipelineRequest(
+        words=source.words, workload=request.workload, settings=request.pipeline_settings, offload=request.offload
+    )
     return plan_document(plan_pipeline(asked, terms, context, feedback=feedback))
 
 

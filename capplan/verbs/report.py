@@ -19,6 +19,7 @@ from capplan.verbs.statement.fields import (
     GpuFields,
     InputFields,
     Name,
+    PipelineItemFields,
     PriceFields,
     Text,
     TimedFields,
@@ -209,8 +210,8 @@ class _EvidenceFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportQuestion(
-    _AskedFields, InputFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields, CurrencyFields,
-    UtilizationFields,
+    _AskedFields, InputFields, PipelineItemFields, GpuFields, _EvidenceFields, TimedFields, ConstraintFields,
+    CurrencyFields, UtilizationFields,
 ):  # fmt: skip
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
 
@@ -228,6 +229,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     """
     from capplan.app.report import OfferRequest, ReportRequest, report
     from capplan.app.sweep.reporting import with_swept_models
+    from capplan.specs.pipelines.file import settings_of
 
     if question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
@@ -250,6 +252,8 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
             max_usd_per_hour=question.max_usd_per_hour,
         ),
         measured=question.measured,
+        pipeline_settings=settings_of(question.settings),
+        offload=question.offload,
         title=question.title,
         local=question.local_currency(),
         command=context.command(REPORT, question),

@@ -38,7 +38,7 @@ from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, R
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Sharding, Workload
-from capplan.units import format_bytes, format_rate, format_seconds, format_watts
+from capplan.units import format_rate, format_seconds, format_watts
 
 LARGEST_CURVE_BATCH = 2**16
 """Latency curves are followed up to this batch in search of the knee."""

@@ -220,8 +220,8 @@ class ModelFields(InputFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelineFields:
-    """What is said of a pipeline: its item, where weights wait, and how GPUs share an item."""
+class PipelineItemFields:
+    """What is said of a pipeline on one GPU: its item, and where weights wait."""
 
     settings: Annotated[
         dict[str, Any],
@@ -237,6 +237,12 @@ class PipelineFields:
             topic=Topic.MODEL, doors=SWEPT,
         ),
     ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineFields(PipelineItemFields):
+    """What is said of a pipeline: the same, and how GPUs share an item."""
+
     ulysses: Annotated[
         int,
         Meta(ge=1, le=64),
