@@ -66,6 +66,8 @@ def memory(
 ) -> _MemoryAnswerShown:
     """Divide a GPU's memory among weights, activations and the KV cache of a served language model.
 
+    Exit 1 if no sequence of max_len fits, or of any length where that is left out.
+
     Args:
         model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
         gpu: Exact id or alias of a GPU.

@@ -153,3 +153,14 @@ def test_constants_are_learned_from_logs(tmp_path):
     assert fitted["other_bytes"] == round(0.25 * 2**30)
     logs.write_text("model,tp\n")
     assert "lacks the columns pp, activation_mem" in run("fit-memory", str(logs)).stderr
+
+
+def test_a_model_that_fits_with_shorter_sequences_fits_unless_a_length_is_stated():
+    words = ("memory", "qwen3-32b", "--gpu", "rtx-4090", "--weights", "awq")
+    found = run(*words)
+    assert found.exit_code == 0
+    # 64 layers x 2 x 8 heads x 128 elements x 2 bytes take 262,144 bytes a token; vLLM's pages hold 16 tokens.
+    pool_bytes = json.loads(run(*words, "--json").stdout)["kv_pool_bytes"]
+    tokens = pool_bytes // 262_144 // 16 * 16
+    assert f"It fits for sequences of up to {tokens:,} tokens (--max-len {tokens})" in found.stdout
+    assert run(*words, "--max-len", "40000").exit_code == 1

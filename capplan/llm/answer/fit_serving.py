@@ -126,7 +126,7 @@ def _learnt(item: PreparedRun) -> list[LearntRun]:
             family=deployment.model.architecture.family,
             deployment=run.deployment,
             segment=str(deployment.gpu.segment or ""),
-            width=width_name(metric, run.serving, has_experts=deployment.model.architecture.is_moe),
+            width=width_name(metric, run.serving, kind=deployment.kind),
         )
         for metric in judged_metrics(run)
         if run.serving not in (Serving.OPEN_LOAD, Serving.STEADY) or metric is not Metric.OUTPUT_TOKENS_PER_S

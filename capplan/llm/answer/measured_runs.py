@@ -61,7 +61,7 @@ def check_runs(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -
 
 def tpot_width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
     """Return the interval widths of a metric of a deployment in a closed loop."""
-    name = width_name(metric, Serving.CLOSED_LOOP, has_experts=deployment.model.architecture.is_moe)
+    name = width_name(metric, Serving.CLOSED_LOOP, kind=deployment.kind)
     return calibration.width(name, deployment.engine)
 
 

@@ -152,7 +152,7 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             predicted=interval(
                 metric_of(times, metric),
                 width=calibration.width(
-                    width_name(metric, item.run.serving, has_experts=deployment.model.architecture.is_moe),
+                    width_name(metric, item.run.serving, kind=deployment.kind),
                     deployment.engine,
                 ),
                 evidence=evidence,
@@ -222,7 +222,7 @@ def _predicted_energy(
 ) -> tuple[Interval, Interval] | None:
     """Return the power of all replicas [W] and joules per output token [J] at the predicted rate."""
     run, deployment = item.run, item.deployment
-    name = width_name(Metric.OUTPUT_TOKENS_PER_S, run.serving, has_experts=deployment.model.architecture.is_moe)
+    name = width_name(Metric.OUTPUT_TOKENS_PER_S, run.serving, kind=deployment.kind)
     factor = half_width(calibration.width(name, deployment.engine), deployment.evidence(calibration))
     rate = times.output_tokens_per_s / run.replicas
     found = serving_energy(

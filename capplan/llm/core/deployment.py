@@ -16,7 +16,7 @@ from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_m
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
-from capplan.llm.core.serving.evidence import Evidence, evidence_of
+from capplan.llm.core.serving.evidence import Evidence, ModelKind, evidence_of
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import Role, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
@@ -26,6 +26,8 @@ from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
 from capplan.llm.core.weights import EngineLayout, stage_weights
 
+_FOUR_BITS = 0.75
+"""Bytes of a weight below which it has about four bits, its scales included. [bytes]"""
 _NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 
 
@@ -76,6 +78,14 @@ class ServingDeployment:
     sequences_that_fit: Callable[[float], float]
     stage: StageMemory
     relatives: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> ModelKind:
+        """Return the kind of its model by what its interval widths are learnt."""
+        widths = [item.weight_bytes for item in self.kernels.experts]
+        if not self.model.architecture.is_moe or not widths:
+            return ModelKind.DENSE
+        return ModelKind.NARROW_EXPERTS if min(widths) < _FOUR_BITS else ModelKind.EXPERTS
 
     @property
     def spans_servers(self) -> bool:

@@ -88,6 +88,11 @@ class MemoryAnswer:
         return self.stage.fits and self.sequences > 0
 
     @property
+    def holds_what_was_asked(self) -> bool:
+        """Return True if a sequence of the stated length fits, or of any length where none was stated."""
+        return self.fits or (self.request.sequence_tokens is None and self.stage.fits and self.max_context > 0)
+
+    @property
     def kv_tokens(self) -> int | None:
         """Return the tokens that the cache of one GPU holds, None if no layer keeps tokens."""
         return self.stage.tokens

@@ -109,7 +109,8 @@ def _document(answers: "Sequence[MemoryAnswer]", _question: LlmMemoryQuestion) -
 LLM_MEMORY = Verb(
     path="llm memory",
     question=LlmMemoryQuestion,
-    summary="Divide a GPU's memory among weights, activations and the KV cache of a served language model.",
+    summary="Divide a GPU's memory among weights, activations and the KV cache of a served language model.\n\n"
+    "Exit 1 if no sequence of --max-len fits, or of any length where that is left out.",
     examples=(
         "capplan llm memory deepseek-v3 --weights fp8 --gpu h200-sxm-141gb --tp 8 --max-len 32768",
         "capplan llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384",
@@ -117,7 +118,7 @@ LLM_MEMORY = Verb(
     answer=answer_llm_memory,
     sections=_sections,
     document=_document,
-    outcome=lambda found: Outcome(exit_code=0 if found.fits else 1),
+    outcome=lambda found: Outcome(exit_code=0 if found.holds_what_was_asked else 1),
     schema="llm-memory",
     returns="capplan.llm.core.memory_answer:MemoryAnswer",
 )

@@ -25,13 +25,47 @@ connections between them. Median of ten published runs with at most eight client
 class Side:
     """One kind of replicas of a disaggregated deployment: what serves on it, and the cache of its GPUs.
 
-    `capacity` sequences fit in a replica; a token takes `kv_bytes_per_token` on each GPU. [bytes]
+    `capacity` sequences fit in a replica; a token takes `kv_bytes_per_token` on each GPU. [bytes] `rent` is the offer
+    of its GPU, `fast_gpus` the largest stage that was timed over fast links.
     """
 
+    gpu: str
     service: Service
     sharding: Sharding
     capacity: float
     kv_bytes_per_token: float
+    rent: RentedGpu | None = None
+    fast_gpus: int = 8
+
+    def placed(self, replicas: int) -> "PlacedSide":
+        """Return so many replicas of it."""
+        return PlacedSide(
+            gpu=self.gpu, sharding=self.sharding, replicas=replicas, rent=self.rent, fast_gpus=self.fast_gpus
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedSide:
+    """The replicas of one side: on which GPU, how they share the model, and the offer that is rented."""
+
+    gpu: str
+    sharding: Sharding
+    replicas: int
+    rent: RentedGpu | None
+    fast_gpus: int = 8
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of all its replicas."""
+        return self.replicas * self.sharding.gpus
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return the rent of whole machines of its own; None where no offer holds it. [USD/h]"""
+        if self.rent is None:
+            return None
+        machines = self.rent.machines_for(self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+        return None if machines is None else machines * self.rent.usd_per_machine_hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +75,10 @@ class DisaggregatedFit:
     `prefill_s` is the time of one prompt alone, `transfer_s` that of its cache over the network.
     """
 
-    gpu: str
     engine: str
     weights: str
-    prefill: Sharding
-    decode: Sharding
-    prefill_replicas: int
-    decode_replicas: int
+    prefill: PlacedSide
+    decode: PlacedSide
     prefill_s: float
     transfer_s: float
     ttft_s: float
@@ -56,56 +87,52 @@ class DisaggregatedFit:
     rate_per_s: float
     output_len: float
     decode_running: float
-    rent: RentedGpu | None
-    fast_gpus: int
+
+    @property
+    def gpu(self) -> str | None:
+        """Return the GPU of both sides; None where each has its own."""
+        return self.decode.gpu if self.decode.gpu == self.prefill.gpu else None
 
     @property
     def gpus(self) -> int:
         """Return the GPUs of all replicas."""
-        return self.prefill_replicas * self.prefill.gpus + self.decode_replicas * self.decode.gpus
+        return self.prefill.gpus + self.decode.gpus
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return the rent of whole machines, each side in its own; None where no offer holds both. [USD/h]"""
-        if self.rent is None:
-            return None
-        sides = ((self.prefill, self.prefill_replicas), (self.decode, self.decode_replicas))
-        found = [self.rent.machines_for(*side, fast_gpus=self.fast_gpus) for side in sides]
-        machines = [each for each in found if each is not None]
-        return sum(machines) * self.rent.usd_per_machine_hour if len(machines) == len(found) else None
+        """Return the rent of both sides; None where no offer holds both. [USD/h]"""
+        sides = (self.prefill.usd_per_hour, self.decode.usd_per_hour)
+        return None if None in sides else sum(side or 0.0 for side in sides)
 
     @property
     def ratio(self) -> float:
         """Return prefill GPUs over decode GPUs."""
-        return self.prefill_replicas * self.prefill.gpus / (self.decode_replicas * self.decode.gpus)
+        return self.prefill.gpus / self.decode.gpus
+
+    @property
+    def gpu_words(self) -> str:
+        """Return the GPUs in words: one, or that of prompts and that of answers."""
+        return self.gpu or f"{self.prefill.gpu} for prompts and {self.decode.gpu} for answers"
 
     @property
     def words(self) -> str:
         """Return the fleet in words."""
         prompts, answers = (
-            f"{count} {kind} replica{'s' if count > 1 else ''} × {sharding.gpus}"
-            for count, kind, sharding in (
-                (self.prefill_replicas, "prefill", self.prefill),
-                (self.decode_replicas, "decode", self.decode),
-            )
+            f"{side.replicas} {kind} replica{'s' if side.replicas > 1 else ''} × {side.sharding.gpus}"
+            for side, kind in ((self.prefill, "prefill"), (self.decode, "decode"))
         )
         return f"{self.gpus} GPUs = {prompts} + {answers}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A GPU for disaggregated serving: its names, the offer that is rented, and how many replicas of each are spare."""
-
-    gpu: str
-    engine: str
-    weights: str
-    rent: RentedGpu | None
-    fast_gpus: int = 8
-    redundancy: int = 0
-
-
 def disaggregate(
-    prefill: Side, decode: Side, *, load: TokenLoad, limits: LatencyLimits, offer: Offer, link_bytes_per_s: float
+    prefill: Side,
+    decode: Side,
+    *,
+    load: TokenLoad,
+    limits: LatencyLimits,
+    names: tuple[str, str],
+    link_bytes_per_s: float,
+    redundancy: int = 0,
 ) -> DisaggregatedFit | None:
     """Find the fewest prefill and decode replicas that carry a load; None where no number of them keeps the limits.
 
@@ -114,8 +141,9 @@ def disaggregate(
         decode: What answers are generated on.
         load: Requests per second with their lengths.
         limits: Limits on mean times.
-        offer: The GPU and its rent.
+        names: The engine and the format of the weights.
         link_bytes_per_s: Network of one GPU to another replica. [bytes/s]
+        redundancy: Spare replicas of each side.
     """
     if load.rate_per_s is None:
         return None
@@ -138,13 +166,10 @@ def disaggregate(
         if found is not None:
             prefills, decodes, ttft_s = found
             return DisaggregatedFit(
-                gpu=offer.gpu,
-                engine=offer.engine,
-                weights=offer.weights,
-                prefill=prefill.sharding,
-                decode=decode.sharding,
-                prefill_replicas=prefills + offer.redundancy,
-                decode_replicas=decodes + offer.redundancy,
+                engine=names[0],
+                weights=names[1],
+                prefill=prefill.placed(prefills + redundancy),
+                decode=decode.placed(decodes + redundancy),
                 prefill_s=prompt_s,
                 transfer_s=transfer_s,
                 ttft_s=ttft_s,
@@ -153,8 +178,6 @@ def disaggregate(
                 rate_per_s=load.rate_per_s,
                 output_len=load.output_len,
                 decode_running=float(sizes[index]),
-                rent=offer.rent,
-                fast_gpus=offer.fast_gpus,
             )
     return None
 

@@ -1,24 +1,29 @@
 """Compare serving prefill and decode on the same replicas with serving them on replicas of their own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import permutations, product
 
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Offer, Side, disaggregate
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
+from capplan.llm.core.fleet.rented import RentedGpu, best_offer
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 
 _MOST_GPUS = 5
 _MOST_ANSWERS = 5
+_MOST_MIXED_SIDES = 2
+"""Sides of each GPU that are tried with those of another GPU: its best ones."""
 
 
 def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple[DisaggregatedFit, ...]:
     """Return the best disaggregated deployments on the GPUs of the best aggregated ones, the cheapest first.
 
     Every pair of ways in which the aggregated deployments of a GPU share the model is tried, one for the prompts and
-    one for the answers.
+    one for the answers. The best of these sides are then tried with those of other GPUs in the same engine and formats,
+    where one provider rents both kinds at one place.
 
     Args:
         search: The question and what it takes to judge.
@@ -26,12 +31,54 @@ def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple
     """
     if search.question.load.rate_per_s is None or search.question.load.output_len <= 1:
         return ()
-    found = [each for best in _best_of_gpus(fits) for each in _pairs(search, best, fits)]
-    found.sort(key=lambda each: (each.usd_per_hour is None, each.usd_per_hour or 0.0, each.gpus))
-    kept: dict[str, DisaggregatedFit] = {}
-    for each in found:
-        kept.setdefault(each.gpu, each)
+    best = _best_of_gpus(fits)
+    sides = {fit.gpu: _sides(search, fit, fits) for fit in best}
+    found: list[DisaggregatedFit] = []
+    prefills, decodes = {}, {}
+    for fit in best:
+        alike = _pairs(search, fit, sides[fit.gpu], sides[fit.gpu])
+        own = _ranked(placed for made in alike for placed in (*_at_one_place(search, made), made))
+        found += own
+        prefills[fit.gpu] = _first(sides[fit.gpu], [made.prefill.sharding for made in own])
+        decodes[fit.gpu] = _first(sides[fit.gpu], [made.decode.sharding for made in own])
+    for fit, other in permutations(best, 2):
+        if (fit.engine, fit.weights, fit.kv) == (other.engine, other.weights, other.kv):
+            mixed = _pairs(search, fit, prefills[fit.gpu], decodes[other.gpu])
+            found += [placed for made in mixed for placed in _at_one_place(search, made)]
+    kept: dict[tuple[str, str], DisaggregatedFit] = {}
+    for made in _ranked(found):
+        kept.setdefault((made.prefill.gpu, made.decode.gpu), made)
     return tuple(kept.values())[:_MOST_ANSWERS]
+
+
+def _at_one_place(search: Search, made: DisaggregatedFit) -> Iterator[DisaggregatedFit]:
+    """Yield a deployment with the offers of each place that has the GPUs of both sides: caches cross its network."""
+    rents = search.question.rents
+    offers = [rents.get(side.gpu, ()) for side in (made.prefill, made.decode)]
+    places = [{(offer.provider, offer.region) for offer in known} for known in offers]
+    for place in sorted(places[0] & places[1]):
+        sides = [
+            replace(
+                side, rent=best_offer(_offers_at(known, place), side.sharding, side.replicas, fast_gpus=side.fast_gpus)
+            )
+            for side, known in zip((made.prefill, made.decode), offers, strict=True)
+        ]
+        if all(side.rent is not None for side in sides):
+            yield replace(made, prefill=sides[0], decode=sides[1])
+
+
+def _offers_at(offers: Sequence[RentedGpu], place: tuple[str, str]) -> list[RentedGpu]:
+    return [offer for offer in offers if (offer.provider, offer.region) == place]
+
+
+def _ranked(found: Iterable[DisaggregatedFit]) -> list[DisaggregatedFit]:
+    return sorted(found, key=lambda made: (made.usd_per_hour is None, made.usd_per_hour or 0.0, made.gpus))
+
+
+def _first(sides: Sequence[Side], best: Sequence[Sharding]) -> list[Side]:
+    """Return the sides of the best deployments of a GPU."""
+    wanted = list(dict.fromkeys(best))[:_MOST_MIXED_SIDES]
+    return [side for side in sides if side.sharding in wanted]
 
 
 def _best_of_gpus(fits: tuple[DeploymentFit, ...]) -> list[DeploymentFit]:
@@ -41,30 +88,29 @@ def _best_of_gpus(fits: tuple[DeploymentFit, ...]) -> list[DeploymentFit]:
     return list(best.values())[:_MOST_GPUS]
 
 
-def _pairs(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...]) -> Iterator[DisaggregatedFit]:
-    asked = search.question
+def _sides(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...]) -> list[Side]:
+    """Return the ways in which the aggregated deployments of a GPU share the model."""
     same = [fit for fit in fits if (fit.gpu, fit.engine, fit.weights) == (best.gpu, best.engine, best.weights)]
-    sides = {fit.sharding: _side(search, words_of_fit(search, fit)) for fit in same if fit.sharding.pipeline == 1}
-    offer = Offer(
-        gpu=best.gpu,
-        engine=best.engine,
-        weights=best.weights,
-        rent=best.rent,
-        fast_gpus=best.fast_gpus,
-        redundancy=asked.redundancy,
-    )
-    for prefill in sides.values():
-        for decode in sides.values():
-            found = disaggregate(
-                prefill,
-                decode,
-                load=asked.load,
-                limits=asked.limits,
-                offer=offer,
-                link_bytes_per_s=asked.network_bytes_per_s or NETWORK_BYTES_PER_S,
-            )
-            if found is not None:
-                yield found
+    found = {fit.sharding: fit for fit in reversed(same) if fit.sharding.pipeline == 1}
+    return [_side(search, fit) for fit in reversed(found.values())]
+
+
+def _pairs(
+    search: Search, best: DeploymentFit, prefills: Sequence[Side], decodes: Sequence[Side]
+) -> Iterator[DisaggregatedFit]:
+    asked = search.question
+    for prefill, decode in product(prefills, decodes):
+        found = disaggregate(
+            prefill,
+            decode,
+            load=asked.load,
+            limits=asked.limits,
+            names=(best.engine, best.weights),
+            link_bytes_per_s=asked.network_bytes_per_s or NETWORK_BYTES_PER_S,
+            redundancy=asked.redundancy,
+        )
+        if found is not None:
+            yield found
 
 
 def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
@@ -81,12 +127,13 @@ def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
     return replace(words, kv=fit.kv)
 
 
-def _side(search: Search, words: DeploymentWords) -> Side:
-    deployment: ServingDeployment = search.find(words)
-    sharding: Sharding = words.sharding
+def _side(search: Search, fit: DeploymentFit) -> Side:
+    deployment = search.find(words_of_fit(search, fit))
     return Side(
+        gpu=fit.gpu,
         service=search.service(deployment),
-        sharding=sharding,
+        sharding=fit.sharding,
         capacity=deployment.sequences_that_fit(search.question.load.cached_len),
         kv_bytes_per_token=deployment.stage.cache.bytes_per_token,
+        fast_gpus=fit.fast_gpus,
     )

@@ -288,7 +288,7 @@ class Search:
         return ttft, tpot, Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
 
     def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
-        name = width_name(metric, Serving.OPEN_LOAD, has_experts=deployment.model.architecture.is_moe)
+        name = width_name(metric, Serving.OPEN_LOAD, kind=deployment.kind)
         return self.calibration.width(name, deployment.engine)
 
     def sizing(self, fit: DeploymentFit, words: DeploymentWords) -> "Sizing":

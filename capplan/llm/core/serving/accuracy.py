@@ -121,7 +121,7 @@ def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
         bias=float(np.median(ratio)),
         coverage=float(np.mean(inside)),
         width=float(np.median([item.predicted.high / item.predicted.low for item in items])),
-        spearman=_spearman(ratio * measured, measured),
+        spearman=_spearman(np.array([item.predicted.expected for item in items]), measured),
         within_factor_two=float(np.mean((ratio >= 0.5) & (ratio <= 2.0))),
     )
 

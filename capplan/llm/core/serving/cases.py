@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from capplan.llm.core.serving.evidence import ModelKind
 from capplan.llm.core.serving.load_curve import open_load
 from capplan.llm.core.serving.service import (
     Demand,
@@ -95,7 +96,7 @@ def metric_of(times: ServingTimes, metric: Metric) -> float:
             return times.output_tokens_per_s
 
 
-def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
+def width_name(metric: Metric, serving: Serving, *, kind: ModelKind) -> str:
     """Return the name of the interval widths of a metric: those of a queue differ from those of a single prompt.
 
     Tokens per second of a closed loop are as uncertain as the time between tokens.
@@ -103,9 +104,11 @@ def width_name(metric: Metric, serving: Serving, *, has_experts: bool) -> str:
     Args:
         metric: What is predicted.
         serving: How requests come.
-        has_experts: True for a mixture of experts, whose kernels and routing are known less well.
+        kind: The kind of model: kernels and routing of experts are known less well, and first tokens of experts in four
+            bits least, because some engines compile or tune their kernels while the first requests wait.
     """
-    kind = "experts" if has_experts else "dense"
+    if metric is not Metric.TTFT and kind is ModelKind.NARROW_EXPERTS:
+        kind = ModelKind.EXPERTS
     if metric is Metric.OUTPUT_TOKENS_PER_S:
         return f"tpot, {kind}" if serving is Serving.CLOSED_LOOP else f"tokens, {kind}"
     if metric is Metric.TTFT and serving is Serving.FIXED_BATCH:

@@ -29,6 +29,14 @@ class Evidence(StrEnum):
         return self in (Evidence.NETWORK, Evidence.STREAMS, Evidence.STREAMS_ELSEWHERE, Evidence.TRANSFER)
 
 
+class ModelKind(StrEnum):
+    """Kinds of models whose interval widths differ."""
+
+    DENSE = "dense"
+    EXPERTS = "experts"
+    NARROW_EXPERTS = "experts of 4 bits"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
     """A factor learnt from measured runs of the same deployment, and the deviation of its logarithm that remains."""

@@ -178,8 +178,10 @@ class LlmCalibration:
         """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all engines.
 
         Args:
-            name: One of `WIDTH_NAMES`.
+            name: One of `WIDTH_NAMES`, or a kind within one, such as "ttft, experts of 4 bits", which not all
+                calibrations have.
             engine: The engine or a generation of it.
         """
+        name = name if name in self.widths else name.partition(" of ")[0]
         newest = engine_width(name, engine.split(maxsplit=1)[0])
         return self.widths.get(engine_width(name, engine)) or self.widths.get(newest) or self.widths[name]

@@ -16,7 +16,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     front,
     load_front,
 )
-from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, PlacedSide
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -129,6 +129,7 @@ class FrontDocument(msgspec.Struct, frozen=True, kw_only=True):
 class PrefillSide(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas that process prompts only; `prompt_s` is the time of one prompt alone."""
 
+    gpu: str
     tp: int
     pp: int
     ep: int
@@ -140,6 +141,7 @@ class PrefillSide(msgspec.Struct, frozen=True, kw_only=True):
 class DecodeSide(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas that generate tokens only, with so many requests at a time on each."""
 
+    gpu: str
     tp: int
     pp: int
     ep: int
@@ -151,7 +153,7 @@ class DecodeSide(msgspec.Struct, frozen=True, kw_only=True):
 class DisaggregatedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Prefill replicas and decode replicas that carry the load within the limits."""
 
-    gpu: str
+    gpu: Annotated[str | None, Meta(description="null where prompts and answers are on different GPUs")]
     gpus: int
     words: str
     engine: str
@@ -352,8 +354,8 @@ def _disaggregated(each: DisaggregatedFit) -> DisaggregatedDocument:
         words=each.words,
         engine=each.engine,
         weights=each.weights,
-        prefill=PrefillSide(**sharding_fields(each.prefill), replicas=each.prefill_replicas, prompt_s=each.prefill_s),
-        decode=DecodeSide(**sharding_fields(each.decode), replicas=each.decode_replicas, running=each.decode_running),
+        prefill=PrefillSide(**_side_fields(each.prefill), prompt_s=each.prefill_s),
+        decode=DecodeSide(**_side_fields(each.decode), running=each.decode_running),
         ratio=each.ratio,
         transfer_s=each.transfer_s,
         ttft_s=each.ttft_s,
@@ -362,6 +364,15 @@ def _disaggregated(each: DisaggregatedFit) -> DisaggregatedDocument:
         output_tokens_per_s=each.rate_per_s * each.output_len,
         usd_per_hour=each.usd_per_hour,
     )
+
+
+class _SideFields(ShardingFields):
+    gpu: str
+    replicas: int
+
+
+def _side_fields(side: PlacedSide) -> _SideFields:
+    return {"gpu": side.gpu, **sharding_fields(side.sharding), "replicas": side.replicas}
 
 
 def _rejection(each: DeploymentRejection) -> DeploymentRejectionDocument:

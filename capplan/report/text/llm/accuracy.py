@@ -87,7 +87,11 @@ and the same prompt on the same GPUs and engine takes three to four times as lon
 those of another (TensorRT-LLM, Llama-3.1-70B on one B200, 4 clients: 104 ms before 8192 tokens, 383 ms before 1024), or
 ten times as long from one number of clients to the next (SGLang, DeepSeek-R1 in NVFP4: 0.9 s at 16, 7.1 s at 32). All
 runs of Llama-3.1-8B on two, four and eight H100 with TensorRT-LLM 1.0.0rc3 stop at 9,200 to 9,300 output tokens per
-second, where something outside the GPUs is full and first tokens wait for it.
+second, where something outside the GPUs is full and first tokens wait for it. SGLang's runs of DeepSeek-R1 in NVFP4
+whose experts are cut by tensor parallelism have a mean of 5.5 to 9.2 s in most settings, and those with whole experts
+0.2 to 0.8 s: as if the first of ten requests of each client waited for a minute. That would be kernels that are
+compiled or tuned during the run; the rows do not say so. Experts of four bits have interval widths of their own for
+that reason.
 
 The table shows what a model could reach that knew more than the rows state: each prediction is mended by the mean error
 of the *other* runs that are alike in what the first column names.

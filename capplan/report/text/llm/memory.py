@@ -71,8 +71,8 @@ def _what_fits(answer: MemoryAnswer) -> str:
     held = f"The cache holds {tokens} ({per_token}; 90 %: {format_bytes(low)} to {format_bytes(high)})"
     length = f"{answer.sequence_tokens:,} tokens"
     if answer.sequences == 0 and answer.max_context:
-        longest = f"--max-len {answer.max_context} is the longest that fits"
-        return f"{held}, no sequence of {length}: {longest}, and shorter ones leave room for several."
+        longest = f"{answer.max_context:,} tokens (--max-len {answer.max_context})"
+        return f"It fits for sequences of up to {longest}, not for one of {length}. {held}; shorter ones leave room."
     return f"{held}, {answer.sequences:,} sequences of {length}, or one of {answer.max_context:,}."
 
 

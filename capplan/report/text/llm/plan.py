@@ -155,7 +155,8 @@ def disaggregation_line(plan: DeploymentPlan) -> str:
             verdict = ", as much as together"
     times = f"TTFT {format_seconds(split.ttft_s)}, TPOT {format_seconds(split.tpot_s)}"
     moved = format_seconds(split.transfer_s)
-    return f"Prefill and decode apart: {split.gpu}, {split.words}, cache moved in {moved}, {times}, {price}{verdict}."
+    where = f"{split.gpu_words}, {split.words}"
+    return f"Prefill and decode apart: {where}, cache moved in {moved}, {times}, {price}{verdict}."
 
 
 def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[Block]:

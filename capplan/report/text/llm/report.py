@@ -219,7 +219,7 @@ def _fleet(report: ServingReport) -> Section:
 
 
 _DISAGGREGATED: tuple[Column[DisaggregatedFit], ...] = (
-    words("GPU", lambda fit: fit.gpu),
+    words("GPU", lambda fit: fit.gpu_words),
     words("fleet", lambda fit: fit.words),
     figure("prefill ÷ decode GPUs", lambda fit: fit.ratio, "{:.2g}".format),
     figure("cache moved in", lambda fit: fit.transfer_s, format_seconds),
