@@ -136,10 +136,13 @@ def make_judge(
 
     The arguments are positional, because a process is started with them.
     """
+    from capplan.probe.trace.stage import uncollected
+
     store, law = trace_folder(folder), load_power_law()
 
     def judge_steps(steps: Sequence[MeasuredStep]) -> Judged:
-        return _predicted(steps, store, law, gpus=gpus, calibration=calibration, with_copies=with_copies)
+        with uncollected():  # what a model leaves behind is collected before the next one
+            return _predicted(steps, store, law, gpus=gpus, calibration=calibration, with_copies=with_copies)
 
     return judge_steps
 
