@@ -51,7 +51,7 @@ MODELS = (
     "regnetz_040", "mobilenetv3_large_100", "ghostnetv2_100", "convnext_atto", "hiera_tiny_224", "hiera_base_224",
     "maxvit_rmlp_pico_rw_256", "maxvit_tiny_tf_224", "fastvit_t8", "fastvit_sa12", "efficientvit_b0", "efficientvit_b1",
     "efficientvit_m0", "mobileone_s0", "repvit_m1", "nest_tiny", "twins_svt_small", "samvit_base_patch16_224",
-    "davit_tiny", "gmlp_s16_224", "vit_tiny_patch16_224",
+    "davit_tiny", "gmlp_s16_224", "vit_tiny_patch16_224", "mobilenetv5_base",
 )  # fmt: skip
 BATCH = 256
 _GPU = SimpleNamespace(
@@ -132,11 +132,12 @@ def _attention(
     """Return attention as CUDA would run it in 16 bits: FlashAttention, with a mask memory-efficient, else written out.
 
     The order of `scaled_dot_product_attention` in aten/src/ATen/native/transformers/attention.cpp, the conditions of
-    `check_tensor_shapes` and `check_for_attn_mask` in cuda/sdp_utils.cpp: fused kernels take four dimensions alone.
+    `check_tensor_shapes` and `check_for_attn_mask` in cuda/sdp_utils.cpp: fused kernels take four dimensions alone, and
+    as many heads of keys as of queries.
     """
     query, key, value = (each.to(torch.float16) for each in (query, key, value))
     width, scale = query.shape[-1], options.get("scale")
-    if query.dim() != 4 or (attn_mask is not None and width % _WIDTHS):
+    if query.dim() != 4 or query.shape[1] != key.shape[1] or (attn_mask is not None and width % _WIDTHS):
         with _without_autocast():
             return _written_out(query, key, value, attn_mask, scale)
     if attn_mask is None:

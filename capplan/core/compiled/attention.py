@@ -45,7 +45,8 @@ def _operators(expansion: Expansion, op: Op, *, torch_version: Version) -> Seque
     kernel = expansion.kernels[op.kernel]
     stored = kernel.inputs[0].dtype
     is_widened = torch_version >= _WIDENED_SINCE and ITEM_BYTES[stored] == 2
-    query, key, value = (_merged(operand, "float32" if is_widened else stored) for operand in kernel.inputs[:3])
+    heads, dtype = kernel.inputs[0].shape[:-2], "float32" if is_widened else stored
+    query, key, value = (_merged(operand, heads, dtype) for operand in kernel.inputs[:3])
     scores = replace(query, shape=(*query.shape[:2], key.shape[1]))
     result = replace(query, shape=(*query.shape[:2], value.shape[2]))
     of_query, of_key, of_value, *mask = op.reads
@@ -77,10 +78,9 @@ def _softmax(scores: Operand, mask: tuple[Operand, ...]) -> Kernel:
     return Kernel(name="aten._softmax", inputs=(scores, *mask), outputs=(scores,), attributes={"dim": -1})
 
 
-def _merged(operand: Operand, dtype: str) -> Operand:
-    """Return an operand with its leading dimensions as one, side by side in memory."""
-    *leading, length, width = operand.shape
-    return Operand(dtype=dtype, shape=(_product(leading), length, width))
+def _merged(operand: Operand, heads: Sequence[Affine], dtype: str) -> Operand:
+    """Return an operand with the leading dimensions of the query as one; heads that are shared are written for each."""
+    return Operand(dtype=dtype, shape=(_product(heads), *operand.shape[-2:]))
 
 
 def _transposed(operand: Operand) -> Operand:

@@ -49,14 +49,15 @@ def _channels_last(operand: Operand) -> Operand:
 
 def _takes_images(kernel: Kernel) -> bool:
     by_channel = "batch_norm" in kernel.name or "group_norm" in kernel.name
-    return by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_positions(kernel)
+    return by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_images(kernel)
 
 
-def _reduces_positions(kernel: Kernel) -> bool:
+def _reduces_images(kernel: Kernel) -> bool:
+    """Return True for sums over the positions of images, and over their channels (RMS norms of images)."""
     if operator_class(kernel) is not OperatorClass.REDUCTION or len(kernel.inputs[0].shape) != 4:
         return False
     dims = kernel.attributes.get("dim", ())
-    return isinstance(dims, tuple) and {dim % 4 for dim in dims} == {2, 3}
+    return isinstance(dims, tuple) and {dim % 4 for dim in dims} in ({2, 3}, {1})
 
 
 def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:

@@ -312,7 +312,7 @@ _NOT_OF_INPUTS = (
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector out: passes free the same storages at the same ops, and it takes a fifth of tracing."""
+    """Keep the garbage collector out: passes free the same storages at the same ops, and it takes time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -258,6 +258,21 @@ def test_a_square_is_computed_where_a_mean_over_positions_reads_it():
     assert names(fused) == ["convolution", "fused", "convolution"]
 
 
+def test_an_rms_norm_of_images_is_one_kernel_between_channels_last_convolutions():
+    # Inductor of torch 2.13, mobilenetv5: "add convert_element_type mean mul pow reshape rsqrt" in one kernel, whose
+    # rows are the channels of a pixel; it reads and writes 128 x 64 elements of 2 bytes.
+    tape = Tape()
+    features = tape.convolution(tape.tensor(1, 128, 8, 8, role=Role.INPUT), 128, 128)
+    square = tape.call("pow", (features,), 1, 128, 8, 8)
+    mean = tape.call("mean", (square,), 1, 1, 8, 8, dim=(1,))
+    normed = tape.call("mul", (features, tape.call("rsqrt", (mean,), 1, 1, 8, 8)), 1, 128, 8, 8)
+    fused = fuse_recording(tape.recording(tape.convolution(normed, 128, 128)))
+    assert names(fused) == ["convolution", "fused", "convolution"]
+    (norm,) = fused_kernels(fused)
+    assert "across" not in norm.attributes
+    assert traffic(norm, 1).read_bytes == traffic(norm, 1).written_bytes == 2 * 128 * 64
+
+
 def test_kernels_that_would_wait_for_one_another_run_operator_by_operator():
     # A matrix made of weights: what is added reads both the first product's input and its result, so that the
     # multiplications before and after that product would share a kernel that waits for itself.
