@@ -10,6 +10,7 @@ from capplan.core.calibrate.measured import runs_code, split_words
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 from capplan.probe.trace.measured import ModelRun, TraceFolder
+from capplan.specs.measured.steps import read_measured
 
 
 def run_of(model: str) -> ModelRun:
@@ -36,6 +37,23 @@ def test_code_that_changed_has_a_key_of_its_own_and_names_of_libraries_keep_thei
         keys.append(folder._path(run_of(f"{code}:Net")))
     assert keys[0] != keys[1]
     assert folder._path(run_of("timm:resnet18")) == folder._path(run_of("timm:resnet18"))
+
+
+@pytest.mark.parametrize(("stated", "torch", "precision", "fast"), [
+    ("", "2.1", "amp-fp16", True),  # timm's published tables of 1.13 and 2.1, whose group norms ran in half precision
+    ("", "2.4", "amp-fp16", False),  # nothing is known of the run: timm's own default
+    ("1", "2.9", "amp-fp16", True),
+    ("0", "2.1", "amp-fp16", False),
+    ("", "2.1", "fp32", False),
+])  # fmt: skip
+def test_norms_that_a_row_leaves_open_run_as_timm_leaves_them(
+    tmp_path: Path, *, stated: str, torch: str, precision: str, fast: bool
+) -> None:
+    path = tmp_path / "rows.csv"
+    head = "model,gpu,batch,latency_ms,torch,precision,fast_norm"
+    path.write_text(f"{head}\ntimm:resnet50_gn,rtx-4090,64,30,{torch},{precision},{stated}\n")
+    (step,) = read_measured(path).steps
+    assert ModelRun.of(step).fast_norm is fast
 
 
 NET = """
