@@ -182,9 +182,14 @@ class Model(ABC):
         if exact_batch is None or list(batches) == [exact_batch]:
             return [(self.trace([configuration]), tuple(batches))]
         if not self.can_be_traced:
-            instead = f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
-            raise not_scaling(self.words, instead)
+            raise self._held_at(exact_batch)
         return [(self.trace_at(configuration, size), (size,)) for size in batches]
+
+    def _held_at(self, exact_batch: int) -> UsageError:
+        """Return the error for another batch than the only one of a trace."""
+        return not_scaling(
+            self.words, f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
+        )
 
     def traces_at(self, configurations: Sequence[Configuration], batch: int) -> Trace:
         """Return one trace with several recordings, each of which holds at a batch where it can be traced there."""
@@ -200,10 +205,14 @@ class Model(ABC):
         at those of them that it runs at.
 
         Raises:
-            UsageError: the model must be traced batch by batch, and the largest batch is asked for.
+            UsageError: the model must be traced batch by batch, and the largest batch is asked for; or it is a trace
+                that holds at one batch, and another is listed.
             TraceError: it could be traced at none of the batches, or not at one that is listed.
         """
-        if self.scales(configuration) or not self.can_be_traced:
+        exact_batch = self.recording(configuration).exact_batch
+        if exact_batch is None or not self.can_be_traced:
+            if exact_batch is not None and {*batches.sizes} - {exact_batch}:
+                raise self._held_at(exact_batch)
             return [(self.trace([configuration]), batches)]
         if batches.choice is BatchChoice.MAX:
             raise not_scaling(self.words, "list the batches to plan, such as --batch 1,8,32")

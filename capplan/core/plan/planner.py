@@ -38,6 +38,7 @@ from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, R
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, Precision, Sharding, Workload
+from capplan.errors import UsageError
 from capplan.units import format_rate, format_seconds, format_watts
 
 LARGEST_CURVE_BATCH = 2**16
@@ -246,6 +247,9 @@ def make_plan(
         prices: hourly prices, of which the on-demand offer counts whose machines cost least.
         sort: the order of the fits.
         power_law: the law of power; None leaves power and energy out.
+
+    Raises:
+        UsageError: the trace holds at one batch alone, and another is listed.
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
@@ -351,6 +355,8 @@ def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -
     share = question.limits.utilization_fraction
     largest = [question.planned.largest(gpu, utilization_fraction=share) for gpu in gpus]
     exact = question.planned.exact_batch
+    if exact is not None and (others := {*batches.sizes} - {exact}):
+        raise UsageError(f"batch {min(others)} cannot be planned: the trace holds at batch {exact} alone.")
     curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
     maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)

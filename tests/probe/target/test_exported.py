@@ -122,6 +122,10 @@ def test_a_fixed_batch_is_answered_where_none_is_asked(static: Path, tmp_path: P
     assert capplan.analyze(capplan.trace(str(static))).analysis.batch == 4
     with pytest.raises(UsageError, match="static batch of 4, so batch 8 cannot be run"):
         capplan.analyze(str(static), batch=8)
+    held = capplan.trace(str(static))
+    assert [fit.batch for fit in capplan.plan(held, batches=[4], gpus=["t4"]).fits] == [4]
+    with pytest.raises(UsageError, match="holds at batch 4 alone"):
+        capplan.plan(held, batches=[4, 8], gpus=["t4"])
 
 
 def test_a_program_exported_in_code_is_answered_at_its_batch(tmp_path: Path) -> None:
