@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from capplan.app.gpus.choice import GpuFilters, GpuRequest, find_gpus
+from capplan.app.pipelines.find import names_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
@@ -49,6 +50,11 @@ def expand_sweep(request: SweepRequest) -> Sweep:
             gpus[gpu.id] = gpu
             notes += [note] * (bool(note) and note not in notes)
     models = expand_models(request.definition.models, beside=request.file)
+    if pipelines := [model.label[:120] for model in models if names_pipeline(model.request.words)]:
+        raise UsageError(
+            f"{pipelines[0]!r} is a pipeline, and a sweep plans models: name its parts, or ask `capplan plan` with "
+            "--set for each setting."
+        )
     if request.file is not None and not request.allows_code:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
