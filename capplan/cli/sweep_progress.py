@@ -80,7 +80,7 @@ def _words(standing: Standing) -> str:
     parts = [f"{standing.finished:,}/{standing.models:,} models"]
     if standing.rows_per_s:
         parts.append(f"{standing.rows_per_s:,.0f} rows/s")
-    if standing.remaining_s is not None:
+    if standing.remaining_s:
         parts.append(f"{format_seconds(standing.remaining_s)} left")
     if standing.failed:
         parts.append(f"{standing.failed:,} failed")

@@ -69,7 +69,8 @@ def test_a_bent_trace_is_refused_or_counted(index: int, traces: list[Path], data
         trace = load_trace(content, where="t.json")
         check_operators(trace, where="t.json")
         answer(trace)
-        assert load_trace(dump_trace(trace, compress=False), where="t.json") == trace
+        again = load_trace(dump_trace(trace, compress=False), where="t.json")
+        assert repr(again) == repr(trace)  # by text: an operator may be given NaN, which equals nothing
     except CapplanError as error:
         assert_told(error)
 
