@@ -305,6 +305,9 @@ def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
         rows = running.get("/api/v1/results?ask=fits").json["rows"]
         assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
         assert {each["gpu"] for each in running.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
+        table = running.get("/api/v1/results?ask=fits&format=table").body.decode()
+        assert table.split()[0] == "model"
+        assert running.get("/api/v1/results?ask=fits&format=csv").body.decode().startswith("model,")
         assert "write letters of a name" in running.get("/api/v1/results?gpu=%27%20OR%201").detail
         assert running.get("/api/v1/results?ask=fits&workload=training").json["rows"] == []
         page = running.get("/results?ask=fastest").body.decode()

@@ -1,13 +1,12 @@
 """The page about a sweep's results: canned questions, as a table."""
 
-import csv
-import io
 import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ from capplan.app.sweep.progress import LiveStanding
 from capplan.app.sweep.query import CANNED, canned_query
 from capplan.app.sweep.results import read_sweep
 from capplan.errors import CapplanError, UsageError
+from capplan.report.render import render
+from capplan.report.sections import Format
+from capplan.report.text.sweep import query_sections
 from capplan.serve.page.question import PageQuestion, address, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
@@ -36,6 +38,10 @@ MOST_POINTS = 60
 _PLAIN = re.compile(r"[\w.:+/ -]*")
 _SPELT = {"latency_s": format_seconds, "throughput_per_s": format_rate, "total_bytes": format_bytes,
           "usable_bytes": format_bytes}  # fmt: skip
+
+
+_TEXTS = ("table", "csv", "md")
+"""The formats of text that rows are written in, as `capplan query` writes them."""
 
 
 @work_out.register
@@ -60,6 +66,7 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
         )
     rows: list[dict[str, Any]] = found.to_pylist()
     plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    sections = query_sections(found.column_names, [[row[name] for name in found.column_names] for row in plain])
     constant = {
         name: _spelt(name, rows[0][name])
         for name in found.column_names
@@ -69,7 +76,7 @@ def _results(question: ResultsQuestion, case: Case) -> Reply:
     return case.spell(
         {
             "json": lambda: to_json({"schema_version": 1, "question": question.ask, "rows": plain}),
-            "csv": lambda: _csv(found.column_names, plain),
+            **{spelling: partial(render, sections, Format(spelling), width=case.task.width) for spelling in _TEXTS},
             "html": lambda: render_template(
                 "results_answer.html.j2",
                 meaning=CANNED[question.ask].meaning,
@@ -133,14 +140,6 @@ def _heading(column: str) -> str:
         if column.endswith(ending):
             return column.removesuffix(ending).replace("_", " ") + ("/s" if ending == "_per_s" else "")
     return column.replace("_", " ")
-
-
-def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    written = io.StringIO()
-    lines = csv.DictWriter(written, columns, lineterminator="\n")
-    lines.writeheader()
-    lines.writerows(rows)
-    return written.getvalue()
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[tuple[str, str]]:
