@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from capplan.specs.yaml.problems import SpecFileError
+from capplan.specs.yaml.problems import Problem, SpecFileError
 from capplan.specs.yaml.strict import MAX_FILE_BYTES, read_yaml
 
 Write = Callable[..., Path]
@@ -86,3 +86,15 @@ def test_a_missing_file_and_a_folder_are_refused(write: Write) -> None:
         read_yaml(path.with_name("other.yaml"))
     with pytest.raises(SpecFileError, match="is not a file"):
         read_yaml(path.parent)
+
+
+def test_one_fault_at_many_keys_is_one_line() -> None:
+    faults = [Problem(file="a.yaml", key=f"gpus.g{number}.compute", message="must be positive") for number in range(45)]
+    other = Problem(file="a.yaml", key="name", message="unknown key")
+    first, second = str(SpecFileError([*faults, other])).splitlines()
+    assert first == (
+        "a.yaml: gpus.g0.compute: must be positive; so at 44 further keys: gpus.g1.compute, gpus.g2.compute, "
+        "gpus.g3.compute, ..."
+    )
+    assert second == "a.yaml: name: unknown key"
+    assert len(str(SpecFileError(faults[:3])).splitlines()) == 3
