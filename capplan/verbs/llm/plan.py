@@ -119,6 +119,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     """
     from capplan.llm.answer.plan_serving import plan_fleet
     from capplan.llm.answer.rents import on_demand_offers, searched_gpus
+    from capplan.llm.core.fleet.limits import PATIENCE, PATIENCE_WORDS
     from capplan.llm.core.search.search import PlanQuestion
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.units import counted
@@ -130,10 +131,12 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     job, offload = question.job(), question.offload()
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
+    limits = question.limits()
+    is_patient = question.rate_per_s is not None and not limits.are_set
     asked = PlanQuestion(
         model=model,
         load=question.with_task(load, deployments.model(model)),
-        limits=question.limits(),
+        limits=replace(PATIENCE, statistic=limits.statistic) if is_patient else limits,
         gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
         engines=question.searched_engines(offload),
         weights=question.searched_weights(deployments.model(model)),
@@ -159,6 +162,8 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             money=question.money(),
             measured=question.named_runs(),
         )
+    if is_patient:
+        found = replace(found, plan=replace(found.plan, notes=(PATIENCE_WORDS, *found.plan.notes)))
     return replace(found, local=question.local_currency())
 
 
