@@ -11,7 +11,7 @@ from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.finance import best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
-from capplan.core.economics.recommend import Recommendation, ranking, recommend, safer_nearby, worth
+from capplan.core.economics.recommend import Recommendation, aged_worth, ranking, recommend, safer_nearby, worth
 from capplan.core.economics.uncertainty import (
     Confidence,
     Drawn,
@@ -295,7 +295,7 @@ def _uncertain(case: Case, drawn: Drawn, standards: Standards) -> frozenset[str]
     for option in sound:
         fleet = _assured(case, option, confidence(drawn, option), share)
         if fleet is not None and fleet.option is not None:
-            costs[option.key] = worth(case, fleet.option)
+            costs[option.key] = aged_worth(case, fleet.option, standards)
     best = min(costs, key=lambda key: (costs[key], key), default=None)
     if best is None:
         return frozenset()

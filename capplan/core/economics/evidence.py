@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 
 from capplan.core.economics.constraints import Constraints
@@ -20,6 +20,7 @@ class Concern(StrEnum):
     UNDATED_PRICE = "day of the price unknown"
     OLD_PRICE = "old price"
     EXPIRED_QUOTE = "expired quote"
+    OUTDATED_PRICE = "price of over two years ago"
     MARKETPLACE = "marketplace offer"
     END_OF_SALE = "no longer sold by its vendor"
     DRIVER_LICENCE = "driver licence excludes data centres"
@@ -34,10 +35,15 @@ PRICE_CONCERNS = frozenset(
         Concern.UNDATED_PRICE,
         Concern.OLD_PRICE,
         Concern.EXPIRED_QUOTE,
+        Concern.OUTDATED_PRICE,
         Concern.MARKETPLACE,
     }
 )
 """What speaks against a price alone; another offer of the same GPU may have none of it."""
+
+AGE_CONCERNS = frozenset({Concern.OLD_PRICE, Concern.EXPIRED_QUOTE})
+"""What is said of a price whose validity has ended; it ranks an option by a higher price, not behind all others."""
+_OUTDATED_DAYS = 2 * 365.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +134,28 @@ class Standards:
             found.append(Concern.SAFER_NEARBY)
         return tuple(found)
 
+    def weaknesses(self, option: Option) -> tuple[Concern, ...]:
+        """Return what ranks an option behind all without such a concern; an old price only makes it dearer."""
+        return tuple(concern for concern in self.concerns(option) if concern not in AGE_CONCERNS)
+
+    def aged_factor(self, option: Option) -> float:
+        """Return the factor by which an option's price may have risen since its validity ended; 1 without a price."""
+        price = option.rent or option.purchase
+        return 1.0 if price is None else self.high_price_factor(price)
+
     def high_price_factor(self, price: Price | PurchasePrice) -> float:
         """Return the factor by which an old price may have risen: the high end of its interval of 90 %.
 
-        A current price counts as it is. An older one is ranked by what it may be today, so that the oldest of old
-        prices does not win by its age.
+        A current price counts as it is. One whose validity has ended is ranked by what it may have risen to since then,
+        so that its rank falls from day to day, and the oldest of old prices does not win by its age.
         """
         if not price.evidence.is_old(self.today, max_age_days=self.constraints.max_price_age_days):
             return 1.0
-        return self.drift.high_factor(price, self.today)
+        known = price.evidence
+        last = known.valid_until or known.day + timedelta(days=self.constraints.max_price_age_days)
+        if known.age_days(self.today) is None:
+            last = price.date
+        return self.drift.high_factor(price, self.today) / self.drift.high_factor(price, last)
 
     def concerns_of_price(self, price: Price | PurchasePrice) -> tuple[Concern, ...]:
         """Return what speaks against relying on a price: its tier, its age, a marketplace that is not admitted."""
@@ -154,7 +173,10 @@ class Standards:
             return ()
         if known.is_expired(self.today):
             return (Concern.EXPIRED_QUOTE,)
-        return (Concern.UNDATED_PRICE if known.age_days(self.today) is None else Concern.OLD_PRICE,)
+        age_days = known.age_days(self.today)
+        if age_days is None:
+            return (Concern.UNDATED_PRICE,)
+        return (Concern.OUTDATED_PRICE if age_days > _OUTDATED_DAYS else Concern.OLD_PRICE,)
 
     def violations(self, option: Option) -> tuple[str, ...]:
         """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all."""
@@ -171,8 +193,8 @@ class Standards:
         return caps_exceeded(self.constraints, taken)
 
     def of_full_evidence(self, options: Sequence[Option]) -> list[Option]:
-        """Return the options without concerns, in their order."""
-        return [option for option in options if not self.concerns(option)]
+        """Return the options against which nothing speaks but the age of their price, in their order."""
+        return [option for option in options if not self.weaknesses(option)]
 
 
 def _kilo(power_w: float | None) -> float | None:

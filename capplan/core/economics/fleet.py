@@ -174,8 +174,10 @@ def _carries(service: ServiceAnswer, key: str) -> bool:
 
 def _rank(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[int, float, str]:
     """Order options: those that may be chosen first, of them those of full evidence, then by cost."""
-    weak = 2 * int(not _may_be_chosen(made, services)) + int(bool(concerns_of(made, services)))
-    return weak, made.cost.per_year if made.cost else float("inf"), made.key
+    standards = services[0].standards
+    weak = 2 * int(not _may_be_chosen(made, services)) + int(bool(standards.weaknesses(made.option)))
+    aged = standards.aged_factor(made.option)
+    return weak, made.cost.per_year * aged if made.cost else float("inf"), made.key
 
 
 def concerns_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[Concern, ...]:

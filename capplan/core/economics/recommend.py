@@ -68,19 +68,14 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
 def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> list[Option]:
     """Return the options that may be chosen, best first; full evidence before weaker evidence.
 
-    Of prices that are no longer current, what they may have risen to decides.
+    A price that is no longer current counts as what it may have risen to since.
     """
     allowed = [option for option in options if may_be_chosen(case, option) and standards.admits(option)]
     certain = [option for option in allowed if standards.fits_certainly(option)]
     return sorted(
         certain or allowed,
-        key=lambda option: (bool(standards.concerns(option)), _aged_worth(case, option, standards), option.key),
+        key=lambda option: (bool(standards.weaknesses(option)), aged_worth(case, option, standards), option.key),
     )
-
-
-def _aged_worth(case: Case, option: Option, standards: Standards) -> float:
-    price = option.rent or option.purchase
-    return worth(case, option) * (standards.high_price_factor(price) if price is not None else 1.0)
 
 
 _CLEARLY_SAFER = 0.03
@@ -101,12 +96,14 @@ def safer_nearby(case: Case, ranked: Sequence[Option], *, standards: Standards) 
     if not sound:
         return frozenset()
     first = sound[0]
-    most = _LITTLE_DEARER * worth(case, first)
-    near = [option for option in sound if worth(case, option) <= most]
-    safest = max(near, key=lambda option: (standards.carried[option.key], -worth(case, option)))
+    most = _LITTLE_DEARER * aged_worth(case, first, standards)
+    near = [option for option in sound if aged_worth(case, option, standards) <= most]
+    safest = max(near, key=lambda option: (standards.carried[option.key], -aged_worth(case, option, standards)))
     if standards.carried[safest.key] < standards.carried[first.key] + _CLEARLY_SAFER:
         return frozenset()
-    return frozenset(option.key for option in near if worth(case, option) < worth(case, safest))
+    return frozenset(
+        option.key for option in near if aged_worth(case, option, standards) < aged_worth(case, safest, standards)
+    )
 
 
 def may_be_chosen(case: Case, option: Option) -> bool:
@@ -121,6 +118,11 @@ def worth(case: Case, option: Option) -> float:
     if isinstance(case.load, OneGpu):
         return option.cost_per_million or math.inf
     return _cost(option)
+
+
+def aged_worth(case: Case, option: Option, standards: Standards) -> float:
+    """Return what an option is worth with its price as it may have risen to since it was current."""
+    return worth(case, option) * standards.aged_factor(option)
 
 
 def _cost(option: Option) -> float:

@@ -224,6 +224,7 @@ _SHOWN_CONCERNS = frozenset(
         Concern.UNDATED_PRICE,
         Concern.OLD_PRICE,
         Concern.EXPIRED_QUOTE,
+        Concern.OUTDATED_PRICE,
         Concern.MARKETPLACE,
         Concern.END_OF_SALE,
         Concern.DRIVER_LICENCE,
@@ -368,6 +369,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
                 "offer": figures.offer(row), "spares": row.count.spares, "provider": row.offer.provider,
                 "others": _others_of(row, others),
                 "commitment": COMMITMENT_YEARS.get(Term(row.offer.term), 0) if row.offer.price_usd is not None else 0,
+                "aged": row.evidence.aged_factor,
                 "eligible": row.key in pool, "eligibleElsewhere": row.key in elsewhere, "quote": _quote(row),
             }
             for row in model.options

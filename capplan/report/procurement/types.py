@@ -55,7 +55,8 @@ class OfferPart:
 class EvidencePart:
     """How far an option can be trusted, and what keeps it from being recommended.
 
-    `violations` are the caps that it exceeds, `is_leading` says that the main table shows it, `on_front` that none is
+    `aged_factor` is what its price may have risen by since it was current, by which it is ranked. `violations` are the
+    caps that it exceeds, `is_leading` says that the main table shows it, `on_front` that none is
     cheaper and faster.
     """
 
@@ -66,6 +67,7 @@ class EvidencePart:
     violations: tuple[str, ...]
     is_leading: bool
     on_front: bool
+    aged_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

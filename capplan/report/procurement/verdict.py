@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
-from capplan.core.economics.evidence import Concern
+from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
@@ -164,6 +164,8 @@ _LESS_SURE = frozenset({Concern.FEW_SCENARIOS, Concern.SAFER_NEARBY})
 def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
     """Describe what speaks against the choice, or a cheaper option of weaker evidence; None if nothing does."""
     found = answer.recommendation
+    if found.concerns and AGE_CONCERNS.issuperset(found.concerns) and found.choice:
+        return _aged_words(answer, by_key[found.choice.key])
     if found.concerns:
         return (
             f"No option of full evidence carries the load: {', '.join(found.concerns)}. Measure the GPU, and ask for a "
@@ -178,6 +180,24 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
         f"{row.gpu_name} {_how(row)} would be {format_fraction(saving)} cheaper, "
         f"{'and less sure' if _LESS_SURE.issuperset(found.cheaper_concerns) else 'on weaker evidence'}: "
         f"{', '.join(found.cheaper_concerns)}."
+    )
+
+
+def _aged_words(answer: Answer, choice: OptionRow) -> str:
+    """Describe a choice whose price is no longer current, and the best that rests on a current one."""
+    risen = choice.evidence.aged_factor - 1
+    words = (
+        f"It rests on an {', '.join(choice.evidence.concerns)} of {choice.offer.price_date}, which is ranked as if it "
+        f"had risen by {format_fraction(risen)} since it was current: ask for a quote before signing."
+    )
+    current = next((option for option in answer.ranked if not answer.standards.concerns(option)), None)
+    if current is None or not choice.money.cost_usd_per_year or not current.cost_per_year:
+        return words
+    extra = current.cost_per_year / choice.money.cost_usd_per_year - 1
+    name = current.sizing.capacity.candidate.name
+    return (
+        f"{words} With a current price, {name} {term_words(current.term.value if current.term else '')} costs "
+        f"{format_fraction(abs(extra))} {'more' if extra >= 0 else 'less'}."
     )
 
 

@@ -255,9 +255,9 @@ def test_where_nothing_better_is_known_the_choice_says_what_speaks_against_it(pr
 
 
 def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
-    # Both rent the same GPU on demand for 200 hours a year (see the first test); the cheaper price is of last year. By
-    # hand: 200 USD on the old price, 300 on the sound one, which is recommended; the third offer costs 400.
-    old = replace(rent("slow", 1.0), provider="past", date=date(2025, 11, 1))
+    # Both rent the same GPU on demand for 200 hours a year (see the first test); the cheaper price is over two years
+    # old. By hand: 200 USD on the old price, 300 on the sound one, which is recommended; the third offer costs 400.
+    old = replace(rent("slow", 1.0), provider="past", date=date(2024, 11, 1))
     found = answer(rent("fast", 9.0), old, rent("slow", 1.5), replace(rent("slow", 2.0), provider="more"))
     costs = {option.key: option.cost_per_year for option in found.options}
     assert costs == {
@@ -265,7 +265,7 @@ def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
     }  # fmt: skip
     chosen = found.recommendation
     assert (chosen.choice.key, chosen.concerns) == ("slow/on-demand", ())
-    assert (chosen.cheaper.key, chosen.cheaper_concerns) == ("slow/on-demand/weak", (Concern.OLD_PRICE,))
+    assert (chosen.cheaper.key, chosen.cheaper_concerns) == ("slow/on-demand/weak", (Concern.OUTDATED_PRICE,))
     assert [(each.price.provider, each.reason) for each in found.left_out] == [("more", MORE_EXPENSIVE)]
 
 
@@ -278,7 +278,7 @@ def test_the_age_from_which_prices_count_as_old_is_the_buyer_s():
 
 
 def test_an_old_price_that_is_no_cheaper_is_left_out():
-    old = replace(rent("slow", 2.0), provider="past", date=date(2025, 11, 1))
+    old = replace(rent("slow", 2.0), provider="past", date=date(2024, 11, 1))
     found = answer(rent("fast", 9.0), old, rent("slow", 1.5))
     assert [option.key for option in found.options] == ["slow/on-demand", "fast/on-demand"]
     assert [(each.price.provider, each.reason) for each in found.left_out] == [("past", MORE_EXPENSIVE)]

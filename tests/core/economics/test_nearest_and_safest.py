@@ -1,6 +1,5 @@
 """The nearest alternative, the certainty that is asked for, and prices that age: worked out by hand."""
 
-import math
 from dataclasses import replace
 from datetime import date
 
@@ -29,8 +28,9 @@ def test_the_nearest_alternative_may_be_the_same_gpu_under_another_term():
 
 
 def test_the_nearest_alternative_is_never_cheaper_than_the_choice():
-    # Slow costs 200 USD on an old price, fast 300 on a current one: slow is cheaper on weaker evidence, no alternative.
-    old = replace(rent("slow", 1.0), date=date(2025, 1, 1))
+    # Slow costs 200 USD on a price of over two years ago, fast 300 on a current one: slow is cheaper on weaker
+    # evidence, and no alternative.
+    old = replace(rent("slow", 1.0), date=date(2024, 1, 1))
     found = answer(rent("fast", 3.0), old).recommendation
     assert (found.choice.gpu, found.cheaper.gpu) == ("fast", "slow")
     assert found.runner_up is None
@@ -38,7 +38,7 @@ def test_the_nearest_alternative_is_never_cheaper_than_the_choice():
 
 def test_weaker_evidence_takes_part_in_the_scenarios():
     # The cheaper option of weaker evidence wins nearly all of them; the choice no longer wins by being alone.
-    old = replace(rent("slow", 0.1), date=date(2025, 1, 1))
+    old = replace(rent("slow", 0.1), date=date(2024, 1, 1))
     found = answer(rent("fast", 3.0), old)
     assert found.recommendation.choice.gpu == "fast"
     assert found.confidence.cheapest == 0.0
@@ -73,26 +73,40 @@ def test_no_fleet_is_dearer_by_more_than_five_per_cent_for_the_sake_of_safety():
 
 
 def test_an_aged_price_is_ranked_by_what_it_may_have_become():
-    # The rents differ by 10 %, the older is the cheaper. Two and a half years at 0.2 a year: exp(1.645 · 0.2 · √2.5).
+    # The rents differ by 10 %, the older is the cheaper. Prices are current for 180 days, or 0.4928 years. Since then
+    # one of two and a half years at 0.2 a year may have risen by exp(1.645 · 0.2 · (√2.5 - √0.4928)) = 1.335, one of
+    # 0.898 years by exp(1.645 · 0.2 · (√0.898 - √0.4928)) = 1.084.
     drift = PriceDrift(rent_sigma=0.2, purchase_sigma=0.3)
     old, newer = replace(rent("slow", 0.9), date=date(2024, 6, 26)), replace(rent("fast", 2.0), date=date(2026, 2, 1))
     made = replace(standards("fast", "slow"), drift=drift, today=date(2026, 12, 26))
-    assert made.high_price_factor(old) == pytest.approx(math.exp(1.6449 * 0.2 * math.sqrt(2.5)), rel=1e-3)
+    assert made.high_price_factor(old) == pytest.approx(1.335, rel=1e-3)
+    assert made.high_price_factor(newer) == pytest.approx(1.084, rel=1e-3)
     assert made.high_price_factor(replace(old, date=date(2026, 12, 1))) == 1.0
     found = answer(old, newer, standard=made).recommendation
-    assert found.choice.gpu == "fast"  # 200 against 180 USD, both old: ranked by 1.36 and 1.68 times as much
+    assert found.choice.gpu == "fast"  # 200 against 180 USD, both old: ranked by 217 and 240 USD
 
 
 def test_the_decision_does_not_change_while_its_price_is_current():
-    offers = (replace(rent("fast", 2.0), date=date(2026, 6, 15)), replace(rent("slow", 2.0), date=date(2026, 8, 1)))
+    # 200 USD on a price of June against 210 on a current one. The former ends on 12 December, and counts as 5 % more
+    # when exp(1.645 · 0.2 · (√age - √0.4928)) is 1.05: at 0.7232 years, 264 days, on 6 March.
+    offers = (replace(rent("fast", 2.0), date=date(2026, 6, 15)), replace(rent("slow", 1.05), date=date(2026, 12, 1)))
     constraints = Constraints(max_price_age_days=180)
+    drift = PriceDrift(rent_sigma=0.2, purchase_sigma=0.3)
 
     def choice(today: date) -> str:
-        made = replace(standards("fast", "slow"), today=today, constraints=constraints)
+        made = replace(standards("fast", "slow"), today=today, constraints=constraints, drift=drift)
         return answer(*offers, standard=made).recommendation.choice.gpu
 
-    assert {choice(date(2026, 8, 2)), choice(date(2026, 12, 12))} == {"fast"}
-    assert choice(date(2026, 12, 13)) == "slow"  # the 181st day
+    assert {choice(date(2026, 12, 2)), choice(date(2026, 12, 13)), choice(date(2027, 3, 4))} == {"fast"}
+    assert choice(date(2027, 3, 8)) == "slow"
+
+
+def test_an_old_price_alone_is_chosen_with_a_word_of_its_age_and_never_after_two_years():
+    old = replace(rent("slow", 1.0), date=date(2025, 11, 1))  # 200 USD against 300
+    found = answer(rent("fast", 3.0), old).recommendation
+    assert (found.choice.gpu, found.concerns) == ("slow", (Concern.OLD_PRICE,))
+    older = replace(old, date=date(2024, 11, 1))
+    assert answer(rent("fast", 3.0), older).recommendation.choice.gpu == "fast"
 
 
 def test_spot_varies_over_the_zones_of_its_provider():

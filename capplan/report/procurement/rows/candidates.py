@@ -6,7 +6,7 @@ from dataclasses import replace
 from msgspec import UNSET
 
 from capplan.core.economics.assumptions import Assumption
-from capplan.core.economics.evidence import PRICE_CONCERNS
+from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.licences import driver_licence, porting_note
@@ -145,7 +145,7 @@ def choosable(report: Report, model: ModelReport) -> frozenset[str]:
     """
     allowed = [option for option in model.options if _is_allowed(report, option)]
     certain = [option for option in allowed if option.evidence.certain_fit] or allowed
-    full = [option for option in certain if not option.evidence.concerns] or certain
+    full = [option for option in certain if AGE_CONCERNS.issuperset(option.evidence.concerns)] or certain
     return frozenset(option.key for option in full)
 
 

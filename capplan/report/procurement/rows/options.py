@@ -98,6 +98,7 @@ def _evidence(option: Option, answer: Answer, estimate: PlannedFit, standards: S
         violations=standards.violations(option),
         is_leading=option.key in answer.leading,
         on_front=option.key in answer.recommendation.front,
+        aged_factor=standards.aged_factor(option),
     )
 
 

@@ -343,7 +343,7 @@
       };
       const choosable = data.options.map((option) => option.key)
         .filter((key) => results.get(key).option.eligible && results.get(key).matches && cost(key) < Infinity && results.get(key).found.latency !== null)
-        .sort((a, b) => cost(a) - cost(b));
+        .sort((a, b) => cost(a) * byKey.get(a).aged - cost(b) * byKey.get(b).aged);
       const stands = changed.length === 0 && !narrowed;
       const best = stands && data.choice ? data.choice : choosable[0];
       const second = stands ? data.runnerUp : choosable.find((key) => byKey.get(key).gpu !== byKey.get(best)?.gpu);

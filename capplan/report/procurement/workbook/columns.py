@@ -160,7 +160,9 @@ def _worth(report: Report, option: OptionRow, pool: frozenset[str]) -> Value:
     """Return what options are ranked by; a text, which MIN passes over, where an option may not be recommended."""
     if option.key not in pool:
         return "no"
-    return option.money.usd_per_million if isinstance(report.demand.load, OneGpu) else option.money.cost_usd_per_year
+    one_gpu = isinstance(report.demand.load, OneGpu)
+    cost = option.money.usd_per_million if one_gpu else option.money.cost_usd_per_year
+    return None if cost is None else cost * option.evidence.aged_factor
 
 
 def _listed(report: Report, option: OptionRow) -> float | None:

@@ -233,5 +233,8 @@ class Formulas:
         return {
             "annual": spreadsheet(money.equivalent_annual, self._cell("present"), rate, years),
             "million": spreadsheet(money.usd_per_million, self._cell("annual"), years, samples),
-            "worth": f'IF({self._cell("may")}="yes",{self._cell("million" if self._one_gpu else "annual")},"no")',
+            "worth": (
+                f'IF({self._cell("may")}="yes",{self._cell("million" if self._one_gpu else "annual")}'
+                f'*{self.option.evidence.aged_factor!r},"no")'
+            ),
         }
