@@ -346,6 +346,7 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
         **_run_of(load),
         "minimums": {row.offer.provider: row.offer.minimum_s for row in model.options if row.offer.minimum_s},
         "written": to_plain(_columns(model)),
+        "certain": _certain_words(model),
         "choice": model.verdict.choice,
         "runnerUp": model.verdict.runner_up,
         "frontEnds": front_ends(report, model) if labels else None,
@@ -375,6 +376,15 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _certain_words(model: ModelReport) -> str:
+    """Return what stands behind the cost of the choice as stated, where a larger fleet of it is recommended."""
+    assured, choice = model.verdict.assured, model.option(model.verdict.choice)
+    if assured is None or assured.gpus is None or choice is None or assured.gpus <= choice.count.gpus:
+        return ""
+    share, cost = figures.fraction(assured.share_fraction), figures.headline_money(assured.cost_usd_per_year)
+    return f" for the load as stated; {assured.gpus} GPUs carry {share} of the scenarios at {cost} USD"
 
 
 def _run_of(load: Load) -> dict[str, float | None]:

@@ -26,6 +26,7 @@ from capplan.report.procurement.types import (
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
 from capplan.units import (
+    counted,
     format_bytes,
     format_count,
     format_flops,
@@ -65,6 +66,7 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         return ()
     if isinstance(load, OneGpu):
         return _cards_of_one_gpu(row)
+    row, stated = _as_recommended(row, verdict.assured), row
     shown = [
         _cost_card(row, verdict),
         total_card(row.money.total_usd or 0.0, row.money.present_usd, report.demand.money),
@@ -72,15 +74,42 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
             row.offer.term, row.money.yearly_usd,
             upfront_fraction=row.offer.upfront_fraction, residual_usd=row.money.residual_usd,
         ),
-        _fleet_card(row, load),
+        _fleet_card(row, load, stated),
     ]  # fmt: skip
     if isinstance(load, Service):
         shown.append(_latency_card(row, load))
     elif row.speed.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
-    shown.append(_scenarios_card(verdict))
-    shown += local_cards(report.local, row.money.cost_usd_per_year, row.offer.country)
+    shown.append(_scenarios_card(verdict, is_stated=row is stated))
+    shown += local_cards(report.local, row.money.cost_usd_per_year or 0.0, row.offer.country)
+    if row is not stated:
+        return (*shown, _stated_card(stated))
     return (*shown, *([_assured_card(verdict.assured)] if verdict.assured is not None else []))
+
+
+def _as_recommended(row: OptionRow, assured: AssuredRow | None) -> OptionRow:
+    """Return the choice with the fleet that is recommended: a larger one where certainty asks for it."""
+    if assured is None or assured.gpus is None or assured.servers is None or assured.gpus <= row.count.gpus:
+        return row
+    last = assured.gpus_last_year or assured.gpus
+    return replace(
+        row,
+        count=replace(
+            row.count, gpus=assured.gpus, servers=assured.servers, gpus_by_year=(*row.count.gpus_by_year[:-1], last)
+        ),
+        speed=replace(row.speed, finish_s=assured.finish_s),
+        money=replace(
+            row.money, cost_usd_per_year=assured.cost_usd_per_year, yearly_usd=assured.yearly_usd,
+            total_usd=assured.total_usd, present_usd=assured.present_usd, residual_usd=assured.residual_usd,
+        ),
+    )  # fmt: skip
+
+
+def _stated_card(row: OptionRow) -> KeyFigure:
+    """Return the fleet that carries the load where every estimate is right, beside a larger one that is recommended."""
+    cost = figures.headline_money(row.money.cost_usd_per_year)
+    note = f"{cost} USD a year, if every estimate is right; the tables below count this fleet"
+    return KeyFigure(label="For the load as stated", figure=counted(row.count.gpus, "GPU"), note=note)
 
 
 def _cards_of_one_gpu(row: OptionRow) -> tuple[KeyFigure, ...]:
@@ -107,8 +136,12 @@ def _cost_card(row: OptionRow, verdict: Verdict) -> KeyFigure:
     )
 
 
-def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase) -> KeyFigure:
+def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase, stated: OptionRow) -> KeyFigure:
     """Return how many GPUs the choice takes, and what for."""
+    if row is not stated:
+        more = f"; {row.count.gpus_last_year} in the last year" * (row.count.gpus_last_year != row.count.gpus)
+        note = f"{row.count.servers} {_domain(row)}; {stated.count.gpus} for the load as stated{more}"
+        return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=note)
     spare = row.count.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
     why = f"{spare} spare in case {_failing(load.spares)}, unless spares is 0" if spare else "none spare"
@@ -134,14 +167,17 @@ def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
     return KeyFigure(label=label, figure=figure, note=limit, is_risky=is_risky)
 
 
-def _scenarios_card(verdict: Verdict) -> KeyFigure:
+def _scenarios_card(verdict: Verdict, *, is_stated: bool) -> KeyFigure:
     """Return how many scenarios the fleet carries, and what varies in them."""
+    carried = figures.fraction(verdict.probability_carried)
+    best = f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}"
+    if not is_stated and verdict.assured is not None:
+        note = f"{carried} by the fleet for the load as stated; {best}"
+        share = figures.fraction(verdict.assured.share_fraction)
+        return KeyFigure(label="Scenarios carried", figure=f"{share} or more", note=note)
     varied = "too" if "Load" in verdict.varies else "does not"
-    return KeyFigure(
-        label="Scenarios carried", figure=figures.fraction(verdict.probability_carried),
-        note=f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}; latency, prices "
-        f"and costs vary, the load {varied}",
-    )  # fmt: skip
+    note = f"{best}; latency, prices and costs vary, the load {varied}"
+    return KeyFigure(label="Scenarios carried", figure=carried, note=note)
 
 
 def _finish_card(row: OptionRow, load: Job | TrainingPurchase) -> KeyFigure:

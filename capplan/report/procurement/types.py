@@ -289,7 +289,8 @@ class TornadoRow:
 class AssuredRow:
     """The choice with a fleet that carries `share_fraction` of the scenarios; None where no number of GPUs does.
 
-    `extra_usd_per_year` is what it costs beside the fleet for the load as stated.
+    `extra_usd_per_year` is what it costs beside the fleet for the load as stated, `servers` how many it takes,
+    `finish_s` how long it takes for one run of a job or a training [s]; amounts are as in `MoneyPart`.
     """
 
     share_fraction: float
@@ -297,6 +298,12 @@ class AssuredRow:
     gpus_last_year: int | None
     cost_usd_per_year: float | None
     extra_usd_per_year: float | None
+    servers: int | None = None
+    finish_s: float | None = None
+    yearly_usd: tuple[float, ...] = ()
+    total_usd: float | None = None
+    present_usd: float | None = None
+    residual_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.gpus.prices import Term
@@ -140,12 +141,19 @@ def make_verdict(
 
 def _assured(fleet: AssuredFleet) -> AssuredRow:
     option = fleet.option
+    cost = option.cost if option else None
     return AssuredRow(
         share_fraction=fleet.share,
         gpus=option.fleet.gpus if option else None,
         gpus_last_year=option.fleets[-1].gpus if option else None,
-        cost_usd_per_year=option.cost_per_year if option else None,
+        cost_usd_per_year=cost.per_year if cost else None,
         extra_usd_per_year=fleet.extra_usd_per_year,
+        servers=option.fleet.servers if option else None,
+        finish_s=option.finish_s if option else None,
+        yearly_usd=cost.yearly if cost else (),
+        total_usd=cost.total if cost else None,
+        present_usd=cost.present if cost else None,
+        residual_usd=cost.residual if isinstance(cost, OwnedCost) else None,
     )
 
 
@@ -389,15 +397,21 @@ def _parallel_words(choice: OptionRow) -> list[str]:
     ]
 
 
+_HARDLY = 1e-3
+
+
 def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
     """Describe what the host must do for one GPU, and where it is the limit."""
     speed = choice.speed
     if speed.pcie_per_s is None or speed.host_per_s is None:
         return []
     taken = speed.rate_per_gpu_per_s * plan.model.input_bytes_per_sample / 1e9
-    share = format_fraction(speed.rate_per_gpu_per_s / speed.pcie_per_s)
+    used = speed.rate_per_gpu_per_s / speed.pcie_per_s
     every = format_seconds(1 / speed.rate_per_gpu_per_s)
-    words = f"Its host copies {taken:.3g} GB/s to each GPU, {share} of PCIe, and prepares a sample every {every}"
+    copies = f"{taken:.3g} GB/s to each GPU, {format_fraction(used)} of PCIe,"
+    if used < _HARDLY:
+        copies = "under a thousandth of what PCIe carries to each GPU,"
+    words = f"Its host copies {copies} and prepares a sample every {every}"
     if speed.is_host_bound:
         return [
             f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "

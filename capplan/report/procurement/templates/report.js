@@ -357,7 +357,7 @@
         .sort((a, b) => cost(a) - cost(b))[0];
       const usd = (key) => `${headline(cost(key))} USD per ${perSample ? "million samples" : "year"}`;
       live.textContent = best
-        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${usd(best)}.`
+        ? `${stands ? (data.alone ? `Best for ${data.alone} alone` : "Recommended") : "Cheapest with these settings"}: ${nameOf(chosen)}, ${usd(best)}${stands ? data.certain : ""}.`
         : seen ? `None of the options shown may be recommended; the cheapest of them is ${nameOf(byKey.get(seen))}, ${usd(seen)}.`
           : "No priced option carries the load with these settings.";
       banner.hidden = stands;
