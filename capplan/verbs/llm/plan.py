@@ -121,6 +121,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.llm.answer.rents import on_demand_offers, searched_gpus
     from capplan.llm.core.fleet.limits import PATIENCE, PATIENCE_WORDS
     from capplan.llm.core.search.search import PlanQuestion
+    from capplan.llm.core.serving.asked import Task
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.units import counted
 
@@ -132,7 +133,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     limits = question.limits()
-    is_patient = question.rate_per_s is not None and not limits.are_set
+    is_patient = question.rate_per_s is not None and question.task == Task.GENERATE and not limits.are_set
     asked = PlanQuestion(
         model=model,
         load=question.with_task(load, deployments.model(model)),

@@ -262,6 +262,16 @@ def test_bad_words_about_money_get_one_sentence(run: Run, words: tuple[str, ...]
     test_bad_words_get_one_sentence(run, (*MONEY, *words), sentence)
 
 
+def test_without_limits_nobody_waits_for_minutes(run: Run) -> None:
+    """Two requests a second once named a fleet of GH200 that fills up, with a mean TTFT of 127 s."""
+    plain = json.loads(run(*ONE_GPU, "--rate", "20", "--json").stdout)
+    assert (plain["limits"]["ttft_s"], plain["limits"]["tpot_s"]) == (10.0, 0.2)
+    assert "no limits were asked" in plain["notes"][0]
+    assert all(fit["ttft_s"]["expected"] <= 10 and fit["tpot_s"]["expected"] <= 0.2 for fit in plain["fits"])
+    own = json.loads(run(*ONE_GPU, "--rate", "20", "--max-ttft", "1h", "--json").stdout)
+    assert (own["limits"]["ttft_s"], own["limits"]["tpot_s"]) == (3600, None)
+
+
 def test_texts_are_embedded_and_documents_ranked(run: Run) -> None:
     words = (*ONE_GPU, "--rate", "20", "--input-len", "256")
     embed, rank = (

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
     ("concerns", "here", "elsewhere"),
     [
         ((), True, True),
-        ((Concern.OLD_PRICE,), False, True),
+        ((Concern.OLD_PRICE,), True, True),  # ranked by what it may have risen to
+        ((Concern.OUTDATED_PRICE,), False, True),
         ((Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE), False, True),
         ((Concern.SPEED_FROM_SPEC_SHEET,), False, False),
         ((Concern.OLD_PRICE, Concern.END_OF_SALE), False, False),
