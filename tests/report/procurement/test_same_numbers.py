@@ -92,6 +92,7 @@ OTHER_OFFER = """prices:
   - currency: USD
     provider: far
     date: 2026-01-05
+    kind: copy  # a quote of your own would have a row of its own
     source: {kind: example, title: a second offer}
     hourly: [{gpu: l4, instance: box, gpus: 1, pricing: on-demand, region: north, per_hour: 9.5}]
 """
