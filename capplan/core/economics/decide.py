@@ -95,12 +95,13 @@ class Answer:
 
     @property
     def leading(self) -> frozenset[str]:
-        """Return the keys of the options that the main table shows: the best that may be chosen, few of each GPU."""
+        """Return the keys of the options that the main table shows: the best, few of each GPU, and your own quotes."""
         kept: list[Option] = []
         for option in self.ranked:
             if sum(each.gpu == option.gpu for each in kept) < _LEADING_OF_A_GPU:
                 kept.append(option)
-        return frozenset(option.key for option in kept[:LEADING])
+        quoted = (option for option in self.ranked if option.rent and option.rent.kind is PriceKind.QUOTE)
+        return frozenset(option.key for option in (*kept[:LEADING], *quoted))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.core.economics.recommend import cost_latency_front, ranking, recommend
 from capplan.core.economics.uncertainty import Uncertainty, confidence, draw, sensitivity
-from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, QuoteTerms, Term
+from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, QuoteTerms, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service
 from capplan.core.serving.response import BatchPoint, Candidate, SpeedTier
@@ -267,6 +267,18 @@ def test_an_old_price_does_not_hide_a_sound_one_of_the_same_gpu_and_term():
     assert (chosen.choice.key, chosen.concerns) == ("slow/on-demand", ())
     assert (chosen.cheaper.key, chosen.cheaper_concerns) == ("slow/on-demand/weak", (Concern.OUTDATED_PRICE,))
     assert [(each.price.provider, each.reason) for each in found.left_out] == [("more", MORE_EXPENSIVE)]
+
+
+def test_a_quote_of_your_own_stands_beside_a_cheaper_offer():
+    # 200 hours a year: 200 USD at the list price, 500 at the quote.
+    own = replace(rent("slow", 2.5), provider="ours", kind=PriceKind.QUOTE)
+    found = answer(rent("slow", 1.0), own, replace(rent("slow", 2.0), provider="more"), candidates=(SLOW,))
+    assert {option.key: option.cost_per_year for option in found.options} == {
+        "slow/on-demand": near(200), "slow/on-demand/quote": near(500),
+    }  # fmt: skip
+    assert found.recommendation.choice.key == "slow/on-demand"
+    assert "slow/on-demand/quote" in found.leading
+    assert [each.price.provider for each in found.left_out] == ["more"]
 
 
 def test_the_age_from_which_prices_count_as_old_is_the_buyer_s():

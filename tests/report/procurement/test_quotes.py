@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from capplan.core.gpus.places import LocalCurrency
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
+from capplan.report.procurement.money_tables import local_cards
 from capplan.report.procurement.tables import price_table
 from capplan.report.procurement.types import Report
 from tests.report.procurement.made_up import EXAMPLES, made_report
@@ -66,6 +68,17 @@ def test_an_expired_quote_is_not_recommended_without_saying_so(tmp_path: Path) -
     assert verdict.warning is not None
     assert "It rests on an expired quote" in verdict.warning
     assert "With a current price, NVIDIA A10G on-demand costs" in verdict.warning  # the only one of the last half year
+
+
+def test_a_cost_in_the_buyer_s_currency_has_the_tax_of_the_place() -> None:
+    local = LocalCurrency(code="EUR", usd_per_unit=1.25, vat_fractions={"de": 0.19})
+    (known,) = local_cards(local, 10_000, "de")
+    # 10,000 USD at 1.25 USD a euro are 8,000 EUR, 9,520 with 19 %.
+    assert (known.label, known.figure) == ("Cost per year in EUR", "8,000 EUR")
+    assert known.note == "9,520 with 19 % VAT of DE; 1 EUR = 1.2500 USD, your rate"
+    (unknown,) = local_cards(local, 10_000, None)
+    assert unknown.note.startswith("VAT not known")
+    assert local_cards(None, 10_000, "de") == []
 
 
 def test_prices_without_quotes_have_no_column_for_their_terms() -> None:
