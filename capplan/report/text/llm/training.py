@@ -16,6 +16,7 @@ from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
 from capplan.units import (
+    counted,
     format_bytes,
     format_count,
     format_flops_per_s,
@@ -67,11 +68,15 @@ def training_memory_sections(answer: TrainingMemoryAnswer, *, is_verdict_only: b
     return [Section(blocks)]
 
 
+def _percent(probability: float) -> str:
+    return f"{100 * probability:.0f} %"
+
+
 _ALTERNATIVES: tuple[Column[TrainingMemoryAnswer], ...] = (
     words("instead recompute", lambda each: each.job.recompute.value),
     figure("peak", lambda each: each.peak.expected, format_bytes),
     words("verdict", lambda each: each.verdict),
-    figure("probability to fit", lambda each: each.fit_probability, "{:.0%}".format),
+    figure("probability to fit", lambda each: each.fit_probability, _percent),
 )
 
 
@@ -83,11 +88,11 @@ def headline(job: TrainingJob, gpu: str) -> str:
         gpu: Name of the GPU.
     """
     total, active = count_parameters(job.architecture), count_active_parameters(job.architecture)
-    size = f"{format_count(total)}" + (f", {format_count(active)} active" if active < total else "")
+    size = f"{format_parameters(total)}" + (f", {format_parameters(active)} active" if active < total else "")
     method = {Method.FULL: "full training"}.get(job.method, f"{job.method.value} r{job.adapter.rank}")
     if job.is_adapted:
         trained = adapter_parameters(job.architecture, job.adapter)
-        method += f" on a {job.base.value} base ({format_count(trained)} trained)"
+        method += f" on a {job.base.value} base ({format_parameters(trained)} trained)"
     tokens = f"{job.micro_batch} × {job.sequence_tokens:,} tokens"
     return (
         f"{job.architecture.name} ({size} parameters), {method} in {job.compute.value} with {job.optimizer.value}, "
@@ -100,8 +105,8 @@ def _verdict(answer: TrainingMemoryAnswer) -> str:
     peak = answer.peak
     return (
         f"It {answer.verdict}: {format_bytes(peak.expected)} of {format_bytes(answer.usable_bytes)} "
-        f"(90 %: {format_bytes(peak.low)} to {format_bytes(peak.high)}); it fits with a probability of "
-        f"{answer.fit_probability:.0%}."
+        f"(90 %: {format_bytes(peak.low)} to {format_bytes(peak.high)}); the probability to fit is "
+        f"{_percent(answer.fit_probability)}."
     )
 
 
@@ -242,7 +247,7 @@ def training_plan_sections(
     lines = [
         f"{job.architecture.name} ({format_parameters(count_parameters(job.architecture))} parameters), "
         f"{job.method.value} in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
-        f"{job.sequence_tokens:,} tokens a step; {plan.tried:,} layouts tried"
+        f"{job.sequence_tokens:,} tokens a step; {counted(plan.tried, 'layout')} tried"
     ]
     blocks: list[Block] = [Lines(lines)]
     if not chosen:
@@ -281,7 +286,7 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     figure("tokens/s", lambda row: row[1].estimate.tokens_per_s.expected, _tokens, name="tokens_per_s"),
     figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
     figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=2),
-    figure("fits", lambda row: row[1].fit_probability, "{:.0%}".format, name="fit_probability"),
+    figure("fits", lambda row: row[1].fit_probability, _percent, name="fit_probability"),
     figure("time", _wall_s, _duration, name="wall_s", unknown="–"),
     figure("money", _money_usd, _usd, name="usd", unknown="–"),
 )
@@ -293,28 +298,27 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
         why = ""
         if each is plan.safer and plan.cheapest is not None and each.usd and plan.cheapest.usd:
             dearer = each.usd.expected / plan.cheapest.usd.expected - 1
-            why = f" ({dearer:.1%} dearer than the cheapest, and more probable to fit)"
+            why = f" ({format_fraction(dearer)} dearer than the cheapest, and more probable to fit)"
         limit = f"{name}{why}: beside matrix products, {each.estimate.step.largest} takes most"
         other = plan.runners_up.get((each.gpu_id, each.job.layout.gpus))
         if other is not None:
             slower = other.step.total_s / each.estimate.step.total_s - 1
             limit += (
-                f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, takes {abs(slower):.1%} "
-                f"{'more' if slower >= 0 else 'less'} time ({other.step.largest}) and fits with a probability of "
-                f"{other.fit_probability:.0%}"
+                f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, takes "
+                f"{format_fraction(abs(slower))} {'more' if slower >= 0 else 'less'} time ({other.step.largest}) and "
+                f"fits with a probability of {_percent(other.fit_probability)}"
             )
         fastest = plan.passed_over.get((each.gpu_id, each.job.layout.gpus))
         if fastest is not None:
             gained = 1 - fastest.step.total_s / each.estimate.step.total_s
             limit += (
                 f"; preferred to {fastest.job.layout.words}, micro-batch {fastest.job.micro_batch}, recompute "
-                f"{fastest.job.recompute.value}, which takes {gained:.1%} less time but fits with a probability of "
-                f"{fastest.fit_probability:.0%} only"
+                f"{fastest.job.recompute.value}, which takes {format_fraction(gained)} less time but fits with a "
+                f"probability of {_percent(fastest.fit_probability)} only"
             )
         if each.fit_probability < SAFE_PROBABILITY:
-            limit += (
-                f"; it fits with a probability of {each.fit_probability:.0%}: run a few steps before you rent for long"
-            )
+            chance = _percent(each.fit_probability)
+            limit += f"; it fits with a probability of {chance}: run a few steps before you rent for long"
         run = each.run
         if run is not None:
             limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
@@ -323,7 +327,7 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
 
 
 def _plan_notes(plan: TrainingPlan) -> list[str]:
-    notes = [f"{count:,} layouts were rejected by {reason}." for reason, count in plan.rejected.most_common(2)]
+    notes = [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
     notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
     if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
         notes.append("Without --tokens or --samples there are no days and no money.")
@@ -354,7 +358,7 @@ def training_validation_sections(
         highest = max(item.fit_probability for item in found.fits if item.run.ran_out)
         verdicts.append(
             f"{ran_out[0]} of {ran_out[1]} runs that ran out of memory are predicted not to fit; the highest "
-            f"probability to fit that one of them had is {highest:.0%}."
+            f"probability to fit that one of them had is {_percent(highest)}."
         )
     if fitted[1]:
         verdicts.append(f"{fitted[0]} of {fitted[1]} runs that fitted are predicted to fit.")

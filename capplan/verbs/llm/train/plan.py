@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.llm.fields import Degree, LanguageModelFields, names_of
+from capplan.verbs.llm.fields import LanguageModelFields, names_of
 from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
 from capplan.verbs.llm.train.run_fields import RunFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb
@@ -17,6 +17,10 @@ from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import TrainingPlan
     from capplan.report.sections import Section
+
+
+_MOST_GPUS = 2**17
+_Count = Annotated[int, Meta(ge=1, le=_MOST_GPUS)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,7 @@ class _PlanFields:
         ),
     ] = ()  # fmt: skip
     counts: Annotated[
-        tuple[Degree, ...],
+        tuple[_Count, ...],
         Meta(max_length=16),
         Option(
             help="GPUs of a job; repeatable. Powers of two up to --max-gpus by default.", flags=("--gpus", "-n"),
@@ -38,7 +42,7 @@ class _PlanFields:
         ),
     ] = ()  # fmt: skip
     max_gpus: Annotated[
-        int, Meta(ge=1, le=2**17), Option(help="Most GPUs of a job.", topic=Topic.GPUS, shows_default=True)
+        int, Meta(ge=1, le=_MOST_GPUS), Option(help="Most GPUs of a job.", topic=Topic.GPUS, shows_default=True)
     ] = 64
     global_batch: Annotated[
         int | None,

@@ -171,8 +171,20 @@ def test_a_first_stage_keeps_as_many_micro_batches_as_there_are_stages() -> None
 
 def test_the_slope_of_bigsciences_micro_batches_is_that_of_its_checkpoints() -> None:
     # chronicles-prequel of bigscience: 72 layers, width 14336, 2048 tokens, 12 stages: 3.94 GiB per micro-batch step
-    # before the recomputed layer: 12 in flight × 6 layers × 2·2048·14336 bytes
-    assert pytest.approx(3.94, abs=0.005) == 12 * 6 * 2 * 2048 * 14336 / 2**30
+    # before the recomputed layer: 12 in flight × 6 layers × 2·2048·14336 bytes; a stage's input adds one layer's
+    wide = replace(
+        model("llama-2-7b"), hidden_dim=14336, layers=(replace(model("llama-2-7b").layers[0]),) * 72
+    )  # full checkpoints keep inputs alone, whatever the layers are
+    asked = replace(
+        job(framework=find_framework("megatron"), recompute=Recompute.FULL, sequence_tokens=2048, accumulation=64),
+        architecture=wide,
+        layout=TrainingLayout(gpus=12, pipeline=12),
+    )
+    kept = [
+        estimate_memory(replace(asked, micro_batch=size), MEMORY).stages[0].activations / 2**30 for size in (1, 2, 3)
+    ]
+    assert kept[1] - kept[0] == pytest.approx(3.94 * 7 / 6, abs=0.01)
+    assert kept[2] - kept[1] == pytest.approx(kept[1] - kept[0])
 
 
 def test_parts_of_the_peak_and_of_a_step_sum_to_it() -> None:
