@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from capplan.core.energy.card_cap import CapEnd
 from capplan.core.energy.power import PowerLaw
-from capplan.core.numbers import Interval
 from capplan.core.serving_engines import find_engine
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
@@ -14,7 +13,7 @@ from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval
+from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, widened
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service, ServingTimes
@@ -142,7 +141,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     case = _case(deployment, _demand(question, deployment), clients=clients, flags=question.flags)
     times, ends = answer(case, basis.constants), _ends_under_cap(case, basis.constants)
     found = {
-        metric: _widened(
+        metric: widened(
             interval(
                 metric_of(times, metric),
                 width=tpot_width(metric, deployment, basis.calibration),
@@ -181,12 +180,6 @@ def _ends_under_cap(case: Case, constants: Constants) -> tuple[ServingTimes, ...
         return ()
     ends = (replace(case.machine, cap=replace(cap, end=end)) for end in (CapEnd.LOW, CapEnd.HIGH))
     return tuple(answer(replace(case, machine=machine), constants) for machine in ends)
-
-
-def _widened(found: Interval, factors: Sequence[float]) -> Interval:
-    """Return an interval that also spans what its expected value becomes times each factor."""
-    least, most = min(1.0, *factors, 1.0), max(1.0, *factors, 1.0)
-    return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
 
 def _adjustments(

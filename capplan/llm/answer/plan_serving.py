@@ -8,7 +8,6 @@ from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.search.disaggregation import words_of_fit
 from capplan.llm.core.search.handover import launch_of
 from capplan.llm.core.search.plan import check_load, plan_deployments
 from capplan.llm.core.search.search import PlanQuestion, Search
@@ -95,7 +94,7 @@ def plan_fleet(
     if best is None:
         return PlannedFleet(plan=plan)
     law = deployments.power_law or load_power_law()
-    drawn = best.energy or search.energy(deployments.find(words_of_fit(search, best)), best, law)
+    drawn = best.energy or search.energy(deployments.find(search.words_of(best)), best, law)
     return PlannedFleet(
         plan=plan,
         money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money, energy=drawn, law=law),

@@ -189,10 +189,40 @@ class DeploymentRejection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MixedPart:
+    """The replicas of one kind, and the share of the requests that they get."""
+
+    fit: DeploymentFit
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedFleet:
+    """Replicas of two kinds of GPUs that carry a load together, for less than those of one kind. [USD/h]"""
+
+    parts: tuple[MixedPart, MixedPart]
+    usd_per_hour: float
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of both kinds."""
+        return sum(part.fit.gpus for part in self.parts)
+
+    @property
+    def words(self) -> str:
+        """Return the fleet in words, with the requests that each kind gets."""
+        return " + ".join(
+            f"{part.fit.replicas} × {part.fit.sharding.gpus} {part.fit.gpu} for {part.share:.0%} of the requests"
+            for part in self.parts
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentPlan:
     """All deployments of one model for a load, the recommended first.
 
-    `disaggregated` are the best ways to put prefill and decode on GPUs of their own. `advice` says what would make a
+    `disaggregated` are the best ways to put prefill and decode on GPUs of their own. `mixed` are replicas on two kinds
+    of GPUs, None where they save nothing. `advice` says what would make a
     plan without fits possible. `unranked_gpus` have deployments that carry the load by their mean times and that were
     not simulated to the end, because others are cheaper.
     """
@@ -206,6 +236,7 @@ class DeploymentPlan:
     rejections: tuple[DeploymentRejection, ...]
     assumptions: tuple[str, ...]
     disaggregated: tuple[DisaggregatedFit, ...] = ()
+    mixed: MixedFleet | None = None
     notes: tuple[str, ...] = ()
     advice: str | None = None
     unranked_gpus: tuple[str, ...] = ()

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 
-from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer
@@ -113,22 +112,8 @@ def _pairs(
             yield found
 
 
-def words_of_fit(search: Search, fit: DeploymentFit) -> DeploymentWords:
-    """Return the words that name the deployment of a fit.
-
-    Args:
-        search: The question.
-        fit: A deployment that carries the load.
-    """
-    fast_gpus = search.fast_gpus(fit.gpu)
-    words = search.question.words(
-        gpu=fit.gpu, engine=fit.engine, sharding=fit.sharding, weights=fit.weights, fast_gpus=fast_gpus
-    )
-    return replace(words, kv=fit.kv)
-
-
 def _side(search: Search, fit: DeploymentFit) -> Side:
-    deployment = search.find(words_of_fit(search, fit))
+    deployment = search.find(search.words_of(fit))
     return Side(
         gpu=fit.gpu,
         service=search.service(deployment),

@@ -11,10 +11,12 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
     DeploymentRejection,
+    MixedFleet,
     Obstacle,
     rank_key,
 )
 from capplan.llm.core.fleet.limits import SATURATION
+from capplan.llm.core.fleet.mixed import mixed_fleets
 from capplan.llm.core.fleet.near_miss import near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
@@ -31,6 +33,8 @@ MOST_NEAR_MISSES = 3
 """Deployments that the notes name because they may be cheaper than estimated."""
 MOST_FAILED = 60
 """Deployments that may fail in the simulation before the search ends, so that it ends in time."""
+_MOST_MIXED = 4
+"""Pairs of kinds of GPUs that are simulated: the cheapest ones."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 """What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
@@ -63,6 +67,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         unranked_gpus=settled.unranked_gpus,
         assumptions=_assumptions(question),
         disaggregated=disaggregated_fits(search, fits),
+        mixed=_mixed(search, fits),
         notes=(
             *_half_notes(fits[:1], search),
             *_offer_notes(question, fits),
@@ -155,6 +160,15 @@ def _settle(search: Search, judged: _Judged) -> _Settled:
     known = [index for index in left if index in sizings and sizings[index].is_settled]
     unranked = dict.fromkeys(least[index].gpu for index in sorted(left))
     return _Settled((*settled, *_ranked(least, known)), failed, tuple(unranked))
+
+
+def _mixed(search: Search, fits: tuple[DeploymentFit, ...]) -> MixedFleet | None:
+    """Return the cheapest two kinds of GPUs whose replicas keep the limits in the simulation, too."""
+    load = search.question.load
+    if load.rate_per_s is None or load.job is not None:
+        return None
+    found = mixed_fleets(fits, rate_per_s=load.rate_per_s, offered=search.offer_for)
+    return next((mixed for mixed in found[:_MOST_MIXED] if all(map(search.holds, mixed.parts))), None)
 
 
 def _finished(search: Search, sizing: Sizing) -> Sizing:

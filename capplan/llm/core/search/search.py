@@ -1,11 +1,12 @@
 """Judge the deployments of a language model one by one: what fits, how fast it answers, how many replicas it takes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
 
+from capplan.core.energy.card_cap import CapEnd
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
@@ -19,6 +20,7 @@ from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
+    MixedPart,
     Obstacle,
     ReplicaMemory,
 )
@@ -31,7 +33,7 @@ from capplan.llm.core.search.replica import Replica
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval
+from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval, widened
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
 from capplan.llm.core.sharding import Offload, Sharding
@@ -164,6 +166,17 @@ class Search:
         offers = self.question.rents.get(gpu, ())
         return fast_link_gpus(offers, in_one_server=joined_gpus(spec), is_bridged=is_bridged(spec))
 
+    def words_of(self, fit: DeploymentFit) -> DeploymentWords:
+        """Return the words that name the deployment of a fit."""
+        words = self.question.words(
+            gpu=fit.gpu,
+            engine=fit.engine,
+            sharding=fit.sharding,
+            weights=fit.weights,
+            fast_gpus=self.fast_gpus(fit.gpu),
+        )
+        return replace(words, kv=fit.kv)
+
     def offer_for(self, fit: DeploymentFit) -> DeploymentFit:
         """Return a deployment with the offer whose machines hold all its replicas at the least cost."""
         offers = self.question.rents.get(fit.gpu, ())
@@ -266,7 +279,7 @@ class Search:
         whole = at.e2e_s(load.output_len)
         rate = load.rate_per_s if load.concurrency is None else load.concurrency / whole
         evidence = self._evidence(deployment)
-        ttft, tpot, e2e = self._intervals(deployment, evidence, at.ttft_s, at.tpot_s, whole)
+        ttft, tpot, e2e = self._intervals(deployment, evidence, (at.ttft_s, at.tpot_s, whole), running=at.running)
         return _Times(
             rate_per_s=rate or 0.0,
             running=at.running if load.concurrency is None else load.concurrency / replicas,
@@ -279,13 +292,36 @@ class Search:
         )
 
     def _intervals(
-        self, deployment: ServingDeployment, evidence: Evidence, ttft_s: float, tpot_s: float, e2e_s: float
+        self, deployment: ServingDeployment, evidence: Evidence, times: Sequence[float], *, running: float
     ) -> tuple[Interval, Interval, Interval]:
+        """Return TTFT, TPOT and the time of a whole answer with their intervals. [s]"""
+        ttft_s, tpot_s, e2e_s = times
         width = self._width(Metric.TPOT, deployment)
         ttft = interval(ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment())
         tpot = interval(tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
         factor = half_width(width, evidence)
-        return ttft, tpot, Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
+        e2e = Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
+        ends = self._ends_under_cap(deployment, running)
+        if not ends:
+            return ttft, tpot, e2e
+        expected, *others = ends
+        output_len = self.question.load.output_len
+        return (
+            widened(ttft, [end.ttft_s / expected.ttft_s for end in others]),
+            widened(tpot, [end.tpot_s / expected.tpot_s for end in others]),
+            widened(e2e, [end.e2e_s(output_len) / expected.e2e_s(output_len) for end in others]),
+        )
+
+    def _ends_under_cap(self, deployment: ServingDeployment, running: float) -> list[LoadPoint]:
+        """Return a replica as expected and at both ends of what a power cap may cost; none without a cap."""
+        cap = deployment.machine.cap
+        if cap is None:
+            return []
+        demand = self.demand(deployment, deployment.sequences_that_fit(self.question.load.cached_len))
+        ends = (cap.end, CapEnd.LOW, CapEnd.HIGH)
+        machines = [replace(deployment.machine, cap=replace(cap, end=end)) for end in ends]
+        services = [self.service(replace(deployment, machine=machine)) for machine in machines]
+        return [load_points(service, demand, running=np.array([max(1.0, running)]))[0] for service in services]
 
     def _width(self, metric: Metric, deployment: ServingDeployment) -> Width:
         name = width_name(metric, Serving.OPEN_LOAD, kind=deployment.kind)
@@ -329,6 +365,16 @@ class Search:
         if sizing.enough is not None and sizing.is_settled:
             return sizing.enough
         return self.offer_for(self._with_replicas(sizing.fit, sizing.too_few + 1))
+
+    def holds(self, part: MixedPart) -> bool:
+        """Return True if the replicas of one of two kinds of GPUs keep the limits at their share of the requests."""
+        load, deployment = self.question.load, self.find(self.words_of(part.fit))
+        replica = Replica.of(self.service(deployment), deployment, load)
+        rate = part.share * (load.rate_per_s or 0.0) / part.fit.needed
+        answer = replica.simulate(
+            replace(load, rate_per_s=rate), limits=self.question.limits, requests=SIMULATED_REQUESTS
+        )
+        return self._broken(answer) is None
 
     def _with_replicas(self, fit: DeploymentFit, needed: int) -> DeploymentFit:
         """Return a deployment with more replicas than the closed form needs, each of which then carries less."""
@@ -393,7 +439,7 @@ class Search:
         if limits.statistic is Statistic.MEAN:
             kept = (limits.ttft_s, limits.tpot_s, limits.e2e_s)
             means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]
-        ttft, tpot, e2e = self._intervals(deployment, evidence, *means)
+        ttft, tpot, e2e = self._intervals(deployment, evidence, means, running=answer.mean_running)
         rate = load.rate_per_s if load.concurrency is None else answer.rate_per_s * replicas
         made = replace(
             self._with_replicas(fit, needed),

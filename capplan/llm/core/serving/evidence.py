@@ -1,6 +1,6 @@
 """How sure a prediction is: what was measured of its deployment decides the width of its interval."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log, sqrt
@@ -118,6 +118,17 @@ def interval(value: float, *, width: Width, evidence: Evidence, adjustment: Adju
     if adjustment.deviation is not None:
         factor = min(factor, exp(NORMAL_90 * adjustment.deviation))
     return Interval(low=expected / factor, expected=expected, high=expected * factor)
+
+
+def widened(found: Interval, factors: Sequence[float]) -> Interval:
+    """Return an interval that also spans what its expected value becomes times each factor.
+
+    Args:
+        found: The interval.
+        factors: Factors of other cases, such as both ends of what a power cap may cost.
+    """
+    least, most = min(1.0, *factors, 1.0), max(1.0, *factors, 1.0)
+    return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
 
 def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -> Adjustment:

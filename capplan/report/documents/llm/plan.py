@@ -11,6 +11,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
     FrontPoint,
+    MixedFleet,
     Obstacle,
     ReplicaMemory,
     front,
@@ -169,6 +170,30 @@ class DisaggregatedDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_hour: float | None
 
 
+class MixedPartDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas on one of two kinds of GPUs, and the share of the requests that they get."""
+
+    gpu: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    engine: str
+    weights: str
+    share: float
+    usd_per_hour: float | None
+
+
+class MixedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas on two kinds of GPUs that carry the load together for less."""
+
+    gpus: int
+    words: str
+    usd_per_hour: float
+    parts: tuple[MixedPartDocument, ...]
+
+
 class DeploymentRejectionDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment that does not carry the load: why, and what would rescue it."""
 
@@ -197,6 +222,7 @@ class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     fits: tuple[DeploymentFitDocument, ...]
     front: tuple[FrontDocument, ...]
     disaggregated: tuple[DisaggregatedDocument, ...]
+    mixed: Annotated[MixedDocument | None, Meta(description="null where two kinds of GPUs save nothing")]
     rejections: tuple[DeploymentRejectionDocument, ...]
     advice: str | None
     money: MoneyDocument | None
@@ -246,6 +272,7 @@ def llm_plan_document(fleet: PlannedFleet) -> LlmPlanDocument:
         fits=fits,
         front=tuple(map(_front, load_front(plan.fits))),
         disaggregated=tuple(map(_disaggregated, plan.disaggregated)),
+        mixed=None if plan.mixed is None else _mixed(plan.mixed),
         rejections=tuple(map(_rejection, plan.rejections)),
         advice=plan.advice,
         money=money_document(fleet.money) if fleet.money else None,
@@ -364,6 +391,22 @@ def _disaggregated(each: DisaggregatedFit) -> DisaggregatedDocument:
         output_tokens_per_s=each.rate_per_s * each.output_len,
         usd_per_hour=each.usd_per_hour,
     )
+
+
+def _mixed(mixed: MixedFleet) -> MixedDocument:
+    parts = tuple(
+        MixedPartDocument(
+            gpu=part.fit.gpu,
+            **sharding_fields(part.fit.sharding),
+            replicas=part.fit.replicas,
+            engine=part.fit.engine,
+            weights=part.fit.weights,
+            share=part.share,
+            usd_per_hour=part.fit.usd_per_hour,
+        )
+        for part in mixed.parts
+    )
+    return MixedDocument(gpus=mixed.gpus, words=mixed.words, usd_per_hour=mixed.usd_per_hour, parts=parts)
 
 
 class _SideFields(ShardingFields):

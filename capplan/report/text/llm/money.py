@@ -6,6 +6,7 @@ from capplan.core.economics.cost import OwnedCost
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.serving.asked import Task
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Table, figure, words
 from capplan.units import format_fraction, format_watts
 
@@ -39,13 +40,13 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
             f"busy time; {best.usd_per_million_output_tokens:.3g} with all of it on the output"
         )
     if money.joules_per_output_token is not None:
-        drawn = ""
+        drawn, unit = "", "output token" if fleet.plan.load.task is Task.GENERATE else "request"
         if money.energy is not None:
             power = money.energy.power_w
             ends = f"{format_watts(power.low)} to {format_watts(power.high)}"
             drawn = f"; the GPUs draw {format_watts(power.expected)} ({ends})"
         yield (
-            f"Energy: {money.joules_per_output_token:.3g} J per output token, "
+            f"Energy: {money.joules_per_output_token:.3g} J per {unit}, "
             f"{money.joules_per_output_token / 3.6:.3g} kWh per million, from the socket of the building{drawn}"
         )
     if money.payments:

@@ -60,7 +60,8 @@ def llm_plan_sections(fleet: PlannedFleet, *, everything: bool = False, launch: 
         if hidden > 0:
             more = f"{hidden} more deployments carry the load; --all shows them."
             blocks.append(Lines([more], is_attached=True, only=Format.TABLE))
-        blocks.append(Lines([disaggregation_line(plan)], only=Format.TABLE))
+        several = [line for line in (disaggregation_line(plan), mixed_line(plan)) if line is not None]
+        blocks.append(Lines(several, only=Format.TABLE))
         if everything:
             blocks.append(Lines(["Output tokens/s per GPU against per user, the best of all loads"], only=Format.TABLE))
             blocks.append(Table(FRONT, load_front(plan.fits), is_attached=True, only=Format.TABLE))
@@ -157,6 +158,15 @@ def disaggregation_line(plan: DeploymentPlan) -> str:
     moved = format_seconds(split.transfer_s)
     where = f"{split.gpu_words}, {split.words}"
     return f"Prefill and decode apart: {where}, cache moved in {moved}, {times}, {price}{verdict}."
+
+
+def mixed_line(plan: DeploymentPlan) -> str | None:
+    """Return what replicas on two kinds of GPUs save, in one line; None where they save nothing."""
+    mixed, best = plan.mixed, plan.recommended
+    if mixed is None or best is None or best.usd_per_hour is None:
+        return None
+    saving = format_fraction(1 - mixed.usd_per_hour / best.usd_per_hour)
+    return f"Mixed: {mixed.words}: {mixed.usd_per_hour:,.2f} USD/h, {saving} less than the first."
 
 
 def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[Block]:

@@ -15,6 +15,7 @@ from capplan.report.text.llm.plan import (
     disaggregation_line,
     load_words,
     long_time,
+    mixed_line,
     nearest_rejections,
     offer_words,
     shared_words,
@@ -91,7 +92,7 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
         yield from _labelled(f"In {fleet.local_cost.currency}", local_words(fleet.local_cost), width)
     yield from _labelled("Times", _times(plan, best), width)
     if best.energy is not None:
-        yield from _labelled("Energy", _energy(best.energy), width)
+        yield from _labelled("Energy", _energy(best.energy, plan.load.task), width)
     yield from _labelled("Limited", f"by {_limiting(plan, best)}", width)
     yield from _labelled("Why", _why(plan, best), width)
 
@@ -108,12 +109,12 @@ def _cost(plan: DeploymentPlan, best: DeploymentFit) -> str:
     return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
 
 
-def _energy(energy: ServingEnergy) -> str:
+def _energy(energy: ServingEnergy, task: Task) -> str:
     power, joules = energy.power_w, energy.joules_per_output_token
     return (
         f"all GPUs without their hosts {format_watts(power.expected)} ({format_watts(power.low)} to "
         f"{format_watts(power.high)}), {format_joules(joules.expected)} ({format_joules(joules.low)} to "
-        f"{format_joules(joules.high)}) an output token"
+        f"{format_joules(joules.high)}) {'an output token' if task is Task.GENERATE else 'a request'}"
     )
 
 
@@ -182,16 +183,23 @@ _COLUMNS: tuple[Column[DeploymentFit], ...] = (
     words("shared", lambda fit: f"{fit.replicas} × {shared_words(fit.sharding)}"),
     words("engine", lambda fit: fit.engine),
     words("weights", lambda fit: fit.weights),
+    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
+)
+_ANSWERED: tuple[Column[DeploymentFit], ...] = (
     figure("TTFT", lambda fit: fit.ttft_s.expected, format_seconds),
     figure("TPOT", lambda fit: fit.tpot_s.expected, format_seconds),
-    figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
     figure("USD/M out", lambda fit: fit.usd_per_million_output_tokens, "{:.3g}".format),
+)
+_TAKEN_IN: tuple[Column[DeploymentFit], ...] = (
+    figure("latency", lambda fit: fit.e2e_s.expected, format_seconds),
+    figure("USD/M tokens", lambda fit: fit.usd_per_million_tokens, "{:.3g}".format),
 )
 
 
 def _choices(plan: DeploymentPlan, width: int) -> list[Line]:
     others = different_choices(plan.fits)[1 : 1 + OTHER_CHOICES]
-    return [*styled_table(Table(_COLUMNS, others), width=width), line("")] if others else []
+    columns = (*_COLUMNS, *(_ANSWERED if plan.load.task is Task.GENERATE else _TAKEN_IN))
+    return [*styled_table(Table(columns, others), width=width), line("")] if others else []
 
 
 def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
@@ -200,10 +208,13 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
         yield from _labelled(
             "Apart", disaggregation_line(plan).removeprefix("Prefill and decode apart: "), width, most=2
         )
+    mixed = mixed_line(plan)
+    if mixed is not None:
+        yield from _labelled("Mixed", mixed.removeprefix("Mixed: "), width, most=2)
     for text in list(money_lines(fleet))[1:]:
         label, _, rest = text.partition(" ")
         yield from _labelled(label.rstrip(":"), rest, width, most=2)
-    for note in plan.notes[:_MOST_NOTES]:
+    for note in plan.notes[: _MOST_NOTES - (mixed is not None)]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
     failing = f"; {lacking} GPUs do not carry it" if lacking else ""

@@ -63,3 +63,4 @@ def test_a_plan_states_the_power_of_all_its_gpus_and_keeps_a_cap() -> None:
     assert free.gpus * 100 <= free.energy.power_w.expected <= free.gpus * 700
     assert capped.energy.power_w.high <= 350 * capped.gpus
     assert capped.max_rate_per_s <= free.max_rate_per_s
+    assert capped.tpot_s.high / capped.tpot_s.expected > free.tpot_s.high / free.tpot_s.expected
