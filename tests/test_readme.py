@@ -1,4 +1,4 @@
-"""What the README says of commands. Its figures are looked at in tests/data_acceptance/test_examples.py."""
+"""What the README says of commands. What it shows is compared in tests/data_acceptance/test_pages.py."""
 
 import re
 import shlex

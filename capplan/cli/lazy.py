@@ -11,6 +11,9 @@ from capplan.cli.overwriting import guard_outputs
 from capplan.cli.sparing import SparingGroup
 from capplan.cli.topics import commands_by_topic, give_topics, heading, write_help_text
 
+_LONGEST_SENTENCE = 300
+"""Characters that the first sentence of a command's help may have in a list of commands."""
+
 
 class LazyGroup(SparingGroup):
     """A group whose subclasses name their commands, each as "module:function" or "module:typer app".
@@ -44,16 +47,13 @@ class LazyGroup(SparingGroup):
             formatter.write_dl([each for each in records if each is not None])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by topic, each with the first words of its help."""
+        """Write the commands by topic, each with the first sentence of its help, folded and not cut."""
         names = self.list_commands(ctx)
         topics = commands_by_topic(names, self.command_topics) if self.command_topics else [("Commands", names)]
         longest = max(map(len, names))
         for topic, listed in topics:
             found = [(name, self.get_command(ctx, name)) for name in listed]
-            rows = [
-                (name.ljust(longest), command.get_short_help_str(formatter.width - longest - 6))
-                for name, command in found
-            ]
+            rows = [(name.ljust(longest), command.get_short_help_str(_LONGEST_SENTENCE)) for name, command in found]
             with formatter.section(heading(topic)):
                 formatter.write_dl(rows)
 

@@ -184,3 +184,9 @@ def test_a_machine_without_gpus_says_why(run: Run, monkeypatch: pytest.MonkeyPat
     result = run("gpus", "detect")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no GPU found (NVML: nvidia-ml-py is not installed; torch: no CUDA or ROCm device)" in result.stderr
+
+
+def test_a_csv_of_one_gpu_has_every_value_with_its_sources(run: Run) -> None:
+    rows = {row["key"]: row for row in csv.DictReader(io.StringIO(run("gpus", "show", "l4", "--format", "csv").stdout))}
+    assert rows["bandwidth"]["value"] == "300 GB/s"  # as NVIDIA prints of the L4
+    assert "AIConfigurator" in rows["bandwidth"]["sources"]

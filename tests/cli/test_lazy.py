@@ -1,5 +1,6 @@
 """Commands that are imported when they are called."""
 
+import re
 import shlex
 
 import pytest
@@ -15,7 +16,7 @@ def test_help_lists_every_command_once_under_its_topic(run: Run) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     first_topic = lines.index(f"{next(iter(COMMAND_TOPICS))}:")
-    named = [words[0] for line in lines[first_topic:] if line.startswith("  ") and (words := line.split())]
+    named = [words[0] for line in lines[first_topic:] if re.match(r" {2}\w", line) and (words := line.split())]
     listed = [each for each in named if each in COMMANDS]
     assert sorted(listed) == sorted(COMMANDS)
     assert [line.removesuffix(":") for line in lines if line.removesuffix(":") in COMMAND_TOPICS] == list(
@@ -74,3 +75,9 @@ def test_a_model_in_the_place_of_a_command_is_told_how_to_ask(run: Run) -> None:
     result = run("resnet50", "--batch", "32")
     assert result.exit_code == 2
     assert "For a model, write `capplan plan resnet50 --batch 32`" in result.stderr
+
+
+def test_the_sentences_of_a_list_of_commands_are_folded_and_not_cut(run: Run) -> None:
+    listed = run("llm", "--help").stdout.partition("Commands:")[2]
+    assert "..." not in listed
+    assert "KV cache of a served language model." in " ".join(listed.split())

@@ -8,6 +8,7 @@ import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from capplan.errors import UnknownNameError, UsageError
@@ -56,7 +57,7 @@ def canonical_words(words: str) -> str:
     alike = [each for each in names if _squeeze(each) == _squeeze(architecture)]
     if len(alike) == 1:
         return f"{prefix}:{alike[0]}{dot}{tag}" if colon else f"{alike[0]}{dot}{tag}"
-    raise UnknownNameError(f"{prefix} model" if colon else "model", name, names, hint=_hint(architecture))
+    raise UnknownNameError(f"{prefix} model" if colon else "model", name, names, hint=_hint(name))
 
 
 def _exists(name: str) -> bool:
@@ -100,4 +101,6 @@ def _squeeze(name: str) -> str:
 
 def _hint(name: str) -> str:
     other = next((hint for start, hint in _ELSEWHERE.items() if name.casefold().startswith(start)), None)
+    if (files("capplan") / "llm_models" / f"{name.lower()}.json").is_file():
+        return f"It is a served language model: ask `capplan llm memory {name}` or `capplan llm plan {name}`."
     return f"{other}." if other else _OTHERS

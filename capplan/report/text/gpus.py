@@ -9,7 +9,19 @@ from capplan.core.gpus.query import ratios_to_first
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import all_figures
 from capplan.report.documents.installed import Match
-from capplan.report.sections import Align, Block, Column, Format, LineRole, Lines, Section, Table, plain_columns, words
+from capplan.report.sections import (
+    Align,
+    Block,
+    Column,
+    Format,
+    LineRole,
+    Lines,
+    Section,
+    Table,
+    data,
+    plain_columns,
+    words,
+)
 from capplan.units import format_bytes
 
 LEGEND = "- unsupported, ? unknown; peaks are dense, per device, with fp32 accumulation"
@@ -57,9 +69,10 @@ def gpu_sections(spec: GpuSpec, architecture: Architecture) -> list[Section]:
     figures = [_WrittenFigure(key, figure) for key, figure in all_figures(spec, architecture)]
     sources = _numbered_sources(spec, architecture)
     columns: list[Column[_WrittenFigure]] = [
-        words("key", lambda row: row.key),
-        words("value", _value),
-        words("printed", lambda row: row.figure.printed),
+        words("key", lambda row: row.key, name="key"),
+        words("value", _value, name="value"),
+        words("printed", lambda row: row.figure.printed, name="printed"),
+        data("sources", lambda row: "; ".join(map(_spell_source, row.figure.sources))),
         words("source", lambda row: " ".join(f"[{sources[source]}]" for source in row.figure.sources)),
     ]
     if any(_origin(row.figure) for row in figures):

@@ -68,3 +68,9 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
 def test_nothing_is_downloaded() -> None:
     with pytest.raises(UsageError, match="nothing is"):
         canonical_words("https://example.org/model.pt")
+
+
+@pytest.mark.zoo
+def test_a_served_language_model_is_sent_to_the_verbs_that_take_it() -> None:
+    with pytest.raises(UnknownNameError, match=r"`capplan llm plan llama-3\.1-8b-instruct`"):
+        canonical_words("llama-3.1-8b-instruct")

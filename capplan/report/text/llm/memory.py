@@ -5,7 +5,7 @@ from typing import NamedTuple
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
-from capplan.units import format_bytes, format_count
+from capplan.units import counted, format_bytes, format_count
 
 
 def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
@@ -73,7 +73,7 @@ def _what_fits(answer: MemoryAnswer) -> str:
     if answer.sequences == 0 and answer.max_context:
         longest = f"{answer.max_context:,} tokens (--max-len {answer.max_context})"
         return f"It fits for sequences of up to {longest}, not for one of {length}. {held}; shorter ones leave room."
-    return f"{held}, {answer.sequences:,} sequences of {length}, or one of {answer.max_context:,}."
+    return f"{held}, {counted(answer.sequences, 'sequence')} of {length}, or one of {answer.max_context:,}."
 
 
 class _Choice(NamedTuple):

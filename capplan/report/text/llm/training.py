@@ -88,7 +88,7 @@ def headline(job: TrainingJob, gpu: str) -> str:
         gpu: Name of the GPU.
     """
     total, active = count_parameters(job.architecture), count_active_parameters(job.architecture)
-    size = f"{format_parameters(total)}" + (f", {format_parameters(active)} active" if active < total else "")
+    size = format_parameters(total) + (f", {format_parameters(active)} active" if active < total else "")
     method = {Method.FULL: "full training"}.get(job.method, f"{job.method.value} r{job.adapter.rank}")
     if job.is_adapted:
         trained = adapter_parameters(job.architecture, job.adapter)
