@@ -1,6 +1,6 @@
 """Count a model's parameters, MACs, FLOPs and bytes, by operator and by module."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
@@ -10,21 +10,7 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeRequest:
-    """A request for the counts of one model at one batch; None is 1, or the only batch that the model holds at.
-
-    `depth` is that of the module view, None for all levels. `compares_counters` counts the model by thop, fvcore and
-    torch's counter too. `is_strict` refuses a model with operators that could not be counted.
-    """
-
-    model: ModelSource
-    batch: int | None = None
-    configuration: Configuration = field(default_factory=Configuration)
-    depth: int | None = None
-    compares_counters: bool = False
-    is_strict: bool = False
+_USUAL = Configuration()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +22,42 @@ class AnalyzeAnswer:
     comparisons: tuple[Comparison, ...]
 
 
-def analyze(request: AnalyzeRequest, *, feedback: Feedback = SILENCE) -> AnalyzeAnswer:
+def analyze(
+    source: ModelSource,
+    *,
+    batch: int | None = None,
+    configuration: Configuration = _USUAL,
+    depth: int | None = None,
+    compares_counters: bool = False,
+    is_strict: bool = False,
+    feedback: Feedback = SILENCE,
+) -> AnalyzeAnswer:
     """Return what a model counts at a batch.
 
     Args:
-        request: the model, batch and recording.
+        source: the model.
+        batch: the batch; None is 1, or the only one that the model holds at.
+        configuration: the recording.
+        depth: depth of the module view, None for all levels.
+        compares_counters: count the model by thop, fvcore and torch's counter, too.
+        is_strict: refuse a model with operators that could not be counted.
         feedback: where progress is shown.
 
     Raises:
         UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
         TraceError: the model could not be traced, or is refused by `is_strict`.
     """
-    if request.compares_counters and request.configuration.training is not None:
+    if compares_counters and configuration.training is not None:
         raise UsageError("--compare compares counts of inference: drop --train.")
-    model = open_model(request.model, feedback=feedback)
-    batch = request.batch or model.usual_batch(request.configuration)
-    trace = model.trace_at(request.configuration, batch)
-    if request.is_strict:
-        refuse_uncertain(model.words, trace.recording(request.configuration))
+    model = open_model(source, feedback=feedback)
+    batch = batch or model.usual_batch(configuration)
+    trace = model.trace_at(configuration, batch)
+    if is_strict:
+        refuse_uncertain(model.words, trace.recording(configuration))
     return AnalyzeAnswer(
-        analysis=analyze_trace(trace, configuration=request.configuration, batch=batch, depth=request.depth),
+        analysis=analyze_trace(trace, configuration=configuration, batch=batch, depth=depth),
         parameter_count=trace.parameter_count,
-        comparisons=_compare(model, trace, request.configuration, batch, feedback) if request.compares_counters else (),
+        comparisons=_compare(model, trace, configuration, batch, feedback) if compares_counters else (),
     )
 
 

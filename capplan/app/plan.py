@@ -128,7 +128,7 @@ def _beside_full_width(made: Plan, model: Model, terms: PlanTerms, context: Plan
     asked = replace(
         terms,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None, rate_per_s=None),
+        limits=terms.limits.without_speed(),
     )
     fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
     here = f"{best.gpu.id} at batch {best.batch}"
@@ -264,7 +264,7 @@ def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, 
         terms,
         workload=other.workload,
         batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=replace(terms.limits, max_latency_s=None, min_throughput_per_s=None, rate_per_s=None),
+        limits=terms.limits.without_speed(),
     )
     try:
         fits = plan_at_batches(other.model or model, asked, replace(context, gpus=(best.gpu,))).fits

@@ -66,17 +66,17 @@ def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswe
         UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
         TraceError: the model could not be traced, or is refused by `strict`.
     """
-    from capplan.app.analyze import AnalyzeRequest, analyze
+    from capplan.app.analyze import analyze
 
-    request = AnalyzeRequest(
-        model=context.model(question),
+    return analyze(
+        context.model(question),
         batch=question.batch,
         configuration=question.configuration(question.default_precision(), training=question.training()),
         depth=question.depth,
         compares_counters=question.compare,
         is_strict=question.strict,
+        feedback=context.feedback,
     )
-    return analyze(request, feedback=context.feedback)
 
 
 def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:

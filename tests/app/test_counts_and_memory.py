@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capplan.app.analyze import AnalyzeRequest, analyze
+from capplan.app.analyze import analyze
 from capplan.app.estimate import EstimateRequest, estimate
 from capplan.app.gpus.choice import GpuRequest
 from capplan.app.memory import MemoryRequest, memory
@@ -41,35 +41,35 @@ def test_an_anonymous_trace_names_no_module(nets: Path) -> None:
 
 
 def test_a_trace_answers_like_the_model_it_was_made_of(nets: Path) -> None:
-    request = AnalyzeRequest(model=ask(nets, "Even"), batch=4)
-    assert analyze(replace(request, model=open_model(request.model).trace([Configuration()]))) == analyze(request)
+    source = ask(nets, "Even")
+    assert analyze(open_model(source).trace([Configuration()]), batch=4) == analyze(source, batch=4)
 
 
 def test_a_linear_layer_is_counted_by_hand(nets: Path) -> None:
     # 8 outputs of 8 products each, for 4 samples; 64 weights and 8 biases
-    made = analyze(AnalyzeRequest(model=ask(nets, "Even"), batch=4))
+    made = analyze(ask(nets, "Even"), batch=4)
     assert made.analysis.macs == 8 * 8 * 4
     assert made.parameter_count == 72
 
 
 def test_a_model_that_does_not_scale_is_counted_at_the_batch_itself(nets: Path) -> None:
     # the layer's 8 · 8 products for 7 samples, and 7 · 7 dot products of 8
-    assert analyze(AnalyzeRequest(model=ask(nets, "Square"), batch=7)).analysis.macs == 7 * 64 + 49 * 8
+    assert analyze(ask(nets, "Square"), batch=7).analysis.macs == 7 * 64 + 49 * 8
 
 
-@pytest.mark.parametrize(("use_case", "request_type"), [(analyze, AnalyzeRequest), (memory, MemoryRequest)])
-def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any, request_type: Any) -> None:
+@pytest.mark.parametrize(
+    "use_case", [analyze, lambda source, is_strict: memory(MemoryRequest(model=source, is_strict=is_strict))]
+)
+def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> None:
     with pytest.raises(TraceError, match="bessel") as raised:
-        use_case(request_type(model=ask(nets, "Odd"), is_strict=True))
+        use_case(ask(nets, "Odd"), is_strict=True)
     assert raised.value.exit_code == 3
 
 
 def test_other_counters_are_not_set_beside_training(nets: Path) -> None:
-    request = AnalyzeRequest(
-        model=ask(nets, "Even"), configuration=Configuration(training=Training()), compares_counters=True
-    )
+    training = Configuration(training=Training())
     with pytest.raises(UsageError, match="drop --train"):
-        analyze(request)
+        analyze(ask(nets, "Even"), configuration=training, compares_counters=True)
 
 
 def test_memory_without_a_gpu_names_none(nets: Path) -> None:

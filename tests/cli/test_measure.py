@@ -2,11 +2,13 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import re
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -108,7 +110,8 @@ def test_resuming_under_other_rules_measures_anew_and_says_so(
 ) -> None:
     path = tmp_path / "runs.jsonl"
     assert run("measure", *NET, *QUICK, "-o", path).exit_code == 0
-    result = run("measure", *NET, *QUICK, *change, "-o", path, "--resume")
+    kept = [words for words in zip(QUICK[::2], QUICK[1::2], strict=True) if words[0] != change[0]]
+    result = run("measure", *NET, *itertools.chain(*kept), *change, "-o", path, "--resume")
     assert result.exit_code == 0, result.stderr
     assert f"batch 1 is measured anew: the point in the file differs in {told}." in result.stderr
     assert path.read_bytes().count(b"\n") == 2
@@ -384,6 +387,14 @@ def test_threads_are_those_asked_for_and_put_back(run: Run) -> None:
     assert torch.get_num_threads() == before
 
 
+MEASURE_THAT_HANGS_UP = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
+from capplan.cli.main import main
+main()
+"""
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_isolated_point_ends_with_its_parent(flawed: list[str], tmp_path: Path, sent: signal.Signals) -> None:
     told = tmp_path / "child.pid"
@@ -392,7 +403,9 @@ def test_an_isolated_point_ends_with_its_parent(flawed: list[str], tmp_path: Pat
     path.write_text(path.read_text().replace("time.sleep(600)", hang))
     words = [*flawed, "--arg", "how=hang", "--batch", "4", "--isolate", "--device", "cpu"]
     parent = subprocess.Popen(
-        [sys.executable, "-m", "capplan", "measure", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", MEASURE_THAT_HANGS_UP, "measure", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         deadline = time.monotonic() + 120
@@ -443,8 +456,8 @@ def test_export_is_the_csv_that_validate_reads(run: Run, tmp_path: Path) -> None
         "input_size": "3x32x32",
     }  # fmt: skip
     assert {key: row[key] for key in expected} == expected
-    samples = json.loads(path.read_text())["latency_s"]["samples"]
-    assert float(row["latency_ms"]) == pytest.approx(1e3 * sum(sorted(samples)[2:4]) / 2, rel=1e-5)
+    samples = json.loads(path.read_text())["latency_s"]["samples"]  # fewer than six on a machine that is busy
+    assert float(row["latency_ms"]) == pytest.approx(1e3 * statistics.median(samples), rel=1e-5)
 
 
 def test_a_run_compared_with_itself_shows_no_difference(run: Run, tmp_path: Path) -> None:

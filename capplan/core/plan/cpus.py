@@ -18,7 +18,7 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
     unable = [each for each in plan.rejections if each.gpu.is_cpu and not each.needed]
     if len({each.gpu.id for each in unable}) == len(asked):
         return (f"Whether a GPU is needed is not answered: {unable[0].reason}.",)
-    limits = plan.limits.max_latency_s is not None or plan.limits.min_throughput_per_s is not None
+    limits = plan.limits.limits_speed
     if not fitting:
         return (f"A GPU is needed: none of {len(asked)} CPUs {'meets the limits' if limits else 'can run this'}.",)
     certain = [fit for fit in fitting if fit.status is FitStatus.FITS]

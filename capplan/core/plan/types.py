@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from capplan.core.energy.power import StepEnergy
@@ -50,6 +50,15 @@ class Limits:
     min_throughput_per_s: float | None = None
     rate_per_s: float | None = None
     max_power_draw_w: float | None = None
+
+    @property
+    def limits_speed(self) -> bool:
+        """Return True if a latency or a throughput is asked for."""
+        return self.max_latency_s is not None or self.min_throughput_per_s is not None
+
+    def without_speed(self) -> "Limits":
+        """Return the limits without those of latency, throughput and load."""
+        return replace(self, max_latency_s=None, min_throughput_per_s=None, rate_per_s=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
