@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from capplan.llm.core.layers import Attention, Experts, LatentAttention, Mixer, Mlp
 
@@ -42,7 +43,7 @@ class VisionTower:
         return 4.0 * patches * (self.attention_width * patches + windowed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """A decoder-only language model.
 
@@ -71,6 +72,20 @@ class Architecture:
     draft_layers: int = 0
     ignored_fields: tuple[str, ...] = ()
     publisher_id: str | None = None
+
+    @cached_property
+    def layer_kinds(self) -> tuple[tuple[Layer, int], ...]:
+        """Return the different layers of the model, each with how many there are of it."""
+        runs: list[tuple[Layer, int]] = []
+        for layer in self.layers:  # neighbours are mostly equal, and comparing them is quicker than hashing each
+            if runs and (layer is runs[-1][0] or layer == runs[-1][0]):
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((layer, 1))
+        kinds: dict[Layer, int] = {}
+        for layer, count in runs:
+            kinds[layer] = kinds.get(layer, 0) + count
+        return tuple(kinds.items())
 
     def attention_layers(self) -> Iterator[tuple[int, Attention | LatentAttention]]:
         """Yield the index and the mixer of every layer with softmax attention."""

@@ -11,7 +11,6 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters
 from capplan.llm.core.training.job import Compute, Method, Recompute, TrainingJob
-from capplan.llm.core.training.parameters import layer_kinds
 
 _PEAK_OF = {
     Compute.BF16: (PeakKind.BF16, PeakKind.FP16),
@@ -43,7 +42,7 @@ def attention_flops_per_token(architecture: Architecture, *, sequence: int, is_c
         is_causal: Count what a causal kernel computes, and not the whole square.
     """
     found = 0.0
-    for layer, count in layer_kinds(architecture):
+    for layer, count in architecture.layer_kinds:
         match layer.mixer:
             case Attention() as mixer:
                 keys = min(sequence, mixer.window or sequence)

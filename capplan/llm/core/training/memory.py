@@ -1,10 +1,10 @@
 """Divide the memory of a training GPU: weights, gradients, optimizer states, activations, logits, buffers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.llm.core.training.activations import interleaved_share, layer_activations, logit_elements
+from capplan.llm.core.training.activations import LayerActivations, interleaved_share, layer_activations, logit_elements
 from capplan.llm.core.training.frameworks import Family, States
 from capplan.llm.core.training.job import (
     BaseFormat,
@@ -16,7 +16,7 @@ from capplan.llm.core.training.job import (
     Shard,
     TrainingJob,
 )
-from capplan.llm.core.training.parameters import StageParameters, layer_kinds, layers_per_stage, stage_parameters
+from capplan.llm.core.training.parameters import StageParameters, layers_per_stage, stage_parameters
 
 _HALF, _SINGLE = 2.0, 4.0
 """Bytes of an element in 16 bits and in fp32."""
@@ -181,9 +181,15 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
         job: The job.
         constants: The fitted constants.
     """
-    stages = tuple(_stage(job, index, held, constants) for index, held in enumerate(stage_parameters(job)))
+    parameters = stage_parameters(job)
+    sizes = layers_per_stage(job.architecture, job.layout)
+    kinds = [(layer_activations(layer, job), count) for layer, count in job.architecture.layer_kinds]
+    stages = tuple(
+        _stage(job, index, held, constants, activations=_activations(job, index, size, kinds, constants))
+        for index, (held, size) in enumerate(zip(parameters, sizes, strict=True))
+    )
     per_node = min(job.layout.gpus, job.layout.gpus_per_node)
-    whole = sum(held.total for held in stage_parameters(job))
+    whole = sum(held.total for held in parameters)
     checkpoint = whole * 2.0 * job.layout.tensor
     return MemoryOutlook(
         stages=stages,
@@ -196,11 +202,18 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
     )
 
 
-def _stage(job: TrainingJob, index: int, held: StageParameters, constants: MemoryConstants) -> TrainingMemory:
+def _stage(
+    job: TrainingJob,
+    index: int,
+    held: StageParameters,
+    constants: MemoryConstants,
+    *,
+    activations: tuple[float, float],
+) -> TrainingMemory:
     weights, adapters, gradients, optimizer, unsharded = _states(job, held, constants)
     is_last = index == job.layout.pipeline - 1
     family = job.framework.family
-    kept, recomputed = _activations(job, index, constants.activations[family])
+    kept, recomputed = activations
     per_logit = _IN_PLACE_LOGIT_BYTES if job.framework.loss_in_place else constants.logit_bytes[family]
     logits = logit_elements(job) * per_logit if is_last else 0.0
     host = 0.0
@@ -306,13 +319,18 @@ def _adapted_states(
     return base / ranks, size * held.adapters, size * held.adapters, state * held.adapters, unsharded
 
 
-def _activations(job: TrainingJob, index: int, scale: float) -> tuple[float, float]:
+def _activations(
+    job: TrainingJob,
+    index: int,
+    layers: int,
+    kinds: Sequence[tuple[LayerActivations, int]],
+    constants: MemoryConstants,
+) -> tuple[float, float]:
     """Return what all layers of a stage keep, and what recomputing one layer adds at a time. [bytes]"""
+    scale = constants.activations[job.framework.family]
     layout, architecture = job.layout, job.architecture
     total = len(architecture.layers)
-    per_stage = layers_per_stage(architecture, layout)[index]
-    kinds = [(layer_activations(layer, job), count) for layer, count in layer_kinds(architecture)]
-    kept = sum(kind.kept(job.recompute) * count for kind, count in kinds) / total * per_stage
+    kept = sum(kind.kept(job.recompute) * count for kind, count in kinds) / total * layers
     in_flight = float(min(layout.pipeline - index, max(1, job.accumulation)))
     if layout.virtual > 1 and layout.pipeline > 1:
         first = layout.pipeline * interleaved_share(stages=layout.pipeline, chunks=layout.virtual)

@@ -63,20 +63,6 @@ def is_expert(tensor: Tensor) -> bool:
     return tensor.role is Role.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert"))
 
 
-def layer_kinds(architecture: Architecture) -> tuple[tuple[Layer, int], ...]:
-    """Return the different layers of a model, each with how many there are of it."""
-    runs: list[tuple[Layer, int]] = []
-    for layer in architecture.layers:  # neighbours are mostly equal, and comparing them is quicker than hashing each
-        if runs and (layer is runs[-1][0] or layer == runs[-1][0]):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((layer, 1))
-    kinds: dict[Layer, int] = {}
-    for layer, count in runs:
-        kinds[layer] = kinds.get(layer, 0) + count
-    return tuple(kinds.items())
-
-
 @lru_cache(maxsize=4096)
 def count_layer(layer: Layer, hidden_dim: int, cuts: tuple[int, int, int]) -> LayerCount:
     """Count the parameters of one layer on one GPU.
@@ -126,7 +112,7 @@ def adapter_parameters(architecture: Architecture, adapter: Adapter) -> int:
     """
     found = sum(
         adapter.rank * (inputs + outputs) * copies * count
-        for layer, count in layer_kinds(architecture)
+        for layer, count in architecture.layer_kinds
         for inputs, outputs, copies in adapted_matrices(layer, architecture.hidden_dim, adapter)
     )
     if "head" in adapter.targets:
@@ -167,10 +153,12 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
         job: The job.
     """
     architecture, layout = job.architecture, job.layout
-    kinds = [
-        (count_layer(layer, architecture.hidden_dim, cuts_of(layout)), count)
-        for layer, count in layer_kinds(architecture)
-    ]
+    cuts = cuts_of(layout)
+    kinds = [(count_layer(layer, architecture.hidden_dim, cuts), count) for layer, count in architecture.layer_kinds]
+    dense = sum(kind.dense * count for kind, count in kinds)
+    experts = sum(kind.experts * count for kind, count in kinds)
+    matrices = sum(kind.matrices * count for kind, count in kinds)
+    largest_layer = max(kind.dense + kind.experts for kind, _ in kinds)
     total = len(architecture.layers)
     embedding = sum(cut_elements(tensor, layout) for tensor in embedding_tensors(architecture))
     head = sum(cut_elements(tensor, layout) for tensor in head_tensors(architecture))
@@ -183,12 +171,12 @@ def stage_parameters(job: TrainingJob) -> list[StageParameters]:
         tied = embedding if is_last and index and architecture.tied_embeddings else 0.0
         found.append(
             StageParameters(
-                dense=share * sum(kind.dense * count for kind, count in kinds),
-                experts=share * sum(kind.experts * count for kind, count in kinds),
+                dense=share * dense,
+                experts=share * experts,
                 embedding=embedding if index == 0 else 0.0,
                 head=(head + tied) if is_last else 0.0,
-                matrices=share * sum(kind.matrices * count for kind, count in kinds),
-                largest_layer=max(kind.dense + kind.experts for kind, _ in kinds),
+                matrices=share * matrices,
+                largest_layer=largest_layer,
                 adapters=share * adapters,
             )
         )

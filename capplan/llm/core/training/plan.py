@@ -14,7 +14,15 @@ from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.job import Compute, TrainingJob
 from capplan.llm.core.training.run import Dataset, Reliability, TrainingRun, plan_run
-from capplan.llm.core.training.search import Candidate, Found, TrainingOffer, money_usd, prefer_safer, search_layouts
+from capplan.llm.core.training.search import (
+    Candidate,
+    Found,
+    Peaks,
+    TrainingOffer,
+    money_usd,
+    prefer_safer,
+    search_layouts,
+)
 from capplan.llm.core.training.work import training_gpu
 
 
@@ -212,6 +220,7 @@ def plan_training(
     rejected: Counter[str] = Counter()
     refused: dict[str, str] = {}
     tried = 0
+    peaks: Peaks = {}
     for gpu in gpus:
         try:
             machine = training_gpu(gpu, laws, network_bytes_per_s=asked.network_bytes_per_s)
@@ -220,7 +229,7 @@ def plan_training(
             continue
         for count in asked.counts:
             found: Found = search_layouts(
-                job, machine, gpus=count, global_batch=asked.global_batch, calibration=calibration
+                job, machine, gpus=count, global_batch=asked.global_batch, calibration=calibration, peaks=peaks
             )
             rejected += found.rejected
             tried += found.tried

@@ -9,7 +9,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.job import Shard, TrainingJob, TrainingLayout, recompute_choices
+from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
 from capplan.llm.core.training.memory import Kind, estimate_memory
 from capplan.llm.core.training.step_time import StepTime, step_time
 from capplan.llm.core.training.work import TrainingGpu, step_work
@@ -25,6 +25,13 @@ SAFE_PROBABILITY = 0.95
 """The probability to fit from which on a layout is safe, so that no slower one is preferred to it."""
 _SAFER_BY, _PRICE_OF_SAFETY = 0.10, 0.05
 """By how much more probable it must be that another choice fits, and how much more it may take, to be preferred."""
+
+
+Peaks = dict[tuple[TrainingLayout, int, int, Recompute], float]
+"""The expected peak of one GPU, in bytes, by layout, micro-batch, accumulation and recomputation of one job.
+
+It does not depend on the GPU, so that searches on many GPUs share it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +79,7 @@ def search_layouts(
     gpus: int,
     global_batch: int,
     calibration: TrainingCalibration,
+    peaks: Peaks | None = None,
     keep: int = 5,
 ) -> Found:
     """Search layouts, micro-batches and recomputation of a job on some GPUs of a kind.
@@ -86,8 +94,10 @@ def search_layouts(
         gpus: How many of them.
         global_batch: Sequences of one optimizer step.
         calibration: The fitted constants.
+        peaks: The peaks that searches of the same job on other GPUs have found; new ones are added.
         keep: How many candidates are returned.
     """
+    known = {} if peaks is None else peaks
     rejected: Counter[str] = Counter()
     found: list[Candidate] = []
     tried = 0
@@ -100,7 +110,7 @@ def search_layouts(
         for micro_batch in micro_batches(per_rank):
             tried += 1
             asked = replace(job, layout=layout, micro_batch=micro_batch, accumulation=per_rank // micro_batch)
-            fitting = list(_fitting(asked, gpu, calibration))
+            fitting = list(_fitting(asked, gpu, calibration, known))
             found += fitting
             if not fitting:
                 rejected["memory"] += 1
@@ -119,13 +129,15 @@ def search_layouts(
     )
 
 
-def _fitting(job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration) -> Iterator[Candidate]:
+def _fitting(job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration, peaks: Peaks) -> Iterator[Candidate]:
     """Yield a job with the least recomputation that fits, and with more of it until it is safe."""
     usable = gpu.gpu.expected_usable_bytes
     evidence = calibration.memory_evidence(job.framework.name)
     for choice in recompute_choices(job):
         asked = replace(job, recompute=choice)
-        peak = estimate_memory(asked, calibration.memory).peak(Kind.DEVICE)
+        key = (job.layout, job.micro_batch, job.accumulation, choice)
+        if (peak := peaks.get(key)) is None:
+            peak = peaks[key] = estimate_memory(asked, calibration.memory).peak(Kind.DEVICE)
         if peak > usable * (1 - _FREE_SHARE):
             continue
         probability = calibration.fit_probability(peak, usable_bytes=usable, evidence=evidence)

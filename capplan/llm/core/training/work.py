@@ -5,7 +5,7 @@ ideal: at the rates that a GPU sustains in long matrix products and copies; `ste
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -29,9 +29,9 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.memory import state_bytes
 from capplan.llm.core.training.parameters import (
+    StageParameters,
     adapted_matrices,
     is_expert,
-    layer_kinds,
     layers_per_stage,
     stage_parameters,
 )
@@ -198,9 +198,10 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
     sizes = layers_per_stage(architecture, layout)
     total = len(architecture.layers)
     passes = _passes(job)
+    held = max(stage_parameters(job), key=lambda stage: stage.total)  # the heaviest stage
     product, rate = _product(job, gpu)
     work = _LayerWork()
-    for layer, count in layer_kinds(architecture):
+    for layer, count in architecture.layer_kinds:
         work = work.plus(_layer_work(layer, job, passes), count)
     largest = max(sizes)
     share = largest / total
@@ -220,7 +221,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
     else:
         share = sizes[-1] / total
     tensor_link, tensor_rate = _link(layout.tensor, job, gpu)
-    comm = _collectives(job, gpu, layers=share * total)
+    comm = _collectives(job, gpu, held, layers=share * total)
     return StepWork(
         dense_s=share * work.dense / rate,
         grouped_s=share * work.grouped / rate,
@@ -249,8 +250,8 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         tensor_link=tensor_link,
         tensor_s=comm.tensor_bytes / tensor_rate,
         **comm.placed(),
-        optimizer_s=_optimizer_bytes(job) / gpu.copy_bytes_per_s,
-        host_s=_host_bytes(job) / gpu.host_bytes_per_s,
+        optimizer_s=_optimizer_bytes(job, held) / gpu.copy_bytes_per_s,
+        host_s=_host_bytes(job, held) / gpu.host_bytes_per_s,
     )
 
 
@@ -362,8 +363,13 @@ class _LayerWork:
 
     def plus(self, other: "_LayerWork", count: int) -> "_LayerWork":
         """Return the sum with `count` times the other."""
-        return replace(
-            self, **{item.name: getattr(self, item.name) + count * getattr(other, item.name) for item in fields(self)}
+        return _LayerWork(
+            dense=self.dense + count * other.dense,
+            grouped=self.grouped + count * other.grouped,
+            attention=self.attention + count * other.attention,
+            stream=self.stream + count * other.stream,
+            casts=self.casts + count * other.casts,
+            dequantised=self.dequantised + count * other.dequantised,
         )
 
 
@@ -493,7 +499,7 @@ class _Collectives:
         return found
 
 
-def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Collectives:
+def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, layers: float) -> _Collectives:
     layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
     forward = _passes(job).forward
     tensor_bytes = 0.0
@@ -505,7 +511,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
         expert_link, rate = _link(layout.expert * layout.expert_tensor, job, gpu)
         routed = sum(
             layer.mlp.per_token * count
-            for layer, count in layer_kinds(job.architecture)
+            for layer, count in job.architecture.layer_kinds
             if isinstance(layer.mlp, Experts)
         )
         group = layout.expert * layout.expert_tensor
@@ -519,7 +525,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
         context_link, rate = _link(layout.tensor * layout.context, job, gpu)
         widths = [
             (layer.mixer.kv_heads * (layer.mixer.key_dim + layer.mixer.value_dim)) * count
-            for layer, count in layer_kinds(job.architecture)
+            for layer, count in job.architecture.layer_kinds
             if isinstance(layer.mixer, Attention)
         ]
         width = sum(widths) * layers / len(job.architecture.layers) / layout.tensor
@@ -529,7 +535,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, *, layers: float) -> _Colle
         pipeline_link, rate = _link(layout.gpus, job, gpu)
         cut = layout.tensor
         pipeline_s = 2.0 * layout.virtual * _HALF * tokens * hidden / cut / rate
-    shard, gradient = _state_traffic(job, gpu)
+    shard, gradient = _state_traffic(job, gpu, held)
     return _Collectives(
         tensor_bytes=tensor_bytes,
         expert=(expert_s, expert_link),
@@ -557,13 +563,14 @@ def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, f
     return Link.NETWORK, min(inside, gpu.network_bytes_per_s * together)
 
 
-def _state_traffic(job: TrainingJob, gpu: TrainingGpu) -> tuple[tuple[float, Link], tuple[float, Link]]:
+def _state_traffic(
+    job: TrainingJob, gpu: TrainingGpu, held: StageParameters
+) -> tuple[tuple[float, Link], tuple[float, Link]]:
     """Return the time to gather sharded parameters in a step, and to reduce gradients in a step."""
     layout = job.layout
     ranks = layout.data * layout.context
     if ranks <= 1:
         return (0.0, Link.FAST), (0.0, Link.FAST)
-    held = max(stage_parameters(job), key=lambda stage: stage.total)
     common = held.total - (held.experts if layout.expert_ranks == 1 else 0.0)
     trained = held.adapters if job.is_adapted else common
     link, rate = _state_link(ranks, job, gpu)
@@ -586,9 +593,8 @@ _REDUCED_IN_FP32 = 1.5
 """Bytes of a scattered gradient over 16 bits: some jobs reduce in fp32, others in 16 bits."""
 
 
-def _optimizer_bytes(job: TrainingJob) -> float:
+def _optimizer_bytes(job: TrainingJob, held: StageParameters) -> float:
     """Return the bytes that an optimizer step reads and writes on one GPU."""
-    held = max(stage_parameters(job), key=lambda stage: stage.total)
     weight, gradient, state = state_bytes(job)
     ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
     experts = job.layout.expert_ranks if job.layout.shard is not Shard.NONE else 1
@@ -597,9 +603,8 @@ def _optimizer_bytes(job: TrainingJob) -> float:
     return (2 * weight + gradient + 2 * state) * trained
 
 
-def _host_bytes(job: TrainingJob) -> float:
+def _host_bytes(job: TrainingJob, held: StageParameters) -> float:
     """Return the bytes that pass the host's bus in a step on one GPU for what is offloaded."""
-    held = max(stage_parameters(job), key=lambda stage: stage.total)
     ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
     size = 0.0
     if Offloaded.OPTIMIZER in job.offloaded:

@@ -33,7 +33,7 @@ from capplan.llm.core.training.memory import Kind, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanTerms, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, Reliability, plan_run
-from capplan.llm.core.training.search import TrainingOffer, money_usd, prefer_safer, search_layouts
+from capplan.llm.core.training.search import Peaks, TrainingOffer, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
 from capplan.llm.read.catalogue import find_in_catalogue
@@ -228,6 +228,18 @@ def test_machines_are_rented_whole() -> None:
     hours = Interval.exact(100.0)
     assert money_usd(hours, offer, gpus=8).expected == 200
     assert money_usd(hours, offer, gpus=4).expected == 400
+
+
+def test_a_search_that_shares_peaks_with_others_finds_what_it_finds_alone() -> None:
+    """A peak is that of a layout, not of a GPU: what another server or another count left behind changes nothing."""
+    peaks: Peaks = {}
+    others = replace(MACHINE, fast_gpus=72)
+    for machine, count in ((others, 16), (MACHINE, 8), (MACHINE, 16)):
+        shared = search_layouts(job(), machine, gpus=count, global_batch=64, calibration=CALIBRATION, peaks=peaks)
+        assert shared == search_layouts(job(), machine, gpus=count, global_batch=64, calibration=CALIBRATION)
+    known = len(peaks)
+    search_layouts(job(), others, gpus=16, global_batch=64, calibration=CALIBRATION, peaks=peaks)
+    assert len(peaks) == known > 0  # the same layouts are not estimated again
 
 
 def test_a_search_returns_layouts_that_fit_the_fastest_first() -> None:
