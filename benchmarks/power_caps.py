@@ -64,7 +64,7 @@ def read_points(path: Path) -> list[Point]:
             continue
         gpu = gpus.find(name)
         assert gpu.tdp_w is not None
-        base_w, most_w = law.of(gpu.architecture).base_fraction * gpu.tdp_w, max(group)
+        base_w, most_w = law.of(gpu).base_fraction * gpu.tdp_w, max(group)
         points += [
             Point(card=name, power=log((limit_w - base_w) / (most_w - base_w)), speed=log(speed / group[most_w]))
             for limit_w, speed in sorted(group.items())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from capplan.core.energy.power import CardPower
 from capplan.core.latency.calibration import (
     Calibration,
     ClassConstants,
@@ -56,7 +57,7 @@ def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> 
     own = replace(_read(path, path.name), laws=laws)
     own_parts = {name: replace(part, laws=laws) for name, part in own.parts.items()}
     served = {"eager": shipped["eager"], **parts, **own_parts, own.serves: replace(own, parts={})}
-    return replace(served.pop("eager"), parts=served, engines=engines)
+    return replace(served.pop("eager"), parts=served, engines=engines, power=own.power)
 
 
 def _read(path: Path | None, name: str) -> Calibration:
@@ -97,10 +98,12 @@ def _document(calibration: Calibration) -> Tree:
     del document["parts"], document["engines"], document["laws"]
     if calibration.host is None:
         del document["host"]
+    if not calibration.power:
+        del document["power"]
     return document
 
 
-_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves", "host")
+_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves", "host", "power")
 _PARTS = "parts"
 """The key of calibrations that a file holds beside its first, by what they serve."""
 
@@ -133,11 +136,12 @@ class _Reader(PartReader):
         widths = self.parts(IntervalWidth, document, "widths")
         origin = self.read_origin(document["origin"]) if document.get("origin") is not None else None
         host = self._host(document["host"]) if "host" in document else None
+        power = self.parts(CardPower, document, "power")
         self.finish({})
         assert constants is not None
         return Calibration(
             name=words["name"], origin=origin, constants=constants, classes=classes, gpus=gpus,
-            deviations=deviations, widths=widths, serves=serves, host=host,
+            deviations=deviations, widths=widths, serves=serves, host=host, power=power,
         )  # fmt: skip
 
     def _deviations(self, document: Tree) -> dict[str, dict[str, float]]:

@@ -5,6 +5,7 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import date
 from typing import Any, TypeVar
 
+from capplan.core.energy.power import FEWEST_TIMES, MOST_TIMES, CardPower
 from capplan.core.latency.calibration import (
     ClassConstants,
     DeviceFactors,
@@ -70,6 +71,10 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
         "kernel_s": _SECONDS, "convolution_s": CALL,
     },
     EngineFactors: {"wide": FACTOR, "int8": FACTOR, "rows": _COUNT},
+    CardPower: {
+        "factor": _Range(low=FEWEST_TIMES, high=MOST_TIMES), "log_half_width": _HALF_WIDTH, "rows": _COUNT,
+        "models": _COUNT,
+    },
     EngineWidths: {"models": _HALF_WIDTH, "gpus": _HALF_WIDTH},
 }  # fmt: skip
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""

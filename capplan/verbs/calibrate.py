@@ -17,6 +17,7 @@ from capplan.verbs.validate import MeasuredFields
 
 if TYPE_CHECKING:
     from capplan.app.calibration.at_hand import DeviceAnswer, HostAnswer
+    from capplan.app.calibration.power import PowerAnswer
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.report.sections import Section
 
@@ -196,7 +197,9 @@ def _device_sections(answers: "Sequence[DeviceAnswer]", _question: DeviceQuestio
     return device_sections(answers[0].benchmark)
 
 
-def _file(answers: "Sequence[DeviceAnswer | HostAnswer]", question: _CalibrationFileFields) -> Mapping[Path, bytes]:
+def _file(
+    answers: "Sequence[DeviceAnswer | HostAnswer | PowerAnswer]", question: _CalibrationFileFields
+) -> Mapping[Path, bytes]:
     content = answers[0].calibration
     return {} if question.output is None or content is None else {question.output: content.encode()}
 
@@ -257,4 +260,60 @@ CALIBRATE_HOST = Verb(
     files=_file,
     is_local=True,
     returns="capplan.app.calibration.at_hand:HostAnswer",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerQuestion(MeasuredFields, _CalibrationFileFields):
+    """How much more or less one's own GPUs draw than the law of power says."""
+
+
+def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
+    """Return what was learnt of the power of each GPU, with the calibration that was asked for.
+
+    Args:
+        question: files as for `validate` whose rows state `power_w`.
+        context: where progress is shown.
+
+    Raises:
+        UsageError: a file cannot be read, or no GPU has three rows that state power.
+    """
+    from capplan.app.calibration.power import calibrate_power
+
+    return calibrate_power(
+        question.measured,
+        overlays=question.specs,
+        traces=question.traces,
+        allows_code=question.allow_code,
+        base=question.base,
+        feedback=context.feedback,
+    )
+
+
+def _power_sections(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> "Iterable[Section]":
+    from capplan.report.text.devices import power_sections
+
+    return power_sections(answers[0].cards)
+
+
+def _power_document(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> object:
+    from capplan.report.documents.validation import power_factor_document
+
+    return [power_factor_document(found) for found in answers[0].cards]
+
+
+CALIBRATE_POWER = Verb(
+    path="calibrate power",
+    question=PowerQuestion,
+    summary="Learn from measurements how much more or less your GPUs draw than the law of power says.\n\n"
+    "MEASURED are files as for `capplan validate` whose rows state `power_w`; `capplan measure` on a GPU writes such. "
+    "With -o FILE.yaml, write a calibration with one factor for each GPU, for --calibration of other commands.",
+    examples=("capplan calibrate power runs.jsonl -o mine.yaml",),
+    answer=answer_power,
+    settle=_settle,
+    sections=_power_sections,
+    document=_power_document,
+    files=_file,
+    effort=Effort.LONG,
+    returns="capplan.app.calibration.power:PowerAnswer",
 )

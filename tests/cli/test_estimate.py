@@ -307,6 +307,46 @@ def test_too_few_rows_make_no_calibration(run: Run, tmp_path: Path) -> None:
     assert "too few" in result.stderr
 
 
+def test_a_card_measured_with_its_power_is_planned_with_its_own(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    question = ("plan", net_trace, "--gpu", "l4", "--batch", "8,32,128", "--json", "--energy")
+    law = [fit["power_w"]["expected"] for fit in json.loads(run(*question).stdout)["fits"]]
+    times = [fit["latency_s"]["expected"] for fit in json.loads(run(*question).stdout)["fits"]]
+    path, own = tmp_path / "measured.csv", tmp_path / "own.yaml"
+    rows = [
+        f"{net_trace},l4,{batch},fp32,{1e3 * seconds},{0.8 * watts}"
+        for batch, seconds, watts in zip((8, 32, 128), times, law, strict=True)
+    ]
+    path.write_text("model,gpu,batch,precision,latency_ms,power_w\n" + "\n".join(rows) + "\n")
+    result = run("calibrate", "power", path, "-o", own)
+    assert result.exit_code == 0, result.stderr
+    assert "0.80" in result.stdout
+    fits = json.loads(run(*question, "--calibration", own).stdout)["fits"]
+    assert [fit["power_w"]["expected"] for fit in fits] == pytest.approx([0.8 * watts for watts in law], rel=1e-3)
+    assert {fit["power_evidence"] for fit in fits} == {"measured on this GPU"}
+    short = run(*question[:-2], "--energy", "--calibration", own).stdout
+    assert "a sample; measured on this GPU" in " ".join(short.split())
+    (judged,) = (
+        cell
+        for cell in json.loads(run("validate", path, "--calibration", own, "--json").stdout)["energy"]
+        if cell["metric"] == "power_w" and cell["gpu"] == "l4"
+    )
+    assert judged["errors"]["mdape"] < 1e-3
+    own.write_text(own.read_text().replace("factor: 0.8", "factor: 9"))
+    refused = run(*question, "--calibration", own)
+    assert (refused.exit_code, "power.l4.factor: must lie from 0.25 to 4" in " ".join(refused.stderr.split())) == (
+        2,
+        True,
+    )
+
+
+def test_rows_without_power_teach_no_power(run: Run, net_trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "measured.csv"
+    path.write_text(f"model,gpu,batch,precision,latency_ms\n{net_trace},l4,8,fp32,5\n")
+    result = run("calibrate", "power", path)
+    assert result.exit_code == 2
+    assert "0 usable rows state power_w" in result.stderr
+
+
 def test_energy_is_shown_where_it_is_asked_for_and_agrees_with_the_plan(run: Run, net_trace: Path) -> None:
     question = (net_trace, "--gpu", "h100-sxm5-80gb", "--batch", "32", "--json")
     (estimated,) = json.loads(run("estimate", *question, "--energy").stdout)["estimates"]

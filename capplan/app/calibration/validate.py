@@ -138,7 +138,7 @@ def make_judge(
     """
     from capplan.probe.trace.stage import uncollected
 
-    store, law = trace_folder(folder), load_power_law()
+    store, law = trace_folder(folder), replace(load_power_law(), cards=calibration.power)
 
     def judge_steps(steps: Sequence[MeasuredStep]) -> Judged:
         with uncollected():  # what a model leaves behind is collected before the next one

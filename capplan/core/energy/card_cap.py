@@ -50,7 +50,7 @@ class CardCap:
             shares: The rates of the steps without the cap.
             probe: Estimates how many times as long each step takes at each of `PROBED_CLOCKS`; called where it matters.
         """
-        constants, tdp_w, cap_w = self.law.of(self.gpu.architecture), self.gpu.tdp_w, self.law.cap_w
+        constants, tdp_w, cap_w = self.law.of(self.gpu), self.gpu.tdp_w, self.law.cap_w
         assert tdp_w is not None
         assert cap_w is not None
         width = float(np.exp(constants.log_half_width))

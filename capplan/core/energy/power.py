@@ -10,7 +10,7 @@ own, faster peak. Cached bytes are those that attention reads of earlier tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, hypot, log
 
 from capplan.core.energy.capping import CapLaw
@@ -18,6 +18,9 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
 from capplan.units import format_watts
+
+FEWEST_TIMES, MOST_TIMES = 0.25, 4.0
+"""Factors on a card's power that are believed; beyond them another card, or another unit, was measured."""
 
 _NARROW = frozenset({PeakKind.FP8, PeakKind.INT8, PeakKind.FP4})
 
@@ -38,15 +41,30 @@ class PowerConstants:
     log_half_width: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.base_fraction < self.top_fraction <= 1:
+        if not 0 <= self.base_fraction < self.top_fraction or self.base_fraction > 1:
             raise ValueError(f"base {self.base_fraction} must be below top {self.top_fraction}, both from 0 to 1")
         if min(self.memory, self.cache, self.compute, self.narrow_weight, self.log_half_width) < 0:
             raise ValueError("a constant of power is negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardPower:
+    """What `rows` of one GPU showed of `models`: by what factor it draws more than the law of its architecture says.
+
+    `log_half_width` is the half-width of the 90 % interval of the logarithm of power, which replaces that of the law.
+    """
+
+    factor: float
+    log_half_width: float
+    rows: int
+    models: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
     """Constants by architecture; `others` serves architectures that nobody measured, with a wider interval.
+
+    `cards` are GPUs that a user measured, by their ids; they draw what the law says times their own factor.
 
     `served_widening` multiplies the half-widths of joules per output token ("low" and "high"), which join those of the
     law and of the time: measured runs left out of the fit lie within them nine times of ten. `task_prompts` are the
@@ -61,10 +79,30 @@ class PowerLaw:
     cap_w: float | None = None
     served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})
     task_prompts: Mapping[str, int] = field(default_factory=dict)
+    cards: Mapping[str, CardPower] = field(default_factory=dict)
 
-    def of(self, architecture: str) -> PowerConstants:
-        """Return the constants that serve an architecture."""
-        return self.architectures.get(architecture, self.others)
+    def __post_init__(self) -> None:
+        for name, constants in {**self.architectures, "others": self.others}.items():
+            if constants.top_fraction > 1:
+                raise ValueError(f"{name}: top {constants.top_fraction} must be from 0 to 1")
+
+    def of(self, gpu: GpuSpec) -> PowerConstants:
+        """Return the constants that serve a GPU: those of its architecture, times its own factor where it has one."""
+        constants, card = self.architectures.get(gpu.architecture, self.others), self.cards.get(gpu.id)
+        if card is None:
+            return constants
+        return replace(
+            constants,
+            base_fraction=min(1.0, card.factor * constants.base_fraction),
+            top_fraction=card.factor * constants.top_fraction,
+            log_half_width=card.log_half_width,
+        )
+
+    def evidence(self, gpu: GpuSpec) -> str:
+        """Return what was measured that a GPU's power rests on."""
+        if gpu.id in self.cards:
+            return "measured on this GPU"
+        return "architecture measured" if gpu.architecture in self.architectures else "other architectures measured"
 
     def limit_w(self, gpu: GpuSpec) -> float | None:
         """Return the most that a card draws: its own limit or the cap; None where its own is not known. [W]"""
@@ -82,7 +120,7 @@ class PowerLaw:
             return f"the power limit of {gpu.id} is not known"
         if gpu.tdp_min_w is not None and self.cap_w < gpu.tdp_min_w:
             return f"{gpu.id} takes no limit below {format_watts(gpu.tdp_min_w)}, {format_watts(self.cap_w)} asked"
-        least_w = self.of(gpu.architecture).base_fraction * gpu.tdp_w
+        least_w = self.of(gpu).base_fraction * gpu.tdp_w
         if self.cap_w <= least_w:
             return f"{gpu.id} draws {format_watts(least_w)} without work, {format_watts(self.cap_w)} asked"
         return None
@@ -177,7 +215,8 @@ def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
     """Return the expected power as a share of the limit."""
     demand = constants.memory * shares.memory + constants.cache * shares.cache
     demand += constants.compute * (shares.wide + constants.narrow_weight * shares.narrow)
-    return constants.base_fraction + (constants.top_fraction - constants.base_fraction) * (1.0 - exp(-demand))
+    reach = constants.top_fraction - constants.base_fraction
+    return min(1.0, constants.base_fraction + reach * (1.0 - exp(-demand)))
 
 
 def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
@@ -190,7 +229,7 @@ def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None
     """
     if gpu.tdp_w is None:
         return None
-    constants = law.of(gpu.architecture)
+    constants = law.of(gpu)
     fraction = power_fraction(rate_shares(gpu, work), constants)
     width = exp(constants.log_half_width)
     return Interval(
@@ -240,7 +279,7 @@ def step_energy(
     limit_w = law.limit_w(gpu)
     if gpu.tdp_w is None or limit_w is None:
         return None
-    constants = law.of(gpu.architecture)
+    constants = law.of(gpu)
     slow_w, expected_w, quick_w = (
         min(limit_w, gpu.tdp_w * power_fraction(work.over(seconds), constants))
         for seconds in (time_s.high, time_s.expected, time_s.low)
@@ -257,7 +296,7 @@ def step_energy(
             high=gpus * min(limit_w, expected_w * exp(hypot(log(quick_w / expected_w), width))),
         ),
         joules_per_sample=Interval(low=per_sample * exp(-below), expected=per_sample, high=per_sample * exp(above)),
-        evidence="architecture measured" if gpu.architecture in law.architectures else "other architectures measured",
+        evidence=law.evidence(gpu),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from capplan.core.energy.power import CardPower
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.origin import Origin
 
@@ -173,7 +174,7 @@ class Calibration:
     was measured: eager inference, "compile" or "training"; `parts` hold calibrations for the others. `host` is what a
     host's calls cost where one was measured; without, the constants and the GPU's year tell it. `engines` are those
     of inference engines, whose constants are relative to the part for "compile", by the framework's name. `laws` are
-    those of all GPUs, which have a file of their own.
+    those of all GPUs, which have a file of their own. `power` holds what a user measured of the power of GPUs.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Calibration:
     host: HostCosts | None = None
     engines: Mapping[str, EngineCalibration] = field(default_factory=dict)
     laws: RateLaws = GUESSED_LAWS
+    power: Mapping[str, CardPower] = field(default_factory=dict)
 
     def without_gpu(self, gpu_id: str) -> "Calibration":
         """Return the same calibration as if one GPU had never been measured."""

@@ -65,7 +65,7 @@ def fleet_money(
     growth = question.growth_fraction
     card = None
     if energy is not None and gpu.tdp_w is not None:
-        idle_w = law.of(gpu.architecture).base_fraction * gpu.tdp_w
+        idle_w = law.of(gpu).base_fraction * gpu.tdp_w
         card = CardDraw(limit_w=gpu.tdp_w, used_w=energy.power_w.expected / fit.gpus, idle_w=idle_w)
     return FleetMoney(
         years=fleets_by_year(fit, growth_fraction=growth, years=question.years),

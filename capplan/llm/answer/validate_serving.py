@@ -193,7 +193,7 @@ def _judge_energy(
                 found[EnergyMetric.POWER_END_TO_END] = energy.power_w, power_w
             if energy.joules_per_output_token:
                 found[EnergyMetric.JOULES] = energy.joules_per_output_token, joules
-    evidence = "architecture measured" if gpu.architecture in law.architectures else "other architectures measured"
+    evidence = law.evidence(gpu)
     return [
         JudgedAnswer(run=_resolved(item), metric=metric, measured=measured, predicted=predicted, evidence=evidence)
         for metric, (measured, predicted) in found.items()

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.calibrate.accuracy import ErrorStatistics
 from capplan.core.calibrate.measured import SkippedRow
+from capplan.core.calibrate.power import LearntPower
 from capplan.core.calibrate.validation import JudgedStep, Validation
 
 _WORST = 20
@@ -76,6 +77,29 @@ class EnergyErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     gpu: str
     errors: ErrorDocument
+
+
+class PowerFactorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """By what factor a GPU draws more than the law says; `held_out` is null where one model was measured."""
+
+    gpu: str
+    factor: Annotated[float, Meta(gt=0)]
+    log_half_width: Annotated[float, Meta(ge=0)]
+    rows: int
+    models: int
+    held_out: ErrorDocument | None
+
+
+def power_factor_document(found: LearntPower) -> PowerFactorDocument:
+    """Return what was learnt of one GPU's power."""
+    return PowerFactorDocument(
+        gpu=found.gpu,
+        factor=found.card.factor,
+        log_half_width=found.card.log_half_width,
+        rows=found.card.rows,
+        models=found.card.models,
+        held_out=ErrorDocument(**error_columns(found.held_out)) if found.held_out else None,
+    )
 
 
 class ValidationDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -198,7 +198,7 @@ def energy_lines(plan: Plan) -> list[Line]:
     cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)})"
     cost += " a sample" if plan.pipeline is None else f" per {plan.pipeline.item}"
     where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
-    return [_labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}")]
+    return [_labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}; {energy.evidence}")]
 
 
 def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:

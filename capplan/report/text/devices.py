@@ -1,11 +1,14 @@
 """What a device and a host reached when they were timed, as sections."""
 
+from collections.abc import Sequence
+from math import exp
 from typing import NamedTuple
 
 from capplan.core.calibrate.device import DeviceBenchmark
+from capplan.core.calibrate.power import LearntPower
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.sections import Column, Section, Table, figure, words
-from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_seconds
+from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_fraction, format_seconds
 
 
 class _Timed(NamedTuple):
@@ -51,6 +54,27 @@ def host_sections(costs: HostCosts) -> list[Section]:
         figure("time", lambda row: _time(row[1]), name="time"),
     ]
     return [Section([Table(columns, rows)])]
+
+
+def power_sections(cards: Sequence[LearntPower]) -> list[Section]:
+    """Return by what factors GPUs draw more than the law says, and the errors of models that were left out."""
+    columns: list[Column[LearntPower]] = [
+        words("GPU", lambda row: row.gpu, name="gpu"),
+        figure("rows", lambda row: str(row.card.rows), name="rows"),
+        figure("models", lambda row: str(row.card.models), name="models"),
+        figure("measured ÷ law", lambda row: f"{row.card.factor:.2f}", name="factor"),
+        figure("90 % interval", lambda row: f"×÷ {exp(row.card.log_half_width):.2f}", name="interval"),
+        figure(
+            "models left out, median and 90th percentile",
+            lambda row: (
+                f"{format_fraction(row.held_out.median)}, {format_fraction(row.held_out.p90)}"
+                if row.held_out
+                else "one model"
+            ),
+            name="held_out",
+        ),
+    ]
+    return [Section([Table(columns, cards)])]
 
 
 def _time(time_s: float | None) -> str:

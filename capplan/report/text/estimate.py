@@ -67,6 +67,8 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     words = (precision, workload.layout, workload.framework, workload.release, report.host)
     conditions = ", ".join(word for word in words if word)
     evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
+    if energy := report.energy.get(last.batch):
+        evidence += f"; power: {energy.evidence}"
     caution = [f"{report.caution[0].upper()}{report.caution[1:]}."] if report.caution else []
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [

@@ -664,9 +664,12 @@ class EnergyFields:
         """
         if not (self.energy or self.power_limit_w is not None or needed):
             return None
+        from capplan.specs.calibration import load_calibration
         from capplan.specs.power_law import load_power_law
 
-        return replace(load_power_law(), cap_w=self.power_limit_w)
+        own = self.calibration if isinstance(self, CalibrationFields) else None
+        cards = load_calibration(own).power if own else {}
+        return replace(load_power_law(), cap_w=self.power_limit_w, cards=cards)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ VERBS: Mapping[str, str] = {
     "calibrate fit": "capplan.verbs.calibrate:CALIBRATE_FIT",
     "calibrate device": "capplan.verbs.calibrate:CALIBRATE_DEVICE",
     "calibrate host": "capplan.verbs.calibrate:CALIBRATE_HOST",
+    "calibrate power": "capplan.verbs.calibrate:CALIBRATE_POWER",
     "gpus": "capplan.verbs.gpus:GPUS",
     "gpus show": "capplan.verbs.gpus:GPUS_SHOW",
     "gpus compare": "capplan.verbs.gpus:GPUS_COMPARE",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capplan.core.energy.capping import CapLaw
-from capplan.core.energy.power import CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
+from capplan.core.energy.power import CardPower, CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
 from capplan.core.gpus.spec import PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
@@ -122,3 +122,25 @@ def test_a_step_without_time_is_refused() -> None:
 def test_a_base_above_the_top_is_refused() -> None:
     with pytest.raises(ValueError, match="must be below top"):
         replace(HOPPER, base_fraction=0.9, top_fraction=0.8)
+
+
+def test_a_measured_card_draws_its_own_factor_and_never_more_than_its_limit() -> None:
+    def drawn(factor: float, flops: float) -> Interval:
+        card = CardPower(factor=factor, log_half_width=0.1, rows=4, models=2)
+        work = CardWork(traffic_bytes=0, flops={PeakKind("bf16"): flops}, time_s=1.0)
+        found = step_power_w(H100, work, replace(LAW, cards={H100.id: card}))
+        assert found is not None
+        return found
+
+    # a ninth of the peak demands 1: 0.2 + 0.8·(1 − e^−1) = 0.7057 of 700 W
+    share = 700 * (0.2 + 0.8 * (1 - math.exp(-1)))
+    assert drawn(0.5, 989.4e12 / 9).expected == pytest.approx(0.5 * share, rel=1e-3)
+    assert drawn(0.5, 989.4e12 / 9).high == pytest.approx(0.5 * share * math.exp(0.1), rel=1e-3)
+    assert drawn(0.5, 0).expected == pytest.approx(70)
+    assert drawn(1.2, 989.4e12 / 9).expected == pytest.approx(1.2 * share, rel=1e-3)
+    assert drawn(2.0, 989.4e12 / 9) == Interval(low=700 * math.exp(-0.1), expected=700, high=700)
+
+
+def test_a_law_whose_top_lies_above_the_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Hopper: top 1.1"):
+        replace(LAW, architectures={"Hopper": replace(HOPPER, top_fraction=1.1)})

@@ -217,7 +217,7 @@ def load_energy(
     )
     if found is None or gpu.tdp_w is None:
         return None
-    waiting_w = (1.0 - busy) * sharding.gpus * law.of(gpu.architecture).base_fraction * gpu.tdp_w
+    waiting_w = (1.0 - busy) * sharding.gpus * law.of(gpu).base_fraction * gpu.tdp_w
     drawn, token = found.power_w, found.joules_per_output_token
     per_token = (busy * drawn.expected + waiting_w) / output_tokens_per_s
     return ServingEnergy(

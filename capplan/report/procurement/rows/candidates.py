@@ -106,7 +106,7 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         licence=driver_licence(spec) if spec else None,
         porting=porting_note(spec) if spec else None,
         path_was_timed=fits[0].evidence in _TIMED_PATHS,
-        idle_w=law.of(spec.architecture).base_fraction * spec.tdp_w if spec and spec.tdp_w else None,
+        idle_w=law.of(spec).base_fraction * spec.tdp_w if spec and spec.tdp_w else None,
         power_evidence=_power_evidence(fits[0]),
     )
 
