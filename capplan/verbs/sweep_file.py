@@ -23,7 +23,18 @@ from capplan.verbs.statement.read import read_field
 
 _KEYS = ("models", "gpus", "workloads")
 _GPU_KEYS = ("names", "where", "segment", "vendor", "arch", "min_memory")
-_SERVING_KEYS = ("mode", "concurrency", "input_len", "output_len", "engine", "tp", "weights", "kv")
+_SERVING_KEYS = (
+    "mode",
+    "concurrency",
+    "input_len",
+    "output_len",
+    "engine",
+    "tp",
+    "weights",
+    "kv",
+    "energy",
+    "power_limit",
+)
 _TRAINING_KEYS = tuple(field.key for field in fields_of(TrainingFields) if field.option.doors & Door.SWEEP)
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -279,9 +290,13 @@ class _SweepReader(Checker):
         }
         self._check_engines(f"{key}.engine", given.get("engine", "vllm"))
         words = {name: self._texts(f"{key}.{name}", given.get(name, "-")) for name in ("weights", "kv")}
-        for engine, tensor, input_len, output_len, weights, kv in itertools.product(
+        metered, limits = (
+            self._values(f"{key}.{name}", _WORKLOAD_FIELDS[name], given.get(name, _WORKLOAD_FIELDS[name].default))
+            for name in ("energy", "power_limit")
+        )
+        for engine, tensor, input_len, output_len, weights, kv, energy, limit_w in itertools.product(
             self._texts(f"{key}.engine", given.get("engine", "vllm")), counts["tp"], counts["input_len"],
-            counts["output_len"], words["weights"], words["kv"],
+            counts["output_len"], words["weights"], words["kv"], metered, limits,
         ):  # fmt: skip
             yield ServingConditions(
                 concurrencies=clients.sizes,
@@ -291,6 +306,8 @@ class _SweepReader(Checker):
                 tensor=tensor,
                 weights="" if weights == "-" else weights,
                 kv="" if kv == "-" else kv,
+                energy=energy or limit_w is not None,
+                power_limit_w=limit_w,
             )
 
     def _check_engines(self, key: str, given: object) -> None:

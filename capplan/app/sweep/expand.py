@@ -11,7 +11,7 @@ from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.sweep.conditions import Conditions, ServingConditions
+from capplan.core.sweep.conditions import ServingConditions
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
@@ -59,7 +59,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(each, ServingConditions) for each in request.definition.workloads)
-    metered = any(isinstance(each, Conditions) and each.energy for each in request.definition.workloads)
+    metered = any(each.energy for each in request.definition.workloads)
     sweep = Sweep(
         models=models,
         context=PlanContext(

@@ -1,6 +1,7 @@
 """Rows of served language models: what `capplan llm estimate` says of a replica on every GPU."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
@@ -34,10 +35,15 @@ def served_columns(
         CapplanError: the model cannot be served so on any GPU: an unknown engine or format, too many tokens.
     """
     assert context.llm is not None
-    deployments = Deployments(gpus=Gpus(context.gpus, architectures={}, sheets={}), memory=context.llm.memory)
+    known = Gpus(context.gpus, architectures={}, sheets={})
+    law = (
+        replace(context.power_law, cap_w=conditions.power_limit_w) if conditions.energy and context.power_law else None
+    )
+    deployments = Deployments(gpus=known, memory=context.llm.memory, power_law=law)
     found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
     for gpu in gpus:
-        for row in _rows(_question(model, conditions, gpu), gpu, deployments, context):
+        asked = {**conditions.asked(), "gpu": gpu.id, "usable_bytes": round(usable_memory(gpu).expected)}
+        for row in _rows(_question(model, conditions, gpu), asked, deployments, context):
             for name, values in found.items():
                 values.append(row.get(name))
     return found
@@ -60,36 +66,19 @@ def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) ->
 
 
 def _rows(
-    question: ServingQuestion, gpu: GpuSpec, deployments: Deployments, context: PlanContext
+    question: ServingQuestion, asked: Mapping[str, Value], deployments: Deployments, context: PlanContext
 ) -> list[Mapping[str, Value]]:
     """Return the rows of one GPU; where it cannot serve the model, rows that say why."""
     assert context.llm is not None
-    head: dict[str, Value] = {
-        **_asked(question),
-        "gpu": gpu.id,
-        "usable_bytes": round(usable_memory(gpu).expected),
-    }
+    head, law = dict(asked), deployments.power_law
     try:
-        estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times)
+        estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times, power_law=law)
         head |= _memory_values(deployments.find(question.words).stage)
     except CapplanError as error:
         does_not_fit = isinstance(error, OversizeError)
         head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
         return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in question.concurrencies]
-    return [{**head, **_point_values(estimate, point)} for point in estimate.points]
-
-
-def _asked(question: ServingQuestion) -> dict[str, Value]:
-    words = question.words
-    return ServingConditions(
-        concurrencies=question.concurrencies,
-        input_len=int(question.input_len),
-        output_len=int(question.output_len),
-        engine=words.engine,
-        tensor=words.sharding.tensor,
-        weights=words.weights,
-        kv=words.kv,
-    ).asked()
+    return [{**head, **_point_values(estimate, point), **_energy_values(point)} for point in estimate.points]
 
 
 def _memory_values(stage: StageMemory) -> dict[str, Value]:
@@ -128,6 +117,20 @@ def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, V
         "calibration": estimate.calibration,
         "model_name": estimate.model,
         "parameters": estimate.params,
+    }
+
+
+def _energy_values(point: ServingPoint) -> dict[str, Value]:
+    if point.energy is None:
+        return {}
+    power, joules = point.energy.power_w, point.energy.joules_per_output_token
+    return {
+        "power_w": power.expected,
+        "power_low_w": power.low,
+        "power_high_w": power.high,
+        "joules_per_output_token": joules.expected,
+        "joules_low_per_output_token": joules.low,
+        "joules_high_per_output_token": joules.high,
     }
 
 

@@ -76,7 +76,8 @@ class Conditions:
 class ServingConditions:
     """A language model served by one replica of `tensor` GPUs: clients at a time, and mean lengths. [tokens]
 
-    `weights` and `kv` are number formats; empty ones stand for the checkpoint's.
+    `weights` and `kv` are number formats; empty ones stand for the checkpoint's. `energy` and `power_limit_w` are as of
+    `Conditions`. [W]
     """
 
     concurrencies: tuple[int, ...]
@@ -86,6 +87,8 @@ class ServingConditions:
     tensor: int = 1
     weights: str = ""
     kv: str = ""
+    energy: bool = False
+    power_limit_w: float | None = None
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
@@ -103,6 +106,7 @@ class ServingConditions:
             "output_len": self.output_len,
             "weights": self.weights or None,
             "kv": self.kv or None,
+            "power_limit_w": self.power_limit_w,
         }
 
     def joined(self, other: "AnyConditions") -> "ServingConditions | None":

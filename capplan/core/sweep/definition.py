@@ -60,9 +60,13 @@ def workload_label(conditions: AnyConditions) -> str:
         words.append(f"fill{conditions.utilization_fraction:g}")
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
     words += [f"activations_{conditions.activations}"] * bool(conditions.activations)
-    words += ["energy"] * (conditions.energy and conditions.power_limit_w is None)
-    words += [f"limit{conditions.power_limit_w or 0:g}w"] * (conditions.power_limit_w is not None)
-    return "-".join(words)
+    return "-".join([*words, *_energy_words(conditions)])
+
+
+def _energy_words(conditions: AnyConditions) -> list[str]:
+    if conditions.power_limit_w is not None:
+        return [f"limit{conditions.power_limit_w:g}w"]
+    return ["energy"] if conditions.energy else []
 
 
 def _serving_label(conditions: ServingConditions) -> str:
@@ -70,7 +74,7 @@ def _serving_label(conditions: ServingConditions) -> str:
     words += [f"in{conditions.input_len}", f"out{conditions.output_len}"]
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
     words += [f"kv_{conditions.kv}"] * bool(conditions.kv)
-    return "-".join(words)
+    return "-".join([*words, *_energy_words(conditions)])
 
 
 def definition_to_json(definition: Definition) -> dict[str, object]:

@@ -51,6 +51,24 @@ def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path
     assert sweep(request).standing.kept == 2
 
 
+def test_rows_hold_power_and_joules_of_a_token_where_energy_is_asked_for(tmp_path: Path) -> None:
+    ways = [{**SERVING, "energy": [False, True]}, {**SERVING, "power_limit": "300W"}]
+    request = make_request(tmp_path / "out", ["llm:qwen3-32b"], gpus=GPUS[:1], workloads=ways)
+    assert sweep(request).failures == ()
+    frame = read_sweep(tmp_path / "out").to_pandas()
+    capped = frame[frame.power_limit_w.notna()].set_index("batch")
+    metered = frame[frame.power_w.notna() & frame.power_limit_w.isna()].set_index("batch")
+    assert (len(frame), len(metered), len(capped)) == (6, 2, 2)
+    for clients, row in metered.iterrows():
+        # joules of a token are watts over tokens per second; two H100 draw 1,400 W at most
+        assert row.power_low_w <= row.power_w <= row.power_high_w <= 2 * 700
+        assert row.joules_per_output_token == pytest.approx(row.power_w / row.output_tokens_per_s, rel=0.02)
+        assert row.joules_low_per_output_token < row.joules_per_output_token < row.joules_high_per_output_token
+        assert capped.loc[clients].power_high_w <= 2 * 300
+        assert capped.loc[clients].output_tokens_per_s <= row.output_tokens_per_s
+    assert metered.loc[16].joules_per_output_token < metered.loc[1].joules_per_output_token
+
+
 def test_a_model_that_nothing_is_asked_of_is_an_error(traces: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nothing is asked of llm:qwen3-32b; add a workload such as \{mode: serving"):
         sweep(make_request(tmp_path / "out", ["llm:qwen3-32b"]))
