@@ -1,5 +1,6 @@
 """What the README says of commands. What it shows is compared in tests/data_acceptance/test_pages.py."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -7,13 +8,14 @@ import sys
 
 import pytest
 
-from examples.renew import EXAMPLE, README
+from examples.renew import DAY, EXAMPLE, README
 from tests.snapshot import assert_is_snapshot
 
 
 def printed(command: str) -> str:
     words = [sys.executable, "-m", "capplan", *shlex.split(command)[1:]]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": DAY}  # prices have the same age every day
+    return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 @pytest.mark.zoo

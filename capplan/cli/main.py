@@ -3,7 +3,7 @@
 import errno
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError, UsageError
-from capplan.verbs.statement.registry import CONFIGURABLE
+from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, VERBS
 from capplan.version import __version__
 
 HELP = """
@@ -163,7 +163,7 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     Raises:
         UsageError: a configuration file cannot be read, or holds what no option takes.
     """
-    if command not in CONFIGURABLE:
+    if command not in (*CONFIGURABLE, *SPEC_READERS):
         return {}
     from capplan.cli.settings import in_force, load_settings, settable
 
@@ -171,7 +171,22 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     for key, setting in in_force(load_settings(), command).items():
         field = settable(command)[key]
         values[key if field is None else field.name] = setting.value
-    return {command: values}
+    return {command: values if command in CONFIGURABLE else _inherited(command, values)}
+
+
+_BY_HAND = ("prices import", "gpus import-microbench")
+"""Commands of groups that read own specs and are no verbs."""
+
+
+def _inherited(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return defaults for a command and for all commands below it, nested as the groups are."""
+    found: dict[str, Any] = dict(values)
+    for path in (*VERBS, *_BY_HAND):
+        first, *words = path.split()
+        below = found
+        for word in words if first == group else ():
+            below = below.setdefault(word, dict(values))
+    return found
 
 
 def describe_bug(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import TypeAlias, get_args
 from capplan.errors import UnknownNameError, UsageError
 from capplan.folders import config_folder
 from capplan.verbs.statement.options import Door, Field
-from capplan.verbs.statement.registry import CONFIGURABLE, find_verb
+from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, find_verb
 
 FILE_NAME = "capplan.toml"
 VARIABLE = "CAPPLAN_CONFIG"
@@ -25,6 +25,8 @@ Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 _COLOR = "color"
 """The one setting that is about the terminal, not about a question."""
+_SPECS = "specs"
+"""The one setting that every command takes which reads GPUs or prices: own ones hold wherever these are."""
 
 
 @cache
@@ -32,8 +34,10 @@ def settable(command: str) -> Mapping[str, Field | None]:
     """Return the settings that a command takes, by their names; None for the one about the terminal.
 
     Args:
-        command: one of `CONFIGURABLE`.
+        command: one of `CONFIGURABLE`, or of `SPEC_READERS`.
     """
+    if command in SPEC_READERS:
+        return {_SPECS: settable("plan")[_SPECS]}
     fields = find_verb(command).fields_at(Door.CONFIG)
     return {**{field.key: field for field in fields}, _COLOR: None}
 

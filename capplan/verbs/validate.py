@@ -106,14 +106,26 @@ def _settle(question: ValidateQuestion, _look: Look) -> ValidateQuestion:
 def _sections(
     answers: "Sequence[ValidateAnswer | PipelineValidation]", question: ValidateQuestion
 ) -> "Iterable[Section]":
+    from capplan.app.calibration.cpu import CPU_AT_HAND
     from capplan.core.pipelines.measured import PipelineValidation
+    from capplan.report.sections import Lines, Section
     from capplan.report.text.validation import validation_sections
 
     if isinstance(answers[0], PipelineValidation):
         from capplan.report.text.pipelines.validation import pipeline_validation_sections
 
         return pipeline_validation_sections(answers[0], worst=question.worst)
-    return validation_sections(answers[0].validation, by=list(question.by), worst=question.worst)
+    found = answers[0].validation
+    shown = validation_sections(found, by=list(question.by), worst=question.worst)
+    if question.calibration is None and any(row.step.gpu == CPU_AT_HAND for row in found.judged):
+        shown.append(Section([Lines([_CALIBRATE_FIRST])]))
+    return shown
+
+
+_CALIBRATE_FIRST = (
+    "note: rows were timed on this CPU; small steps wait for what calls into PyTorch cost here: measure that first "
+    "with `capplan calibrate host -o mine.yaml`, then add --calibration mine.yaml"
+)
 
 
 def _document(answers: "Sequence[ValidateAnswer | PipelineValidation]", _question: ValidateQuestion) -> Any:

@@ -16,6 +16,7 @@ from capplan.core.workload import Precision
 from capplan.report.text.answer import MOST_LINES, Selection, render_answer
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
+from examples.renew import DAY
 from tests.cli.conftest import Run
 from tests.snapshot import assert_is_snapshot
 
@@ -23,6 +24,12 @@ from tests.snapshot import assert_is_snapshot
 def made(net_trace: Path, batches: str, *gpus: str) -> Plan:
     question = PlanQuestion(model=str(net_trace), batches=parse_batches(batches), gpus=gpus, precision=Precision.FP32)
     return answer_plan(question, LocalContext())
+
+
+@pytest.fixture(autouse=True)
+def _on_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask on 2026-11-21, so that prices of an age have the same one every day."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", DAY)
 
 
 @pytest.mark.zoo
@@ -145,3 +152,12 @@ def test_only_offers_of_a_region_count(run: Run, net_trace: Path) -> None:
     assert ",l4," not in run(*words, "--region", "eastus").stdout
     assert ",l4," in run(*words, "--region", "us").stdout
     assert "unknown region 'moon'" in run(*words, "--region", "moon").stderr
+
+
+@pytest.mark.parametrize(("day", "is_old"), [("1780272000", False), ("1783123200", True)])
+def test_a_price_past_its_age_is_called_old(
+    net_trace: Path, monkeypatch: pytest.MonkeyPatch, day: str, is_old: bool
+) -> None:
+    """The L4's price is of 2026-01-04 and current for 180 days, to 2026-07-03: asked on 2026-06-01 and 2026-07-04."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
+    assert ("old price" in render_answer(made(net_trace, "32", "l4"), width=100)) is is_old

@@ -18,13 +18,13 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
     """
     from capplan.cli.settings import all_settable, in_force, load_settings
     from capplan.report.sections import Lines, Section, Table, plain_columns
-    from capplan.verbs.statement.registry import CONFIGURABLE
+    from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS
 
     chosen = Format(resolve_format(format_, json_flag=json_, output=output))
     settings = load_settings()
     rows = [
         (command, each.key, _shown(each.value), str(each.file))
-        for command in CONFIGURABLE
+        for command in (*CONFIGURABLE, *SPEC_READERS)
         for each in sorted(in_force(settings, command).values(), key=lambda each: each.key)
     ]
     if chosen is Format.JSON:

@@ -162,12 +162,12 @@ class Standards:
         found = []
         if price.tier is PriceTier.HEARSAY:
             found.append(Concern.HEARSAY_PRICE)
-        found += self._concerns_of_age(price.evidence)
+        found += self.concerns_of_age(price.evidence)
         if isinstance(price, Price) and price.is_marketplace and not self.constraints.marketplaces:
             found.append(Concern.MARKETPLACE)
         return tuple(found)
 
-    def _concerns_of_age(self, known: PriceEvidence) -> tuple[Concern, ...]:
+    def concerns_of_age(self, known: PriceEvidence) -> tuple[Concern, ...]:
         """Return what speaks against a price's day; a quote counts until the day to which its seller holds to it."""
         if not known.is_old(self.today, max_age_days=self.constraints.max_price_age_days):
             return ()

@@ -23,6 +23,7 @@ from capplan.report.procurement.types import (
     SpecSource,
     Verdict,
 )
+from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
 from capplan.units import (
@@ -170,7 +171,7 @@ def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
 def _scenarios_card(verdict: Verdict, *, is_stated: bool) -> KeyFigure:
     """Return how many scenarios the fleet carries, and what varies in them."""
     carried = figures.fraction(verdict.probability_carried)
-    best = f"cheapest in {figures.fraction(verdict.probability_cheapest)} of {verdict.scenarios}"
+    best = f"cheapest in {share_of_scenarios(verdict.probability_cheapest, verdict.scenarios)}"
     if not is_stated and verdict.assured is not None:
         note = f"{carried} by the fleet for the load as stated; {best}"
         share = figures.fraction(verdict.assured.share_fraction)

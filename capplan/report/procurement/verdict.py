@@ -10,6 +10,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
+from capplan.report.procurement import figures
 from capplan.report.procurement.figures import (
     duration,
     headline_money,
@@ -86,6 +87,21 @@ def _payback_words(pair: Payback, years: int) -> str:
     if pair.years is None:
         return f"The best purchase does not pay off within {years} years: {against}; {staff}."
     return f"The best purchase pays off after {pair.years:.1f} years: {against}; {staff}."
+
+
+def share_of_scenarios(fraction: float | None, scenarios: int) -> str:
+    """Write a share of scenarios; one in which none was counted is below what so many scenarios can show.
+
+    >>> share_of_scenarios(0.25, 400), share_of_scenarios(0.0, 400)
+    ('25.0 % of 400', 'fewer than 1 of 400')
+
+    Args:
+        fraction: The share; None where it is not known.
+        scenarios: How many were drawn.
+    """
+    if fraction == 0:
+        return f"fewer than 1 of {scenarios}"
+    return f"{figures.fraction(fraction)} of {scenarios}"
 
 
 def varies_words(labels: Sequence[str]) -> str:
@@ -361,7 +377,7 @@ def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[st
     reasons = []
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
         reasons.append(
-            f"Cheapest in {format_fraction(sure.cheapest)} of {sure.scenarios} scenarios; the fleet as sized carries "
+            f"Cheapest in {share_of_scenarios(sure.cheapest, sure.scenarios)} scenarios; the fleet as sized carries "
             f"the last year's load in {format_fraction(sure.carried)}. {varies_words(sure.varies)}"
         )
     if fleet := answer.assured:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from capplan.clock import today
+from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import Binding, Evidence
@@ -315,6 +317,7 @@ def _take_limits(plan: Plan) -> str:
     """Return what else to know of the recommended GPUs: their drivers' licence, a cheaper one that is not taken."""
     licensed = [each.fit.gpu.id for each in plan.recommended if each.licence]
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
+    parts += _aged_prices(plan)
     ported = [each.fit.gpu.id for each in plan.recommended if each.porting]
     parts += [f"code for CUDA must be ported ({_listed(ported)})"] if ported else []
     by_reason: dict[str, list[str]] = {}
@@ -324,6 +327,23 @@ def _take_limits(plan: Plan) -> str:
         more = f" and {len(cheaper) - _MOST_CHEAPER} more" if len(cheaper) > _MOST_CHEAPER else ""
         parts.append(f"{', '.join(cheaper[:_MOST_CHEAPER])}{more} would cost less, but {reason}")
     return "; ".join(parts)
+
+
+def _aged_prices(plan: Plan) -> list[str]:
+    """Return what a report would say of the age of the prices taken, with the GPUs where it is not so of all."""
+    standards = Standards(certain_fits=frozenset(), today=today())
+    rents = {
+        made.fit.gpu.id: made.fit.rent
+        for made in plan.recommended
+        if made.fit.rent is not None and made.criterion is not Criterion.SMALLEST
+    }
+    found: dict[Concern, list[str]] = {}
+    for gpu, rent in rents.items():
+        for concern in standards.concerns_of_age(rent.evidence):
+            found.setdefault(concern, []).append(gpu)
+    return [
+        str(concern) + (f" ({_listed(where)})" if len(where) < len(rents) else "") for concern, where in found.items()
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -49,6 +49,8 @@ VERBS: Mapping[str, str] = {
 
 CONFIGURABLE = ("plan", "compare", "memory", "estimate", "report", "analyze")
 """The verbs whose defaults configuration files may set; each may have a table of its own there."""
+SPEC_READERS = ("calibrate", "check", "diff", "gpus", "llm", "mcp", "prices", "query", "serve", "sweep", "validate")
+"""The other commands, or groups of them, that take own specs and prices, and so the key `specs` of these files."""
 
 PYTHON_NAMES: Mapping[str, str] = {
     "analyze": "analyze",
