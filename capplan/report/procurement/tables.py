@@ -199,7 +199,7 @@ def _assured_card(assured: AssuredRow) -> KeyFigure:
         )
     extra = assured.extra_usd_per_year or 0.0
     more = "at no extra cost" if extra <= 0 else f"{figures.headline_money(extra)} USD a year more"
-    return KeyFigure(label=label, figure=f"{figures.whole(assured.gpus)} GPUs", note=more)
+    return KeyFigure(label=label, figure=counted(assured.gpus, "GPU"), note=more)
 
 
 def _unit_cost(row: OptionRow) -> KeyFigure:

@@ -179,7 +179,8 @@ def _assured_words(fleet: AssuredFleet) -> str:
         return f"No number of this GPU carries {share} of the scenarios: its latency may exceed the limit."
     extra = fleet.extra_usd_per_year or 0.0
     cost = f"for {format_usd(extra)} a year more" if extra > 0 else "at no extra cost"
-    return f"{fleet.option.fleet.gpus} GPUs carry {share} of the scenarios, {cost}."
+    carry = "carries" if fleet.option.fleet.gpus == 1 else "carry"
+    return f"{counted(fleet.option.fleet.gpus, 'GPU')} {carry} {share} of the scenarios, {cost}."
 
 
 _LESS_SURE = frozenset({Concern.FEW_SCENARIOS, Concern.SAFER_NEARBY})

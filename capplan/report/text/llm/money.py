@@ -8,7 +8,7 @@ from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.serving.asked import Task
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Table, figure, words
-from capplan.units import format_fraction, format_watts
+from capplan.units import counted, format_fraction, format_watts
 
 
 def launch_blocks(launch: Launch) -> list[Block]:
@@ -59,8 +59,8 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
     last = money.years[-1]
     if money.growth_fraction:
         yield (
-            f"Growth of {format_fraction(money.growth_fraction)} a year: {last.gpus} GPUs at the end of year "
-            f"{last.year} for {last.rate_per_s:.3g} requests/s"
+            f"Growth of {format_fraction(money.growth_fraction)} a year: {counted(last.gpus, 'GPU')} at the end of "
+            f"year {last.year} for {last.rate_per_s:.3g} requests/s"
         )
     if money.api is not None:
         yield api_line(money)

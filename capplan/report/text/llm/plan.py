@@ -175,7 +175,8 @@ def _rejected(plan: DeploymentPlan, *, everything: bool) -> list[Block]:
         return []
     nearest = nearest_rejections(plan)
     shown = list(nearest) if everything or not plan.fits else list(nearest)[:_REJECTED_GPUS]
-    lines = [f"{len(gpus)} GPUs do not carry it:"] if gpus else []
+    does = "does" if len(gpus) == 1 else "do"
+    lines = [f"{counted(len(gpus), 'GPU')} {does} not carry it:"] if gpus else []
     lines += [f"  {gpu}: {why_rejected(nearest[gpu])}" for gpu in shown]
     if len(shown) < len(gpus):
         lines.append(f"  {len(gpus) - len(shown)} more; --all shows them.")
