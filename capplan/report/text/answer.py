@@ -492,7 +492,7 @@ def _smaller_lines(plan: Plan, width: int) -> list[Line]:
     if not saving:
         return []
     parts = [
-        f"{each.option} {format_bytes(each.after.memory.total_bytes.expected)} ({format_speedup(each.speedup)} as fast)"
+        f"{each.option} {format_bytes(each.after.memory.total_bytes.expected)} (speed ×{each.speedup:.2f})"
         for each in saving
     ]
     where = f"on {saving[0].before.gpu.id}: "

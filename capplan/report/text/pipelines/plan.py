@@ -18,7 +18,7 @@ from capplan.report.sections import (
     words,
 )  # fmt: skip
 from capplan.report.text.answer import EVIDENCE_WORDS, energy_lines, evidence_legend, largest_batch
-from capplan.report.text.styled import cut_line, styled_table
+from capplan.report.text.styled import fold_line, styled_table
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -87,7 +87,7 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     more = len(ranked) - len(ids)
     rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
     lines.append(line(Span(text=f"{rest}{_footer(plan)}", style=Style.ASIDE)))
-    return [cut_line(each, width) for each in lines]
+    return [folded for each in lines for folded in fold_line(each, width, indent=_LABEL_WIDTH)]
 
 
 def _head(plan: Plan) -> Line:
