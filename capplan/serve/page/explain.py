@@ -168,9 +168,10 @@ def _price(subject: Subject) -> list[str]:
     rent = subject.fit.rent
     if rent is None:
         return ["no dated on-demand price of this GPU is known; `capplan prices` lists what is."]
+    held = "1 GPU" if rent.instance_gpus == 1 else f"{rent.instance_gpus} GPUs that are rented together"
     lines = [
-        f"{rent.usd_per_machine_hour:.4g} USD an hour for {rent.offer_words}, on demand, "
-        f"{counted(rent.instance_gpus, 'GPU')} that are rented together, on {rent.date.isoformat()}.",
+        f"{rent.usd_per_machine_hour:,.2f} USD an hour for {rent.offer_words}, on demand, {held}, on "
+        f"{rent.date.isoformat()}.",
         "No other machine with this GPU is known to cost less on demand; prices change, so look before you rent.",
     ]
     cost = subject.fit.usd_per_million_samples
@@ -196,7 +197,7 @@ def _load(subject: Subject) -> list[str]:
         hourly = subject.fit.rent.usd_per_machine_hour
         machines = subject.fit.rent.machines_for(gpus_for(load, rate.low)) or 0
         what = counted(machines, "machine")
-        lines.append(f"{what} × {hourly:.4g} USD/h = {machines * hourly:.4g} USD/h")
+        lines.append(f"{what} × {hourly:,.2f} USD/h = {machines * hourly:,.2f} USD/h")
     return lines
 
 
