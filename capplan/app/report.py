@@ -12,7 +12,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpus.choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.gpus.priced import PriceFilters, affordable
 from capplan.app.models import ModelSource, QuantisedSource, open_model
-from capplan.app.pipelines.answer import PipelineRequest, plan_pipeline
+from capplan.app.pipelines.answer import PipelineRequest, SourceOf, plan_pipeline
 from capplan.app.pipelines.find import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.procurement.constraints import ConstraintRequest, at_place, resolve
@@ -77,7 +77,8 @@ class ReportRequest:
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
     without one. `measured` are measurement files that stand beside the estimates, `local` a currency for
     the costs of the choice. `pipeline_settings` are parameters of the pipelines among the models, and `offload` says
-    where their weights wait. `command` is printed in the report, to make it again.
+    where their weights wait. `states_precision`, `weights` and `part_source` are as in a `PipelineRequest`. `command`
+    is printed in the report, to make it again.
     """
 
     models: tuple[ModelSource, ...]
@@ -90,6 +91,9 @@ class ReportRequest:
     measured: tuple[Path, ...] = ()
     pipeline_settings: Mapping[str, float] = field(default_factory=dict)
     offload: Offload | None = None
+    states_precision: bool = False
+    weights: str | None = None
+    part_source: SourceOf | None = None
     title: str | None = None
     local: LocalCurrency | None = None
     command: str = ""
@@ -281,7 +285,13 @@ def _pipeline_plan(source: ModelRequest, request: ReportRequest, gpus: GpuChoice
     )
     context = PlanContext.of(GpuRequest(specs=gpus.chosen), PriceFilters(), feedback=feedback)
     asked = PipelineRequest(
-        words=source.words, workload=request.workload, settings=request.pipeline_settings, offload=request.offload
+        words=source.words,
+        workload=request.workload,
+        settings=request.pipeline_settings,
+        offload=request.offload,
+        states_precision=request.states_precision,
+        weights=request.weights,
+        source=request.part_source,
     )
     return plan_document(plan_pipeline(asked, terms, context, feedback=feedback))
 

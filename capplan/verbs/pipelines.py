@@ -10,7 +10,7 @@ from capplan.verbs.statement.fields import ModelFields, PipelineFields
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
-    from capplan.app.pipelines.answer import PipelineRequest
+    from capplan.app.pipelines.answer import PipelineRequest, SourceOf
     from capplan.core.workload import Precision
 
 
@@ -20,6 +20,37 @@ class PipelineQuestion(Protocol):
     @property
     def precision(self) -> "Precision | None":
         """The number formats that the question states."""
+
+
+def refuse_options_of_models(question: "ModelFields") -> None:
+    """Refuse options that say nothing of a pipeline.
+
+    Args:
+        question: the pipeline's words, and the options beside them.
+
+    Raises:
+        UsageError: there are such options.
+    """
+    given = {
+        "--arg": question.arguments, "--input": question.inputs, "--input-size": question.input_size,
+        "--seq-len": question.seq_len, "--inputs-from": question.inputs_from, "--prepare": question.prepare,
+        "--freeze": question.freeze, "--activations": question.activations,
+    }  # fmt: skip
+    if stated := [name for name, value in given.items() if value]:
+        raise UsageError(
+            f"{question.model} is a pipeline: {', '.join(stated)} belongs to a model; set its parameters with --set, "
+            "or write a file in which its parts have them."
+        )
+
+
+def part_source(context: Context) -> "SourceOf":
+    """Return how a door finds the model of a pipeline's part."""
+
+    def source(part: Part) -> "ModelSource":
+        fields = ModelFields(model=part.model, arguments=dict(part.arguments), inputs=part.inputs, prepare=part.prepare)
+        return context.model(fields)
+
+    return source
 
 
 def pipeline_request(question: "ModelFields", context: Context, workload: Workload) -> "PipelineRequest":
@@ -38,20 +69,7 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
     from capplan.specs.pipelines.file import settings_of
 
     assert isinstance(question, PipelineFields)
-    given = {
-        "--arg": question.arguments, "--input": question.inputs, "--input-size": question.input_size,
-        "--seq-len": question.seq_len, "--inputs-from": question.inputs_from, "--prepare": question.prepare,
-        "--freeze": question.freeze, "--activations": question.activations,
-    }  # fmt: skip
-    if stated := [name for name, value in given.items() if value]:
-        raise UsageError(
-            f"{question.model} is a pipeline: {', '.join(stated)} belongs to a model; set its parameters with --set, "
-            "or write a file in which its parts have them."
-        )
-
-    def source(part: Part) -> "ModelSource":
-        fields = ModelFields(model=part.model, arguments=dict(part.arguments), inputs=part.inputs, prepare=part.prepare)
-        return context.model(fields)
+    refuse_options_of_models(question)
 
     return PipelineRequest(
         words=context.pipeline_words(question.model),
@@ -61,5 +79,5 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
         weights=question.weights,
         offload=question.offload,
         degrees=Degrees(ulysses=question.ulysses, ring=question.ring),
-        source=source,
+        source=part_source(context),
     )

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UsageError
+from capplan.verbs.pipelines import part_source, refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -29,6 +30,7 @@ from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
+    from capplan.app.models import ModelSource
     from capplan.app.procurement.constraints import ConstraintRequest
     from capplan.report.procurement.types import Report
 
@@ -239,7 +241,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         load.write_text(json.dumps(question.load_fields), encoding="utf-8")
     named = [*question.models, *([""] if question.config is not None else [])]
     request = ReportRequest(
-        models=tuple(context.model(replace(question.of(words), config=question.config)) for words in named),
+        models=tuple(_source(words, question, context) for words in named),
         gpus=context.gpus(question),
         largest_batches=question.batches.sizes,
         workload=question.workload(question.default_precision()),
@@ -254,11 +256,26 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         measured=question.measured,
         pipeline_settings=settings_of(question.settings),
         offload=question.offload,
+        states_precision=question.precision is not None,
+        weights=question.weights,
+        part_source=part_source(context),
         title=question.title,
         local=question.local_currency(),
         command=context.command(REPORT, question),
     )
     return report(with_swept_models(request), feedback=context.feedback)
+
+
+def _source(words: str, question: ReportQuestion, context: Context) -> "ModelSource":
+    """Return how a model is opened; a pipeline's parts are quantised where it is planned."""
+    from capplan.app.pipelines.find import names_pipeline
+    from capplan.probe.inputs.request import ModelRequest
+
+    named = replace(question.of(words), config=question.config)
+    if not names_pipeline(words):
+        return context.model(named)
+    refuse_options_of_models(named)
+    return ModelRequest(words=context.pipeline_words(words))
 
 
 def _written(answers: "Sequence[Report]", _question: ReportQuestion, *, extension: str) -> str | bytes:

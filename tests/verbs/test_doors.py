@@ -15,6 +15,7 @@ from capplan.serve.http.api import QUESTIONS
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.page.question import form_fields
 from capplan.verbs.plan import PlanQuestion
+from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.read import command_of, read_question, to_wire
 from capplan.verbs.statement.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
@@ -89,6 +90,8 @@ def test_a_question_survives_the_wire_and_the_command_line() -> None:
         "capplan plan resnet50 --arg depth=50 --arg act=gelu --batch 1..64 --gpu l4,t4 --where 'memory >= 24 GiB' "
         "--train --max-latency 0.05s"
     )
+    several = ReportQuestion(models=("resnet50", "pipeline:whisper-small"), gpus=("l4",))
+    assert command_of(find_verb("report"), several) == "capplan report resnet50 pipeline:whisper-small --gpu l4"
 
 
 @pytest.mark.parametrize(

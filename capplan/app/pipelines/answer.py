@@ -212,7 +212,7 @@ def plan_pipeline(
     traced = TracedParts(context=context, calibration=load_pipeline_calibration())
     prepared = prepare_pipeline(request, traced)
     with feedback.progress(f"planning {request.words}"):
-        made = _planned(prepared, terms, context)
+        made = judge_pipeline(prepared, terms, context)
     made = with_recommendations(made, named=context.named, offers=context.offers)
     changes = _changes(made, request, terms, traced)
     return replace(made, job=job, changes=changes, notes=(*context.notes, *made.notes))
@@ -221,8 +221,14 @@ def plan_pipeline(
 _AT_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
 
 
-def _planned(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: PlanContext) -> Plan:
-    """Plan a pipeline with its weights in each place; of a GPU and batch the first place that fits counts."""
+def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, context: PlanContext) -> Plan:
+    """Judge a pipeline on every GPU; of a GPU and batch the first place of waiting weights that fits counts.
+
+    Args:
+        prepared: the pipeline with its weights in each place, the fastest first.
+        terms: batches, limits and order.
+        context: the GPUs and prices.
+    """
     batches = _AT_ONE if terms.batches.choice is BatchChoice.AUTO and len(prepared[0].parts) > 1 else terms.batches
     fits: dict[tuple[str, int], Fit] = {}
     rejections: dict[tuple[str, int], Rejection] = {}

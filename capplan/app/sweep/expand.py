@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from capplan.app.gpus.choice import GpuFilters, GpuRequest, find_gpus
-from capplan.app.pipelines.find import names_pipeline
+from capplan.app.pipelines.find import find_pipeline, names_pipeline
+from capplan.app.sweep.pipelines import is_code, refuse_options
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
-from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import ServingConditions
@@ -50,11 +50,8 @@ def expand_sweep(request: SweepRequest) -> Sweep:
             gpus[gpu.id] = gpu
             notes += [note] * (bool(note) and note not in notes)
     models = expand_models(request.definition.models, beside=request.file)
-    if pipelines := [model.label[:120] for model in models if names_pipeline(model.request.words)]:
-        raise UsageError(
-            f"{pipelines[0]!r} is a pipeline, and a sweep plans models: name its parts, or ask `capplan plan` with "
-            "--set for each setting."
-        )
+    for model in models:
+        refuse_options(model)
     if request.file is not None and not request.allows_code:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
@@ -85,19 +82,11 @@ def _refuse_code(models: Iterable[SweepModel], file: Path) -> None:
     """
     for model in models:
         asked = model.request
-        kind, colon, _ = asked.words.partition(":")
-        is_code = asked.words.endswith(".py") or (bool(colon) and kind not in _NO_CODE)
-        if asked.words.endswith(TRACE_SUFFIXES):
-            is_code = False
-        if is_code or asked.inputs_from or asked.prepare:
+        if model.unknown is None and (is_code(asked.words) or asked.inputs_from or asked.prepare):
             raise UsageError(
                 f"{file}: the model {model.label[:120]!r} names code, which is not run for a file of data; add "
                 "--allow-code if you trust it."
             )
-
-
-_NO_CODE = (*ZOOS, "hf", LLM_PREFIX.rstrip(":"))
-"""Kinds of names that choose no code: models of libraries, transformers architectures, language models."""
 
 
 def _refuse_what_nothing_is_asked_of(sweep: Sweep) -> None:
@@ -150,6 +139,8 @@ def _sweep_model(entry: ModelEntry) -> SweepModel:
     try:
         if entry.words.startswith(LLM_PREFIX):
             find_model(entry.words.removeprefix(LLM_PREFIX))
+        elif names_pipeline(entry.words):
+            find_pipeline(entry.words)
         else:
             entry = replace(entry, words=canonical_words(entry.words))
     except UnknownNameError as error:

@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from capplan.app.kept_traces.cache import LIBRARIES, Question, TraceCache
+from capplan.app.pipelines.find import find_pipeline
+from capplan.app.sweep.pipelines import is_code
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import AnyConditions, Conditions
@@ -22,6 +24,7 @@ from capplan.files import is_file
 from capplan.folders import PACKAGE
 from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
+from capplan.specs.pipelines.calibration import load_pipeline_calibration
 
 _CODE = ("core", "llm", "probe")
 _DIGITS = 24
@@ -114,6 +117,9 @@ class KeyMaker:
             return None
         if model.is_served:
             return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
+        if model.is_pipeline:
+            corrected = [find_pipeline(request.words), load_pipeline_calibration()]
+            return None if is_code(request.words) else digest_of(["pipeline", corrected])
         if is_file(request.words):
             return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
         if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):

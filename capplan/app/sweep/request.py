@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capplan.app.pipelines.find import names_pipeline
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
@@ -99,6 +100,11 @@ class SweepModel:
     def is_served(self) -> bool:
         """True for a language model to be served, named `llm:NAME`."""
         return self.request.words.startswith(LLM_PREFIX)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """True for a pipeline, whose parts are traced where it is planned."""
+        return names_pipeline(self.request.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

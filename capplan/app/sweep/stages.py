@@ -10,6 +10,7 @@ from typing import Any
 from capplan.app.feedback import SILENCE
 from capplan.app.kept_traces.cache import default_cache
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
+from capplan.app.sweep.pipelines import pipeline_columns
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.serving import served_columns
 from capplan.core.sweep.conditions import Conditions, ServingConditions
@@ -153,6 +154,8 @@ def plan_model(job: Job, context: PlanContext) -> JobAnswer:
         try:
             if isinstance(conditions, ServingConditions):
                 columns = served_columns(job.model, conditions, context, gpus)
+            elif job.model.is_pipeline:
+                columns = pipeline_columns(job.model, conditions, context, gpus)
             else:
                 opened = opened or _open(job)
                 columns = _planned(opened, conditions, context, gpus)

@@ -1,5 +1,6 @@
 """The time of one run of a part, with what a calibration of pipelines corrects and what sharing a sequence adds."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -145,7 +146,7 @@ def _corrected(
     return tuple(
         replace(
             each,
-            latency_s=Interval(low=expected / np.exp(half), expected=expected, high=expected * np.exp(half)),
+            latency_s=Interval(low=expected / math.exp(half), expected=expected, high=expected * math.exp(half)),
             bound_s=min(each.bound_s, expected),
             calibration=calibration.name,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.energy.power import PowerLaw, step_energy
+from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.choices.knee import knee_batch
@@ -27,12 +27,13 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.capped import Work, latencies_under_cap
 from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
+from capplan.core.plan.types import Constraint, Plan
 from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
 
-_WEIGHTS = "weights"
-"""The part of a memory estimate that holds the parameters."""
+_WEIGHTS = ("weights", "weights of other parts", "largest layer")
+"""The parts of a memory estimate that hold parameters: a model's, or a pipeline's other parts and layers."""
 
 Columns = dict[str, list[Value]]
 """Values by column, all of the same length."""
@@ -158,6 +159,56 @@ class GridPlanner:
         return self._added[key]
 
 
+def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
+    """Return the rows of a plan that was made at once, in the order of GPUs and batches.
+
+    Args:
+        plan: what was judged; its model may be a pipeline.
+        conditions: the question.
+    """
+    facts: dict[str, Value] = {
+        "model_name": plan.model.name,
+        "parameters": plan.model.parameter_count,
+        "macs_per_sample": plan.model.macs_per_sample,
+        "flops_per_sample": plan.model.flops_per_sample,
+    }
+    rows: list[dict[str, Value]] = [
+        {
+            "gpu": fit.gpu.id,
+            "batch": fit.batch,
+            "status": fit.status.value,
+            "fits": True,
+            "usable_bytes": round(usable_memory(fit.gpu).expected),
+            "max_batch": fit.max_batch,
+            "recommended_batch": fit.recommended_batch,
+            "offload": fit.offload,
+            **_memory_values(fit.memory),
+            **_latency_values(fit.latency),
+            **_of_energy(fit.energy),
+        }
+        for fit in plan.fits
+    ]
+    for refused in plan.rejections:
+        if refused.constraint is not Constraint.MEMORY or refused.needed is None:
+            rows.append(dict(_unsupported_row(refused.gpu, refused.batch, refused.reason)))
+            continue
+        rows.append(
+            {
+                "gpu": refused.gpu.id,
+                "batch": refused.batch,
+                "status": FitStatus.DOES_NOT_FIT.value,
+                "fits": False,
+                "reason": refused.reason,
+                "usable_bytes": round(usable_memory(refused.gpu).expected),
+                "max_batch": refused.max_batch,
+                "total_bytes": round(refused.needed),
+            }
+        )
+    shared = {**conditions.asked(), **facts}
+    rows.sort(key=lambda row: (str(row["gpu"]), row["batch"] or 0))
+    return {column.name: [{**shared, **row}.get(column.name) for row in rows] for column in PLANNED_COLUMNS}
+
+
 def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
     """Return the rows of a model without an answer: one for each GPU and batch asked for, each with the reason.
 
@@ -188,7 +239,10 @@ def _latencies(
 def _energy_values(gpu: GpuSpec, latency: LatencyEstimate, work: Work, law: PowerLaw) -> dict[str, Value]:
     """Return the columns of power and energy; none where the GPU's power limit is not known."""
     done = work(gpu, [latency.batch])[0]
-    found = None if done is None else step_energy(gpu, done, latency.latency_s, law, samples=latency.samples)
+    return _of_energy(None if done is None else step_energy(gpu, done, latency.latency_s, law, samples=latency.samples))
+
+
+def _of_energy(found: StepEnergy | None) -> dict[str, Value]:
     if found is None:
         return {}
     power, joules = found.power_w, found.joules_per_sample
@@ -216,7 +270,7 @@ def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[st
 def _memory_values(memory: MemoryEstimate) -> dict[str, Value]:
     total = memory.total_bytes
     return {
-        "weight_bytes": round(sum(part.size_bytes.expected for part in memory.parts if part.name == _WEIGHTS)),
+        "weight_bytes": round(sum(part.size_bytes.expected for part in memory.parts if part.name in _WEIGHTS)),
         "total_bytes": round(total.expected),
         "total_low_bytes": round(total.low),
         "total_high_bytes": round(total.high),

@@ -240,7 +240,7 @@ def command_of(verb: Verb[Any, Any], question: Any, *, program: str = "capplan")
     options: list[str] = []
     for field, value in changed_fields(question, door=Door.COMMAND).items():
         if field.option.is_argument:
-            words.append(str(value))
+            words += map(str, value) if field.is_list else [str(value)]
         else:
             options += _option_words(field, value)
     return " ".join([*words[:2], shlex.join([*words[2:], *options])]).strip()

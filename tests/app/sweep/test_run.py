@@ -289,8 +289,3 @@ def test_a_running_sweep_is_read_with_what_is_finished(traces: Path, tmp_path: P
     assert seen[-1][2] == 0, "prices come with the commit"
     assert read_sweep(folder).live is None
     assert read_sweep(folder).query_live("select count(usd_per_hour) as priced from sweep").to_pylist()[0]["priced"] > 0
-
-
-def test_a_pipeline_is_refused_as_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'pipeline:whisper-small' is a pipeline"):
-        sweep(make_request(tmp_path / "out", ["pipeline:whisper-small"]))

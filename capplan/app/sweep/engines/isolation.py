@@ -136,6 +136,8 @@ class IsolatedStages:
 
     def _planned(self, job: Job) -> JobAnswer:
         answer = _call(self.planner, job, self.limits.time_s, self.stop)
+        if job.model.is_pipeline:
+            self.planner.close()  # it loaded torch, and code of parts may have changed libraries
         assert isinstance(answer, JobAnswer)
         return answer
 

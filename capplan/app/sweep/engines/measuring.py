@@ -121,7 +121,8 @@ def points_to_measure(
         table = tables.read_parquet(folder / each.path, columns=["model", "gpu", "batch", "fits"])
         for row in table.to_pylist():
             name = row["model"], each.workload, row["gpu"], row["batch"]
-            if row["gpu"] in wanted and row["fits"] and name not in known:
+            is_timed = not models[row["model"]].is_pipeline  # parts, not pipelines, are timed
+            if is_timed and row["gpu"] in wanted and row["fits"] and name not in known:
                 yield MeasureTask(
                     model=models[row["model"]],
                     workload=conditions.workload,

@@ -120,7 +120,10 @@ def _built(
                 block.processor = _WithoutMask(block.processor)
     if method and not callable(getattr(made, method, None)):
         raise UsageError(f"{words}: {model_class.__name__} has no method {method!r}.")
-    return _Method(made, method) if method else made
+    if not method:
+        return made
+    named: type[_Method] = type(model_class.__name__, (_Method,), {})  # answers show the class of the module
+    return named(made, method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

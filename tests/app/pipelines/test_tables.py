@@ -1,0 +1,70 @@
+"""Pipelines in sweeps and reports: rows with the figures of a plan, and conditions that are obeyed or refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import capplan
+from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.results import read_sweep
+from capplan.app.sweep.run import preview_sweep, sweep
+from capplan.errors import UsageError
+from capplan.report.procurement.render import render_report
+from tests.app.sweep.conftest import make_request
+
+LOAD = "images: 3 per second, p95 under 8 s\nservice:\n  mean: 1/s\n"
+
+
+@pytest.mark.slow
+def test_a_sweep_plans_a_pipeline_with_the_figures_of_a_plan_and_keeps_them(
+    pipeline_file: Path, tmp_path: Path
+) -> None:
+    asked = {"batch": [1, 64], "precision": "fp16", "energy": True}
+    request = make_request(tmp_path / "out", [str(pipeline_file)], workloads=[asked])
+    sweep(request)
+    rows = read_sweep(tmp_path / "out").query("select * from sweep order by gpu, batch").to_pylist()
+    plan = capplan.plan(str(pipeline_file), batches=[1, 64], gpus=["l4", "t4"], precision="fp16", energy=True)
+    assert len(rows) == 4
+    for row in rows:
+        [fit] = [fit for fit in plan.fits if (fit.gpu.id, fit.batch) == (row["gpu"], row["batch"])]
+        assert row["latency_s"] == fit.latency.latency_s.expected
+        assert row["latency_high_s"] == fit.latency.latency_s.high
+        assert row["total_bytes"] == round(fit.memory.total_bytes.expected)
+        assert (row["max_batch"], row["status"], row["offload"]) == (fit.max_batch, fit.status.value, fit.offload)
+        assert fit.energy is not None
+        assert row["joules_per_sample"] == fit.energy.joules_per_sample.expected
+        assert row["usd_per_million_samples"] == pytest.approx(fit.usd_per_million_samples)
+        # fp16: the encoder's and decoder's mixers of 64 and the denoiser's of 128, all on the GPU
+        assert row["weight_bytes"] == 2 * (2 * (64 * 256 + 256 + 256 * 64 + 64) + 128 * 512 + 512 + 512 * 128 + 128)
+    assert preview_sweep(replace(request, file=None)).cells == 4
+
+
+def test_a_sweep_of_a_file_runs_no_code_of_a_pipeline_and_takes_no_options_of_a_model(
+    pipeline_file: Path, tmp_path: Path
+) -> None:
+    own = make_request(tmp_path / "out", [str(pipeline_file)], file=tmp_path / "sweep.yaml")
+    with pytest.raises(UsageError, match="names code, which is not run for a file of data"):
+        expand_sweep(own)
+    assert expand_sweep(replace(own, allows_code=True)).models
+    names = ["pipeline:whisper-small", "diffusers:black-forest-labs/FLUX.1-dev"]
+    assert len(expand_sweep(make_request(tmp_path / "out", names, file=tmp_path / "sweep.yaml")).models) == 2
+    with pytest.raises(UsageError, match="is a pipeline: --seq-len belongs to a model"):
+        expand_sweep(make_request(tmp_path / "out", [{"model": "pipeline:whisper-small", "seq_len": 8}]))
+
+
+def test_a_report_of_a_pipeline_obeys_formats_and_renders_its_risk(pipeline_file: Path, tmp_path: Path) -> None:
+    # a denoiser's time is corrected by the calibration of pipelines, whose interval the tile of the percentile states
+    pipeline_file.write_text(pipeline_file.read_text().replace("times: steps", "times: steps\n    kind: denoiser"))
+    (tmp_path / "load.yaml").write_text(LOAD)
+    made = {
+        precision: capplan.make_report(
+            str(pipeline_file), gpus=["l4"], batches=[1, 2], load=tmp_path / "load.yaml", precision=precision
+        )
+        for precision in (None, "fp32")
+    }
+    for precision, shown in ((None, "fp16"), ("fp32", "fp32")):
+        assert f"Planned for {shown}, inference" in str(render_report(made[precision], ".md"))
+    assert "95th percentile at peak" in str(render_report(made["fp32"], ".html"))
+    with pytest.raises(UsageError, match="is a pipeline: seq_len belongs to a model"):
+        capplan.make_report(str(pipeline_file), gpus=["l4"], batches=[1], seq_len=8)
