@@ -7,7 +7,8 @@ Whatever is chosen or fitted is chosen and fitted again without the models that 
 a model is left out in all its formats).
 
 Without --write the held-out errors are printed alone. With it `capplan/calibrations/energy.yaml` and the tables of
-`docs/energy.md` are written.
+`docs/energy.md` are written. With --coverage it prints how many rows lie within intervals that saw nothing of their
+model, and what a factor of a card's own is worth.
 """
 
 import argparse
@@ -155,6 +156,7 @@ FORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "all bytes alike": _one_memory,
     "top at the limit": _to_the_limit,
 }
+SHIPPED_FORM = "top at the limit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,6 +382,43 @@ def judge(rows: Sequence[PowerRow], deployments: Deployments, *, command: str, s
     )
 
 
+def coverage(rows: Sequence[PowerRow], form: str) -> dict[str, float]:
+    """Return the share of rows within intervals whose law and width both did not see the row's model.
+
+    The constants and prompts are fitted again without each model; the width is that of the other models left out.
+    """
+    families = np.array([row.family for row in rows])
+    architectures = np.array([row.gpu.architecture for row in rows])
+    errors = np.abs(held_out(rows, list(families), lambda some: fit_form(some, form))[0])
+    widths = [
+        np.quantile(errors[(architectures == architecture) & (families != family)], COVERAGE)
+        for family, architecture in zip(families, architectures, strict=True)
+    ]
+    held, is_served = errors <= np.array(widths), np.array([row.run is not None for row in rows])
+    return {"served models": float(held[is_served].mean()), "diffusion models": float(held[~is_served].mean())}
+
+
+def with_own_factor(rows: Sequence[PowerRow], form: str, *, models: int, draws: int = 60) -> dict[str, float]:
+    """Return the errors on a GPU that no law saw and of which some models were measured to learn its factor.
+
+    Args:
+        rows: The rows.
+        form: The form of the law.
+        models: How many models the factor is learnt from, as `capplan calibrate power` does; the others are judged.
+        draws: How often these are drawn for each GPU.
+    """
+    gpus, families = np.array([row.gpu.id for row in rows]), np.array([row.family for row in rows])
+    errors = held_out(rows, list(gpus), lambda some: fit_form(some, form), as_others=True)[0]
+    random, judged = np.random.default_rng(0), []
+    for gpu in sorted(set(gpus)):
+        mine = gpus == gpu
+        for _ in range(draws):
+            chosen = random.choice(sorted(set(families[mine])), models, replace=False)
+            factor = np.mean([errors[mine & (families == family)].mean() for family in chosen])
+            judged.append(errors[mine & ~np.isin(families, chosen)] - factor)
+    return errors_of(np.concatenate(judged))
+
+
 def tables(law: PowerLaw) -> str:
     """Return the constants and the held-out errors as Markdown."""
     lines = ["| architecture | base | top | memory | cache | compute | narrow | 90 % interval |"]
@@ -412,12 +451,20 @@ def main() -> None:
     parser.add_argument("served", type=Path, help="llm-energy.csv.gz")
     parser.add_argument("diffusion", type=Path, help="diffusion-energy.csv.gz")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--coverage", action="store_true", help="coverage held out, and factors of cards, alone")
     options = parser.parse_args()
     deployments = Deployments(gpus=load_gpus())
     served, skipped = read_served(options.served, deployments)
     files = (options.served.name, options.diffusion.name)
+    rows = [*served, *read_diffusion(options.diffusion)]
+    if options.coverage:
+        for kind, share in coverage(rows, SHIPPED_FORM).items():
+            print(f"{kind}: {share:.1%} within intervals that saw nothing of their model")
+        for models in (1, 2, 4, 8):
+            print(f"a factor from {models} models of a GPU: {with_own_factor(rows, SHIPPED_FORM, models=models)}")
+        return
     law = judge(
-        [*served, *read_diffusion(options.diffusion)],
+        rows,
         deployments,
         command=f"python benchmarks/energy.py {' '.join(files)} --write",
         sources=files,
