@@ -24,7 +24,7 @@ _ITEM_BYTES = 16
 """The most bytes of an element, those of complex128. [bytes]"""
 
 
-_KNOWN_PER_STEP = 64
+_KNOWN_PER_STEP = 32
 """Elements of known values, such as those of `arange`, that are computed in the time of a step."""
 
 _MADE_PER_HELD = 128

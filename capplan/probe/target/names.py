@@ -101,6 +101,6 @@ def _squeeze(name: str) -> str:
 
 def _hint(name: str) -> str:
     other = next((hint for start, hint in _ELSEWHERE.items() if name.casefold().startswith(start)), None)
-    if (files("capplan") / "llm_models" / f"{name.lower()}.json").is_file():
+    if f"{name.lower()}.json" in {entry.name for entry in (files("capplan") / "llm_models").iterdir()}:
         return f"It is a served language model: ask `capplan llm memory {name}` or `capplan llm plan {name}`."
     return f"{other}." if other else _OTHERS
