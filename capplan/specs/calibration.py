@@ -92,6 +92,17 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
+def dump_with_own_parts(calibration: Calibration) -> str:
+    """Write a calibration with those of its parts that are not the shipped ones, such as a base file's own.
+
+    Args:
+        calibration: what to write.
+    """
+    shipped = load_calibration(None).parts
+    own = [part for serves, part in calibration.parts.items() if part != shipped.get(serves)]
+    return dump_calibration(calibration, parts=own)
+
+
 def _document(calibration: Calibration) -> Tree:
     """Return the keys of one calibration, without its parts."""
     document: Tree = rounded_numbers(asdict(replace(calibration, parts={}, engines={})))

@@ -1,10 +1,12 @@
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from capplan.errors import SpecError
-from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.calibration import dump_calibration, dump_with_own_parts, load_calibration
 
 
 def test_a_folder_that_the_environment_names_stands_in_for_what_ships(tmp_path, monkeypatch):
@@ -133,3 +135,12 @@ def test_loading_takes_neither_torch_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_base_keeps_what_its_parts_serve(tmp_path: Path) -> None:
+    mine = replace(load_calibration().parts["compile"], name="mine", parts={})
+    base, written = tmp_path / "base.yaml", tmp_path / "written.yaml"
+    base.write_text(dump_calibration(mine))
+    written.write_text(dump_with_own_parts(load_calibration(base)))
+    assert load_calibration(written).parts["compile"].name == "mine"
+    assert "parts" not in dump_with_own_parts(load_calibration())

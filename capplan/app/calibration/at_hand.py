@@ -13,7 +13,7 @@ from capplan.core.latency.calibration import Calibration, HostCosts
 from capplan.core.latency.device import Unsupported
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import load_gpus
-from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.calibration import dump_with_own_parts, load_calibration
 from capplan.specs.gpus.microbench import import_microbench
 
 
@@ -86,7 +86,7 @@ def calibrate_device(
         calibration = calibrated_by(found, gpu=spec, base=load_calibration(base), made=made, command=command)
         if isinstance(calibration, Unsupported):
             raise UsageError(f"no calibration: {calibration.reason}.")
-        text, factors = dump_calibration(calibration), calibration.gpus[spec.id]
+        text, factors = dump_with_own_parts(calibration), calibration.gpus[spec.id]
         notes.append(
             f"{output}: {spec.id} reaches {factors.compute:.2f} of modelled compute, "
             f"{factors.bandwidth:.2f} of bandwidth."
@@ -143,7 +143,7 @@ def calibrate_host(*, base: Path | None = None, command: str, feedback: Feedback
 
     with feedback.progress("measuring this host's calls into PyTorch"):
         costs = measure_host()
-    return HostAnswer(costs=costs, calibration=dump_calibration(_with_host(load_calibration(base), costs, command)))
+    return HostAnswer(costs=costs, calibration=dump_with_own_parts(_with_host(load_calibration(base), costs, command)))
 
 
 def _with_host(calibration: Calibration, costs: HostCosts, command: str) -> Calibration:

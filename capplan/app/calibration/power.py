@@ -11,7 +11,7 @@ from capplan.core.calibrate.power import FEWEST_ROWS, LearntPower, learn_power
 from capplan.core.energy.power import FEWEST_TIMES, MOST_TIMES
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
-from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.calibration import dump_with_own_parts, load_calibration
 from capplan.specs.measured.steps import read_measured
 from capplan.specs.power_law import load_power_law
 from capplan.units import format_fraction
@@ -70,4 +70,4 @@ def calibrate_power(
                 "was measured, or power_w is not in watts."
             )
     power = {**calibration.power, **{found.gpu: found.card for found in cards}}
-    return PowerAnswer(cards=cards, calibration=dump_calibration(replace(calibration, power=power)))
+    return PowerAnswer(cards=cards, calibration=dump_with_own_parts(replace(calibration, power=power)))
