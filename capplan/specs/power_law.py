@@ -1,7 +1,6 @@
 """Read and write the law of power of cards: `calibrations/energy.yaml`."""
 
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import yaml
 from capplan.core.energy.capping import CapLaw
 from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.origin import Origin
-from capplan.errors import SpecError
-from capplan.specs.folders import calibration_file
+from capplan.specs.yaml.fitted import read_fitted
 
 ENERGY_FILE = "energy.yaml"
 SCHEMA_VERSION = 3
@@ -26,31 +24,18 @@ def load_power_law(path: Path | None = None) -> PowerLaw:
     Raises:
         SpecError: The file is missing, is not YAML, has another schema, or lacks a key.
     """
-    where = str(path) if path else f"calibrations/{ENERGY_FILE}"
-    try:
-        document = yaml.safe_load((path or calibration_file(ENERGY_FILE)).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{where}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where} is not YAML: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a law of power of schema_version {SCHEMA_VERSION}.")
-    try:
-        origin = document["origin"]
-        if not isinstance(origin["made"], date):
-            raise SpecError(f"{where}: origin.made is {origin['made']!r}; write a date such as 2026-11-21.")
-        return PowerLaw(
-            architectures={name: PowerConstants(**found) for name, found in document["architectures"].items()},
-            others=PowerConstants(**document["others"]),
-            capping=CapLaw(**document["capping"]),
-            served_widening=document["served_widening"],
-            task_prompts=document["task_prompts"],
-            origin=Origin(**{**origin, "sources": tuple(origin["sources"])}),
-        )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, AttributeError, ValueError) as error:
-        raise SpecError(f"{where}: {error}.") from error
+    return read_fitted(ENERGY_FILE, _law, what="a law of power", schema_version=SCHEMA_VERSION, path=path)
+
+
+def _law(document: dict[str, Any], origin: Origin, _where: str) -> PowerLaw:
+    return PowerLaw(
+        architectures={name: PowerConstants(**found) for name, found in document["architectures"].items()},
+        others=PowerConstants(**document["others"]),
+        capping=CapLaw(**document["capping"]),
+        served_widening=document["served_widening"],
+        task_prompts=document["task_prompts"],
+        origin=origin,
+    )
 
 
 def dump_power_law(law: PowerLaw) -> str:

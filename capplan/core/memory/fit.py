@@ -40,7 +40,7 @@ def estimate_memory(
 
 
 def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
-    """Say by how much a batch exceeds the memory, at the favourable end of its size, in words."""
+    """Return by how much a batch exceeds the memory at the low end of its size, in words."""
     needed = memory.total_bytes
     return (
         f"needs {needed.to_text(format_bytes)}, {format_bytes(available_bytes)} may be filled: "

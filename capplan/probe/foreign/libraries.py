@@ -1,8 +1,11 @@
 """Import model libraries, and call constructors with the user's arguments."""
 
+import contextlib
 import importlib
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +28,16 @@ def import_library(name: str) -> ModuleType:
         if error.name != name:
             raise
         raise UsageError(f"{name} is not installed: pip install 'capplan[zoo]', or pip install {name}.") from error
+
+
+@contextlib.contextmanager
+def asked_first(finder: MetaPathFinder) -> Iterator[None]:
+    """Ask a finder before all others for the modules that are imported inside."""
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def call_with_arguments(

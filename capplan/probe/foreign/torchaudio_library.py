@@ -4,26 +4,20 @@ PyPI's torchaudio is built for CUDA; beside a CPU-only torch its import fails, a
 imports it. Without the compiled library torchaudio takes its paths of Python, as in builds that lack it.
 """
 
-import contextlib
-import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from capplan.probe.foreign.libraries import asked_first
+
 _LOADS_LIBRARIES = "torchaudio._extension.utils"
 
 
-@contextlib.contextmanager
-def torchaudio_importable() -> Iterator[None]:
+def torchaudio_importable() -> AbstractContextManager[None]:
     """Make `import torchaudio` work in foreign code where its compiled library does not load."""
-    finder = _Finder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+    return asked_first(_Finder())
 
 
 class _Finder(MetaPathFinder):

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from capplan.errors import chained
-from capplan.probe.foreign.libraries import import_library
+from capplan.probe.foreign.libraries import asked_first, import_library
 
 _ROI = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 _ROI_BACK = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
@@ -66,15 +66,9 @@ def import_torchvision() -> ModuleType:
         return import_library("torchvision")
 
 
-@contextlib.contextmanager
-def torchvision_importable() -> Iterator[None]:
+def torchvision_importable() -> contextlib.AbstractContextManager[None]:
     """Make `import torchvision` work in foreign code: in a constructor, or inside a forward."""
-    finder = _TorchvisionFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+    return asked_first(_TorchvisionFinder())
 
 
 class _TorchvisionFinder(MetaPathFinder):

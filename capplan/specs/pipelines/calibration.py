@@ -1,7 +1,6 @@
 """Read and write what was fitted of whole pipelines: `calibrations/pipelines.yaml`."""
 
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import yaml
 from capplan.core.origin import Origin
 from capplan.core.pipelines.calibration import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
 from capplan.errors import SpecError
-from capplan.specs.folders import calibration_file
+from capplan.specs.yaml.fitted import read_fitted
 
 PIPELINES_FILE = "pipelines.yaml"
 SCHEMA_VERSION = 1
@@ -25,31 +24,20 @@ def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
     Raises:
         SpecError: the file is missing, is not YAML, has another schema, or lacks a key.
     """
-    where = str(path) if path else f"calibrations/{PIPELINES_FILE}"
-    try:
-        document = yaml.safe_load((path or calibration_file(PIPELINES_FILE)).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{where}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where} is not YAML: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of pipelines of schema_version {SCHEMA_VERSION}.")
-    try:
-        origin = document["origin"]
-        if not isinstance(origin["made"], date):
-            raise SpecError(f"{where}: origin.made is {origin['made']!r}; write a date such as 2026-11-21.")
-        return PipelineCalibration(
-            name=str(document["name"]),
-            gpus={name: _factors(found, where) for name, found in document["gpus"].items()},
-            host=float(document["host"]),
-            sequence=SequenceLaws(**document["sequence"]),
-            width=PipelineWidth(**document["width"]),
-            origin=Origin(**{**origin, "sources": tuple(origin["sources"])}),
-        )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, AttributeError, ValueError) as error:
-        raise SpecError(f"{where}: {error}.") from error
+    return read_fitted(
+        PIPELINES_FILE, _calibration, what="a calibration of pipelines", schema_version=SCHEMA_VERSION, path=path
+    )
+
+
+def _calibration(document: dict[str, Any], origin: Origin, where: str) -> PipelineCalibration:
+    return PipelineCalibration(
+        name=str(document["name"]),
+        gpus={name: _factors(found, where) for name, found in document["gpus"].items()},
+        host=float(document["host"]),
+        sequence=SequenceLaws(**document["sequence"]),
+        width=PipelineWidth(**document["width"]),
+        origin=origin,
+    )
 
 
 def _factors(found: dict[str, Any], where: str) -> GroupFactors:

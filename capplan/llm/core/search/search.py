@@ -456,7 +456,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What simulations have told of the replicas that a deployment takes.
+    """The number of replicas that a deployment needs, as simulations have found it so far.
 
     Attributes:
         words: The deployment.

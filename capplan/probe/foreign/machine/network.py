@@ -32,7 +32,7 @@ class Attempts:
             self._hosts.append(name)
 
     def add_client_of(self, error: BaseException) -> None:
-        """Note the Hugging Face Hub where its client, which is told that it is offline, raised an error."""
+        """Record the Hugging Face Hub as a host that was asked for, if its client raised the error."""
         if any(type(raised).__module__.startswith("huggingface_hub") for raised in chained(error)):
             self.add("huggingface.co")
 
@@ -66,7 +66,7 @@ _OFFLINE_FLAGS = (("huggingface_hub.constants", "HF_HUB_OFFLINE"), ("transformer
 
 @contextlib.contextmanager
 def _hub_offline() -> Iterator[None]:
-    """Tell the Hugging Face Hub's client that it is offline, and those who import it meanwhile the truth afterwards."""
+    """Set the Hugging Face Hub's client offline, and restore its flags afterwards in all modules."""
     is_offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     before = {name: sys.modules.get(name) for name, _ in _OFFLINE_FLAGS}
     with contextlib.ExitStack() as stack:

@@ -17,7 +17,7 @@ _FOLDERS = ("YOLO_CONFIG_DIR",)
 
 @contextlib.contextmanager
 def settings_kept_out() -> Iterator[None]:
-    """Give libraries a temporary folder for their settings, unless the user has set their folder."""
+    """Point libraries to a temporary folder for settings, unless the user has set one."""
     unset = [name for name in _FOLDERS if name not in os.environ]
     with mock.patch.dict(os.environ, {name: _temporary_folder() for name in unset}):
         yield

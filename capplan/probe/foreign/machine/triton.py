@@ -46,7 +46,7 @@ def _classes_below(kind: type) -> Iterator[type]:
 
 
 def _driver() -> SimpleNamespace:
-    """Return a stand-in for the active driver: the answers of the device that models are told of."""
+    """Return a stand-in for the active driver, which reports the GPU that models see."""
     return SimpleNamespace(
         get_current_target=lambda: _TARGET,
         get_current_device=lambda: 0,
