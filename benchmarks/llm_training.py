@@ -73,6 +73,7 @@ TIME_PRIOR = TimeConstants(
     stream_fused=0.8,
     stream_eager=0.6,
     misaligned=1.5,
+    partial_waves=0.5,
     filling_rows=600.0,
     links={Link.FAST: 0.7, Link.HOST: 0.6, Link.NETWORK: 0.8},
     exposed_tensor=0.7,
@@ -86,7 +87,7 @@ TIME_PRIOR = TimeConstants(
     families=dict.fromkeys(Family, 1.0),
 )
 TIME_SPREAD = {
-    "filling_rows": 0.4,
+    "partial_waves": 0.4, "filling_rows": 0.4,
     "products": 0.12, "grouped": 0.3, "attention": 0.3, "stream_fused": 0.3, "stream_eager": 0.3, "misaligned": 0.2,
     "links": 0.1, "exposed_tensor": 0.3, "exposed_pipeline": 0.4, "exposed_expert": 0.3, "exposed_context": 0.5,
     "exposed_shard": 0.4, "exposed_gradient": 0.4, "kernel_s": 0.4, "doubling": 0.5, "families": 0.07,

@@ -166,6 +166,8 @@ def least_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibra
         gpu: Its GPU.
         calibration: The fitted constants.
     """
+    if job.framework.recomputes:
+        return replace(job, recompute=Recompute.FULL)
     for choice in recompute_choices(job):
         found = replace(job, recompute=choice)
         if estimate_memory(found, calibration.memory).peak(Kind.DEVICE) <= gpu.expected_usable_bytes:

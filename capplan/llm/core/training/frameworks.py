@@ -37,7 +37,9 @@ class Framework:
         name: How people call it.
         family: The frameworks that share its fitted constants.
         states: Formats of its states unless the user states others.
-        gradient_bytes: Bytes of a gradient's element where weights have an fp32 master copy.
+        gradient_bytes: Bytes of a gradient's element where weights have an fp32 master copy. NeMo's and
+            Megatron-Bridge's recipes reduce in 16 bits (`grad_reduce_in_fp32=False`). DeepSpeed's optimizer of bf16
+            sums in fp32 beside the 16-bit gradients, unshared under ZeRO-1.
         fuses_norm: Norms keep their input alone; otherwise an fp32 copy of it, too.
         fuses_activation: The gated activation keeps its two inputs; otherwise its first half's output, too.
         fuses_loss: The loss is computed by chunks, so that the logits are never whole.
@@ -57,6 +59,12 @@ class Framework:
             (`prepare_model_for_kbit_training`), with them the residual stream, and bitsandbytes returns its input's
             format.
         compiles: Operators are fused by a compiler by default.
+        recomputes: Layers run again in the backward pass unless their user says otherwise, as by MaxText's default
+            `remat_policy: full`.
+        overlaps_tensor: Traffic of tensor parallelism runs beside products: the backward pass's beside the weights'
+            gradients, or all of it by tiles (Transformer Engine's user buffers). Otherwise products wait for it.
+        stage_buffers: Tensors of a pipeline stage's boundary that are kept of each micro-batch in flight, beside what
+            autograd keeps: DeepSpeed's engine holds every stage's input and output.
         launch: What writes its launch configuration; empty where nothing does.
         release: The release that these facts were read of.
     """
@@ -78,19 +86,26 @@ class Framework:
     accumulates_whole: bool = False
     widens_quantised: bool = False
     compiles: bool = False
+    recomputes: bool = False
+    overlaps_tensor: bool = False
+    stage_buffers: int = 0
     launch: str = ""
     release: str = ""
 
 
-def _megatron(name: str, *, release: str, launch: str = "") -> Framework:
+def _megatron(
+    name: str, *, release: str, launch: str = "", gradient_bytes: float = 4.0, overlaps_tensor: bool = True
+) -> Framework:
     return Framework(
         name=name,
         family=Family.MEGATRON,
         states=States.MASTER,
+        gradient_bytes=gradient_bytes,
         fuses_norm=True,
         fuses_activation=True,
         tunes_attention=True,
         keeps_gradients=True,
+        overlaps_tensor=overlaps_tensor,
         launch=launch,
         release=release,
     )
@@ -98,12 +113,12 @@ def _megatron(name: str, *, release: str, launch: str = "") -> Framework:
 
 FRAMEWORKS = (
     _megatron("megatron", release="Megatron-Core 0.12", launch="megatron"),
-    _megatron("nemo", release="NeMo 24.07 to 25.04"),
-    _megatron("megatron-bridge", release="Megatron-Bridge 0.2"),
-    _megatron("primus", release="Primus 25.9 on ROCm 7"),
+    _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0),
+    _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0),
+    _megatron("primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
     Framework(
-        name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, fuses_norm=True,
-        fuses_activation=True, keeps_gradients=True, release="Megatron-DeepSpeed 2022",
+        name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=6.0, fuses_norm=True,
+        fuses_activation=True, keeps_gradients=True, stage_buffers=2, release="Megatron-DeepSpeed 2022",
     ),
     Framework(
         name="internevo", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
@@ -166,7 +181,7 @@ FRAMEWORKS = (
     ),
     Framework(
         name="xla", family=Family.XLA, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
-        tunes_attention=True, compiles=True, release="MaxText and PaxML 2024",
+        tunes_attention=True, compiles=True, recomputes=True, release="MaxText and PaxML 2024",
     ),
 )  # fmt: skip
 """The frameworks that are known, each with the release that its facts were read of."""

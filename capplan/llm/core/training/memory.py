@@ -340,4 +340,6 @@ def _activations(
     largest = max(kind.whole for kind, _ in kinds)
     recomputed = 0.0 if job.recompute in (Recompute.NONE, Recompute.ATTENTION) else largest * scale
     factor = scale if job.recompute is not Recompute.FULL else 1.0
+    if layout.pipeline > 1:
+        tokens_embedded += job.framework.stage_buffers * _HALF * job.micro_tokens * architecture.hidden_dim
     return factor * kept * in_flight + tokens_embedded * in_flight, recomputed

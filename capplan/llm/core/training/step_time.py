@@ -14,8 +14,9 @@ class TimeConstants:
 
     Shares are of the rate that a GPU sustains: `products` of matrix products by class, `grouped` of those over experts
     relative to dense ones, `attention` of attention by kernel, `stream_fused` and `stream_eager` of copies.
-    `misaligned` multiplies products whose width is no multiple of 64, and products take as long as with `filling_rows`
-    more rows than they have, because tiles and pipelines of a kernel that starts are empty. `links` are shares of a
+    `misaligned` multiplies products whose width is no multiple of 64. Every product takes as long as with
+    `partial_waves` more waves of tiles than it has, because the last one leaves multiprocessors idle, and an expert's
+    with `filling_rows` more rows. `links` are shares of a
     link's printed rate. Exposed shares are what collectives do not hide behind products. `kernel_s` is the host's time
     to issue an operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
     """
@@ -26,6 +27,7 @@ class TimeConstants:
     stream_fused: float
     stream_eager: float
     misaligned: float
+    partial_waves: float
     filling_rows: float
     links: Mapping[Link, float]
     exposed_tensor: float
@@ -100,8 +102,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     times, links = work.accumulation / constants.families[family], constants.links
     product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
     wide = constants.products[Product.WIDE]
-    filling = 1 + constants.filling_rows / work.rows
-    products = (work.dense_s / product + work.head_s / wide) * filling
+    products = (work.dense_s + constants.partial_waves * work.wave_s) / product + work.head_s / wide
     experts = work.grouped_s / (product * constants.grouped) * (1 + constants.filling_rows / work.expert_rows)
     attention = work.attention_s / constants.attention[work.attention]
     stream = constants.stream_fused if work.fuses else constants.stream_eager
@@ -111,7 +112,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     issued = work.kernels * constants.kernel_s
     # The host runs ahead of the device; it is felt where a layer's kernels end sooner than they are issued.
     waits = (device**_SHARPNESS + issued**_SHARPNESS) ** (1 / _SHARPNESS) - device
-    tensor = constants.exposed_tensor * work.tensor_s / links[work.tensor_link]
+    tensor = (constants.exposed_tensor if work.overlaps_tensor else 1.0) * work.tensor_s / links[work.tensor_link]
     expert = constants.exposed_expert * work.expert_s / links[work.expert_link]
     context = _exposed(work.context_s / links[work.context_link], device, constants.exposed_context)
     pipeline = constants.exposed_pipeline * work.pipeline_s / links[work.pipeline_link]

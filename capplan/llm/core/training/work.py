@@ -143,16 +143,18 @@ def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | N
 class StepWork:
     """The ideal times of one step on one GPU of the slowest stage. [s]
 
-    Of one micro-batch: `dense_s` of matrix products at the sustained rate of their class, `grouped_s` of those over
-    experts, `head_s` of the output head, `attention_s`, `stream_s` of pointwise operators and norms, `loss_s` of the
-    logits' traffic, `casts_s` of conversions to narrow formats, `dequantise_s` of the frozen base's. `kernels` are the
-    operators that the host issues. Collectives, by what causes them, with the link they pass: tensor, expert, context
-    and pipeline parallelism per micro-batch, sharded parameters per micro-batch or step, gradients per step.
-    `optimizer_s` is the traffic of the optimizer's states, `host_s` what passes the host's bus for offloading. `rows`
-    are the tokens of a micro-batch that one matrix product takes, `expert_rows` those that one expert's takes.
+    Of one micro-batch: `dense_s` of matrix products at the sustained rate of their class, `wave_s` of one wave of
+    tiles of each of them, `grouped_s` of products over experts, `head_s` of the output head, `attention_s`, `stream_s`
+    of pointwise operators and norms, `loss_s` of the logits' traffic, `casts_s` of conversions to narrow formats,
+    `dequantise_s` of the frozen base's. `kernels` are the operators that the host issues. Collectives, by what causes
+    them, with the link they pass: tensor, expert, context and pipeline parallelism per micro-batch, sharded parameters
+    per micro-batch or step, gradients per step.
+    `optimizer_s` is the traffic of the optimizer's states, `host_s` what passes the host's bus for offloading.
+    `expert_rows` are the tokens of a micro-batch that one expert's matrix product takes.
     """
 
     dense_s: float
+    wave_s: float
     grouped_s: float
     head_s: float
     attention_s: float
@@ -175,10 +177,10 @@ class StepWork:
     gradient_link: Link
     optimizer_s: float
     host_s: float
-    rows: float
     expert_rows: float
     product: Product
     attention: AttentionClass
+    overlaps_tensor: bool
     fuses: bool
     is_misaligned: bool
     accumulation: int
@@ -194,36 +196,27 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         job: The job.
         gpu: The GPU.
     """
-    layout, architecture = job.layout, job.architecture
-    sizes = layers_per_stage(architecture, layout)
-    total = len(architecture.layers)
+    layout = job.layout
+    sizes = layers_per_stage(job.architecture, layout)
+    total = len(job.architecture.layers)
     passes = _passes(job)
     held = max(stage_parameters(job), key=lambda stage: stage.total)  # the heaviest stage
     product, rate = _product(job, gpu)
     work = _LayerWork()
-    for layer, count in architecture.layer_kinds:
-        work = work.plus(_layer_work(layer, job, passes), count)
-    largest = max(sizes)
-    share = largest / total
-    head_flops = 2.0 * job.micro_tokens * architecture.hidden_dim * architecture.vocab_size / layout.tensor
-    wide = _wide_rate(job, gpu)
-    head_passes = 3.0 if job.method is Method.FULL or "head" in job.adapter.targets else 2.0
-    head_s = head_passes * head_flops / wide
-    logits = job.micro_tokens * architecture.vocab_size / layout.tensor
-    loss_s = _LOSS_BYTES * logits / gpu.copy_bytes_per_s
+    for layer, count in job.architecture.layer_kinds:
+        work = work.plus(_layer_work(layer, job, passes, units=gpu.gpu.unit_count or 0), count)
+    head_s, loss_s = _head_times(job, gpu)
     # The last stage has the head beside its layers; it is the slowest one unless another has more layers.
-    last = (
-        sizes[-1] / total * (work.dense / rate + work.grouped / rate + work.attention / gpu.half_flops_per_s) + head_s
-    )
-    middle = share * (work.dense / rate + work.grouped / rate + work.attention / gpu.half_flops_per_s)
-    if layout.pipeline > 1 and middle > last:
-        head_s = loss_s = 0.0
+    layers_s = work.dense / rate + work.grouped / rate + work.attention / gpu.half_flops_per_s
+    if layout.pipeline > 1 and (max(sizes) - sizes[-1]) / total * layers_s > head_s:
+        share, head_s, loss_s = max(sizes) / total, 0.0, 0.0
     else:
         share = sizes[-1] / total
     tensor_link, tensor_rate = _link(layout.tensor, job, gpu)
     comm = _collectives(job, gpu, held, layers=share * total)
     return StepWork(
         dense_s=share * work.dense / rate,
+        wave_s=share * work.waves / rate,
         grouped_s=share * work.grouped / rate,
         head_s=head_s,
         attention_s=share * work.attention / gpu.half_flops_per_s,
@@ -231,13 +224,13 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         loss_s=loss_s,
         casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not Product.WIDE else 0.0,
         dequantise_s=share * work.dequantised / gpu.copy_bytes_per_s,
-        rows=job.micro_tokens,
         expert_rows=_expert_rows(job),
         kernels=share * total * _kernels_per_layer(job) * passes.forward * 3,
         product=product,
         attention=_attention_class(job, gpu),
         fuses=job.compiled or job.framework.fuses_activation or job.framework.fuses_norm,
         is_misaligned=_is_misaligned(job),
+        overlaps_tensor=job.framework.overlaps_tensor,
         accumulation=job.accumulation,
         bubble_fraction=bubble_fraction(
             stages=layout.pipeline,
@@ -253,6 +246,14 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         optimizer_s=_optimizer_bytes(job, held) / gpu.copy_bytes_per_s,
         host_s=_host_bytes(job, held) / gpu.host_bytes_per_s,
     )
+
+
+def _head_times(job: TrainingJob, gpu: TrainingGpu) -> tuple[float, float]:
+    """Return the times of the output head's matrix products and of the traffic of its logits. [s]"""
+    logits = job.micro_tokens * job.architecture.vocab_size / job.layout.tensor
+    passes = 3.0 if job.method is Method.FULL or "head" in job.adapter.targets else 2.0
+    head_flops = passes * 2.0 * logits * job.architecture.hidden_dim
+    return head_flops / _wide_rate(job, gpu), _LOSS_BYTES * logits / gpu.copy_bytes_per_s
 
 
 def _expert_rows(job: TrainingJob) -> float:
@@ -360,6 +361,7 @@ class _LayerWork:
     stream: float = 0.0
     casts: float = 0.0
     dequantised: float = 0.0
+    waves: float = 0.0
 
     def plus(self, other: "_LayerWork", count: int) -> "_LayerWork":
         """Return the sum with `count` times the other."""
@@ -370,12 +372,13 @@ class _LayerWork:
             stream=self.stream + count * other.stream,
             casts=self.casts + count * other.casts,
             dequantised=self.dequantised + count * other.dequantised,
+            waves=self.waves + count * other.waves,
         )
 
 
-def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes) -> _LayerWork:
+def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes, *, units: int) -> _LayerWork:
     layout, hidden, tokens = job.layout, job.architecture.hidden_dim, job.micro_tokens
-    dense = grouped = casts = quantised = 0.0
+    dense = grouped = casts = quantised = waves = 0.0
     for tensor in layer_tensors(layer, hidden_dim=hidden):
         if not tensor.product:
             continue
@@ -391,6 +394,14 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes) -> _LayerWork:
         dense += passes.products * 2.0 * tokens * size / cut
         casts += passes.products * _CAST_BYTES * tokens * (tensor.inputs + tensor.outputs) / 2 / cut
         quantised += size / cut
+        waves += _wave_flops(
+            rows=tokens,
+            inputs=tensor.inputs / (cut if tensor.split is Split.INPUTS else 1),
+            outputs=tensor.outputs / (1 if tensor.split is Split.INPUTS else cut),
+            forwards=passes.products - (2.0 if job.method is Method.FULL else 1.0),
+            trains=job.method is Method.FULL,
+            units=units,
+        )
     if job.is_adapted:
         for inputs, outputs, _ in adapted_matrices(layer, hidden, job.adapter):
             dense += (passes.forward + 2.0) * 2.0 * tokens * job.adapter.rank * (inputs + outputs) / layout.tensor
@@ -399,6 +410,7 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes) -> _LayerWork:
     backward = 2.5 if job.attention is not AttentionKernel.EAGER else 2.0
     return _LayerWork(
         dense=dense,
+        waves=waves,
         grouped=grouped,
         attention=attention * (1.0 + backward + max(passes.attention_again, 0.0)),
         stream=_stream_bytes(layer, job) * (passes.forward + 2.0),
@@ -407,6 +419,28 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes) -> _LayerWork:
     )
 
 
+def _wave_flops(*, rows: float, inputs: float, outputs: float, forwards: float, trains: bool, units: int) -> float:
+    """Return the FLOPs of one wave of tiles of each product of a weight: forward, of its input's and its own gradient.
+
+    A wave gives one tile of the output to every multiprocessor, and the last wave of a product leaves some idle. A
+    product of less than a wave shares its inner dimension among the rest, so that it counts once.
+
+    Args:
+        rows: Tokens of a micro-batch.
+        inputs: Inputs of the weight on one GPU.
+        outputs: Its outputs on one GPU.
+        forwards: How often the forward product runs.
+        trains: The weight is trained.
+        units: Multiprocessors of the GPU; 0 where unknown.
+    """
+    wave = _TILE_ELEMENTS * units
+    found = forwards * inputs * min(wave, rows * outputs) + outputs * min(wave, rows * inputs)
+    return 2.0 * (found + (rows * min(wave, inputs * outputs) if trains else 0.0))
+
+
+_TILE_ELEMENTS = 128.0 * 256.0
+"""Elements of the output that a multiprocessor computes at a time, in the largest tile of common kernels (NVIDIA,
+"Matrix Multiplication Background User's Guide", section 3.1)."""
 _CAST_BYTES = 4.0
 """Bytes that pass the memory to convert an element of a product's input: read in 16 bits, written in 8, transposed."""
 _DEQUANTISE_BYTES = 4.5

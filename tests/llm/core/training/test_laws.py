@@ -11,7 +11,7 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.calibration import Evidence
 from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
-from capplan.llm.core.training.frameworks import FRAMEWORKS, find_framework
+from capplan.llm.core.training.frameworks import FRAMEWORKS, States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
     AttentionKernel,
@@ -29,7 +29,7 @@ from capplan.llm.core.training.job import (
     recompute_choices,
 )
 from capplan.llm.core.training.launch import launch_config
-from capplan.llm.core.training.memory import Kind, estimate_memory
+from capplan.llm.core.training.memory import Kind, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanTerms, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, Reliability, plan_run
@@ -307,11 +307,59 @@ def test_a_widened_quantised_base_keeps_more_activations() -> None:
     assert per_token == pytest.approx(3 * 2 * 14336 + 2 * 2 * 4096 + 2 * 4096)
 
 
-def test_small_micro_batches_leave_products_unfilled() -> None:
-    # The same tokens in micro-batches of half as many rows: 1 + 100/2048 instead of 1 + 100/4096 of the products' time.
-    whole, halved = job(sequence_tokens=4096), job(sequence_tokens=2048, accumulation=2)
+def test_every_product_of_a_micro_batch_takes_half_a_wave_of_tiles_more() -> None:
+    # The same tokens in two micro-batches: a weight's forward product and its input's gradient end once more, half
+    # a wave of 100 multiprocessors' tiles of 128 × 256 later. Waves of its own gradient are half as deep, twice.
+    whole, halved = job(sequence_tokens=8192), job(sequence_tokens=4096, accumulation=2)
     times = [step_time(step_work(each, MACHINE), TIME, each.framework.family).products_s for each in (whole, halved)]
-    assert times[1] / times[0] == pytest.approx((1 + 100 / 2048) / (1 + 100 / 4096))
+    # inputs and outputs of q, k, v, o, the gate with the up projection, and down
+    sides = 32 * (8192 + 2 * (4096 + 1024) + 8192 + (4096 + 2 * 14336) + (14336 + 4096))
+    assert times[1] - times[0] == pytest.approx(0.5 * 2 * 100 * 128 * 256 * sides / (0.8 * 7e14))
+
+
+def test_gradients_of_deepspeeds_bf16_optimizer_are_summed_in_fp32_beside_themselves() -> None:
+    # DeepSpeed's BF16_Optimizer under ZeRO-1: weights 2, gradients 2 and their fp32 sums 4 whole, 12 shared by 8 ranks;
+    # its fp16 optimizer: weights 2, gradients 2, 16 shared. bigscience's chronicle: 44 GiB before, 65 to 67 GiB after.
+    layout = TrainingLayout(gpus=8, shard=Shard.ZERO1)
+    asked = job(framework=find_framework("megatron-deepspeed"), states=States.MASTER, layout=layout)
+    assert bytes_per_parameter(asked, ranks=8) == 8 + 12 / 8
+    assert bytes_per_parameter(replace(asked, compute=Compute.FP16), ranks=8) == 4 + 16 / 8
+
+
+def test_deepspeeds_pipeline_keeps_the_input_and_the_output_of_a_stage() -> None:
+    # 4 stages, 64 micro-batches: 4 in flight on the first one, each with two tensors of 4096 tokens × 4096 × 2 bytes
+    kept = [
+        estimate_memory(
+            job(
+                framework=find_framework(name),
+                states=States.MASTER,
+                layout=TrainingLayout(gpus=4, pipeline=4),
+                recompute=Recompute.FULL,
+                accumulation=64,
+            ),
+            MEMORY,
+        )
+        .stages[0]
+        .activations
+        for name in ("megatron", "megatron-deepspeed")
+    ]
+    assert kept[1] - kept[0] == pytest.approx(4 * 2 * 4096 * 4096 * 2)
+
+
+def test_tensor_parallel_traffic_that_waits_is_felt_whole() -> None:
+    layout = TrainingLayout(gpus=8, tensor=8)
+    hidden, felt = (
+        step_time(
+            step_work(job(framework=find_framework(name), layout=layout), MACHINE), TIME, find_framework(name).family
+        ).tensor_s
+        for name in ("megatron", "torchtitan")
+    )
+    assert hidden == pytest.approx(0.7 * felt)
+
+
+def test_maxtext_computes_layers_again_by_default() -> None:
+    xla = find_framework("maxtext")  # base.yml of MaxText: remat_policy: 'full'
+    assert least_recompute(job(framework=xla), SPEC, CALIBRATION).recompute is Recompute.FULL
 
 
 @pytest.mark.parametrize("limit", ["deadline_s", "budget_usd"])

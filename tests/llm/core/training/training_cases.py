@@ -25,6 +25,7 @@ TIME = TimeConstants(
     stream_fused=0.8,
     stream_eager=0.5,
     misaligned=1.5,
+    partial_waves=0.5,
     filling_rows=100.0,
     links=dict.fromkeys(Link, 0.7),
     exposed_tensor=0.7,
@@ -65,6 +66,7 @@ SPEC = GpuSpec(
         PeakKind.FP32: 6e13,
     },
     nvlink_bytes_per_s=900e9,
+    unit_count=100,
     tdp_w=700.0,
 )
 MACHINE = TrainingGpu(
