@@ -65,26 +65,33 @@ class _ModuleState:
             _refill(container, content)
 
 
-def _contents(values: Iterable[Any], depth: int = _DEEPEST, seen: set[int] | None = None) -> Iterator[tuple[Any, Any]]:
-    """List the containers among values, and the attributes of objects, with what they hold.
+def _contents(values: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """List the containers among values, and the attributes of objects, with what they hold, level by level.
 
     Models keep tensors of their first call there.
     """
-    seen = set() if seen is None else seen
-    for value in values:
-        if type(value) in _SCALARS:  # most of what a module holds: checked first, as millions of values pass here
-            continue
-        container = value if isinstance(value, (dict, list, set, deque)) else _attributes_of(value)
-        if container is None or id(container) in seen:
-            continue
-        seen.add(id(container))
-        content = list(dict.items(container)) if isinstance(container, dict) else list(container)
-        yield container, content
-        if depth > 1:
-            inner = [item for _, item in content] if isinstance(container, dict) else content
-            yield from _contents(inner, depth - 1, seen)
+    seen: set[int] = set()
+    level = list(values)
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for value in level:
+            if type(value) in _SCALARS:  # most of what a module holds: checked first, as millions of values pass here
+                continue
+            container = value if isinstance(value, _CONTAINERS) else _attributes_of(value)
+            if container is None or id(container) in seen:
+                continue
+            seen.add(id(container))
+            if isinstance(container, dict):
+                content: list[Any] = list(dict.items(container))
+                inner += dict.values(container)
+            else:
+                content = list(container)
+                inner += content
+            yield container, content
+        level = inner
 
 
+_CONTAINERS = (dict, list, set, deque)
 _SCALARS = frozenset({bool, int, float, str, tuple, NoneType, Tensor, nn.Parameter})
 _LEFT_ALONE = (
     str, int, float, tuple, NoneType, nn.Module, Tensor, ModuleType, type, torch.Generator, logging.Logger,

@@ -26,6 +26,7 @@ from capplan.probe.record.assumed_values import (
     selected_output,
 )
 from capplan.probe.record.schema import describe_operator
+from capplan.probe.record.shape_memory import ShapeMemory
 from capplan.probe.record.shape_rules import broadcasts
 from capplan.probe.record.types import Assumed, Operator
 from capplan.probe.record.value_store import (
@@ -73,6 +74,7 @@ class KnownValues:
         self._notes: dict[str, None] = {}
         self._is_meta = device.type == "meta"
         self._spoiled: dict[int, Tensor] = {}
+        self._shapes = ShapeMemory()
 
     def on_device(self, inputs: Sequence[Tensor], kwargs: dict[str, Any]) -> bool:
         """Return True if an operator would run on the GPU: one of its tensors, or what it makes, is there."""
@@ -158,7 +160,7 @@ class KnownValues:
             out = operator.shape_rule(*args, **kwargs)
             if out is not None:
                 return out
-        out = operator.overload(*args, **kwargs)
+        out = self._shapes.run(operator, args, kwargs)
         note_class_mask(operator.name, args, out)
         whole = absorbing(operator.name, args, self.knows)
         if whole is not None and not operator.written:
