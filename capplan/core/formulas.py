@@ -51,6 +51,16 @@ def worked_hours(gpus: float, runs: float, run_hours: float, minimum_s: float) -
     return gpus * runs * max(minimum_s / 3600, run_hours)
 
 
+def hours_at_level(hours: float, starts: float, start_up_s: float) -> float:
+    """Return the hours a year for which the machines of a level of load are paid, their starts included. [h]"""
+    return hours + starts * start_up_s / 3600
+
+
+def gpu_hours_at_level(hours: float, need: float, slots: float, spares: float) -> float:
+    """Return the GPU-hours a year of the whole machines that carry a level of load, spare ones included. [h]"""
+    return hours * slots * servers_needed(need, slots, spares)
+
+
 def busy_share(hours: float, gpus: float) -> float:
     """Return the share of the year in which a fleet is in use."""
     return min(1, hours / (gpus * 8760))

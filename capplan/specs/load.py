@@ -8,7 +8,7 @@ from typing import Any
 
 from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
 from capplan.core.economics.fleet import Owned
-from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
@@ -20,7 +20,6 @@ _MOST_STARTING = 0.9
 _MOST_GPUS_PER_SERVER = 1024
 _MOST_ZONES = 12
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
-HOURS_PER_DAY = 24
 
 _MOST_OWNED = 100_000
 
@@ -54,7 +53,8 @@ class LoadFile:
 _KEYS: Mapping[str, Sequence[str]] = {
     "service": (
         "peak", "mean", "daily", "growth_per_year", "latency", "percentile", "spares", "utilization_ceiling",
-        "batching_window", "burstiness", "allow_spot", "availability", "zones",
+        "batching_window", "burstiness", "allow_spot", "availability", "zones", "hours", "days_per_week",
+        "scale_by_hour", "start_up",
     ),
     "job": (
         "samples", "deadline", "runs_per_year", "growth_per_year", "spares", "utilization_ceiling", "allow_spot",
@@ -87,6 +87,9 @@ def demand_without_load() -> Demand:
         load=OneGpu(utilization_ceiling_fraction=1.0), money=reader.money(), assumptions=tuple(reader.assumed.values())
     )
 
+
+_NO_RATE = re.compile(r"0+(\.0*)?(\s*/.+)?")
+_HOURS = re.compile(r"(?P<first>\d{1,2})(:00)?\s*(-|–|to)\s*(?P<last>\d{1,2})(:00)?")
 
 STREAMS = ("images", "videos", "clips", "documents", "requests")
 """What a service may be asked for in one sentence: `images: 3 per second, p95 under 8 s`."""
@@ -298,9 +301,11 @@ class _LoadReader(ValueReader):
         peak = max(daily) if daily else self._rate("peak", required=True)
         if daily and "peak" in self._given:
             self.refuse("service.peak", "contradicts daily, whose highest hour is the peak; keep one")
-        mean = sum(daily) / len(daily) if daily else self._rate("mean")
+        mean = sum(daily) / sum(rate > 0 for rate in daily) if any(daily) else self._rate("mean")
         if daily and "mean" in self._given:
             self.refuse("service.mean", "contradicts daily, which has its own mean; keep one")
+        daily, days = self._hours_of_use(daily, peak)
+        scales, start_s = self._scaling(has_profile=bool(daily))
         if peak and mean is None and "mean" not in self._given:
             mean = peak / self.assumed["peak_to_mean"].value
         else:
@@ -330,11 +335,54 @@ class _LoadReader(ValueReader):
         assert peak
         assert mean
         assert latency
+        in_use = sum(rate > 0 for rate in daily) * days / (HOURS_PER_DAY * DAYS_PER_WEEK) if daily else 1.0
         return Service(
-            peak_per_s=peak, mean_per_s=mean, latency_limit_s=latency, percentile=percentile or 0.0,
+            peak_per_s=peak, mean_per_s=mean * in_use, latency_limit_s=latency, percentile=percentile or 0.0,
             window_s=window or 0.0, gap_scv=burstiness or 1.0, daily_per_s=daily,
+            days_per_week=days, scales_by_hour=scales, start_up_s=start_s,
             availability_fraction=availability, zones=zones, **common,
         )  # fmt: skip
+
+    def _hours_of_use(self, daily: tuple[float, ...], peak: float | None) -> tuple[tuple[float, ...], int]:
+        """Read the hours of a day and the days of a week in use: the rate to carry in each hour, and the days.
+
+        Where no profile is stated, every hour of use must carry the peak.
+        """
+        days = self._given.get("days_per_week", DAYS_PER_WEEK)
+        if type(days) is not int or not 1 <= days <= DAYS_PER_WEEK:
+            self.refuse("service.days_per_week", f"must be a whole number from 1 to {DAYS_PER_WEEK}, not {days!r}")
+            days = DAYS_PER_WEEK
+        if "hours" in self._given:
+            given = self._given["hours"]
+            match = _HOURS.fullmatch(str(given).strip())
+            first, last = (int(match["first"]), int(match["last"])) if match else (0, 0)
+            if daily:
+                self.refuse("service.hours", "contradicts daily, whose hours without a rate are out of use; keep one")
+            elif first == last or max(first, last) > HOURS_PER_DAY:
+                self.refuse("service.hours", f"must be whole hours of a day such as 8-18 or 22-6, not {given!r}")
+            else:
+                length = (last - first) % HOURS_PER_DAY or HOURS_PER_DAY
+                used = {(first + hour) % HOURS_PER_DAY for hour in range(length)}
+                return tuple((peak or 0.0) * (hour in used) for hour in range(HOURS_PER_DAY)), days
+        if not daily and days < DAYS_PER_WEEK:
+            daily = (peak or 0.0,) * HOURS_PER_DAY
+        return daily, days
+
+    def _scaling(self, *, has_profile: bool) -> tuple[bool, float]:
+        """Read whether machines rented by the hour follow the hours of use, and how long they start. [s]"""
+        scales = self._given.get("scale_by_hour", has_profile)
+        if not isinstance(scales, bool):
+            self.refuse("service.scale_by_hour", f"must be true or false, not {scales!r}")
+            scales = has_profile
+        if not has_profile and (scales or "start_up" in self._given):
+            which = "scale_by_hour" if scales else "start_up"
+            self.refuse(
+                f"service.{which}", "needs hours to follow; state hours: 8-18, days_per_week: 5, or daily rates"
+            )
+        if scales and has_profile:
+            return True, self._setting("start_up", duration=True, high=SECONDS["h"]) or 0.0
+        self.assumed.pop("start_up", None)
+        return False, 0.0
 
     def _availability(self) -> tuple[float | None, int]:
         """Read the share of time that the service must be up, and over how many zones its servers are spread."""
@@ -480,7 +528,7 @@ class _LoadReader(ValueReader):
             self.refuse("service.daily", f"must be a list of {HOURS_PER_DAY} rates, one an hour")
             return ()
         rates = [
-            0.0 if each == 0 and not isinstance(each, bool) else self.rate(f"service.daily[{hour}]", each)
+            0.0 if _NO_RATE.fullmatch(str(each)) else self.rate(f"service.daily[{hour}]", each)
             for hour, each in enumerate(given)
         ]
         known = [rate for rate in rates if rate is not None]

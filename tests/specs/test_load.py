@@ -62,6 +62,25 @@ def test_a_daily_curve_gives_peak_and_mean(read):
     assert len(load.daily_per_s) == 24
 
 
+def test_hours_of_use_give_the_levels_that_rented_machines_follow(read):
+    # 22 h to 6 h are 8 of 24 hours, on 5 of 7 days; the mean is stated over them. A year has 365 / 7 weeks.
+    load = read(SERVICE + "  mean: 300/s\n  hours: 22:00-06:00\n  days_per_week: 5\n  start_up: 10 min\n").load
+    assert load.mean_per_s == pytest.approx(300 * 8 / 24 * 5 / 7)
+    assert [hour for hour, rate in enumerate(load.daily_per_s) if rate] == [0, 1, 2, 3, 4, 5, 22, 23]
+    (level,) = load.levels
+    assert (level.peak_fraction, load.start_up_s) == (1.0, 600.0)
+    assert level.hours_per_year == pytest.approx(8 * 5 * 365 / 7)
+    # A day of use is from 0 to 6 h and from 22 h on: its nights are joined but for the last of the week.
+    assert level.starts_per_year == pytest.approx(6 * 365 / 7)
+    # A rise from 100 to 500 at 9 h: the machines of 500 start once a day, in an hour that is counted at 100.
+    rates = ", ".join(["100/s"] * 9 + ["500/s"] * 8 + ["0/s"] * 7)
+    high, low = read(f"service:\n  daily: [{rates}]\n  latency: 50 ms\n").load.levels
+    assert (high.peak_fraction, low.peak_fraction) == (1.0, 0.2)
+    assert (high.hours_per_year, low.hours_per_year) == (pytest.approx(8 * 365), pytest.approx(9 * 365))
+    assert (high.starts_per_year, low.starts_per_year) == (pytest.approx(365), pytest.approx(0))
+    assert read(f"service:\n  daily: [{rates}]\n  latency: 50 ms\n  scale_by_hour: false\n").load.levels == ()
+
+
 def test_own_assumptions_replace_defaults_and_say_so(read):
     demand = read(SERVICE + "assumptions:\n  usd_per_kwh: {value: 0.19, low: 0.15, high: 0.25, source: our contract}\n")
     assert demand.money.usd_per_kwh == 0.19
@@ -89,6 +108,11 @@ def test_without_a_load_one_gpu_is_compared():
         (SERVICE + "  batching_window: 60 ms\n", "service.batching_window: takes the whole latency limit"),
         (SERVICE + "  allow_spot: maybe\n", "service.allow_spot: must be true or false"),
         (SERVICE + "  daily: [1, 2]\n", "service.daily: must be a list of 24"),
+        (SERVICE + "  hours: 8\n", "service.hours: must be whole hours of a day such as 8-18 or 22-6, not 8"),
+        (SERVICE + "  hours: 8-25\n", "service.hours: must be whole hours of a day"),
+        (SERVICE + "  days_per_week: 8\n", "service.days_per_week: must be a whole number from 1 to 7, not 8"),
+        (SERVICE + "  scale_by_hour: true\n", "service.scale_by_hour: needs hours to follow; state hours: 8-18"),
+        (SERVICE + "  start_up: 5 min\n", "service.start_up: needs hours to follow"),
         (SERVICE + "  percentil: 99\n", "service.percentil: unknown key; did you mean percentile?"),
         (SERVICE + "job:\n  samples: 5\n  deadline: 1 h\n", "exactly one of service, job, training"),
         ("money:\n  years: 3\n", "exactly one of service, job, training"),

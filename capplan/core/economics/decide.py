@@ -335,9 +335,10 @@ def _day_mix(case: Case, choice: Option) -> DayMix | None:
         return None
     needs = [
         replicas_for_rate(rate_per_s=rate, per_replica_per_s=choice.operating_point.rate_per_s) if rate else 0
-        for rate in case.load.daily_per_s
+        for rate in case.load.weekly_per_s
     ]
-    rented = [(ceil(need / by_hour.instance_gpus) + choice.fleet.spares) * by_hour.instance_gpus for need in needs]
+    held = choice.fleet.spares
+    rented = [(ceil(need / by_hour.instance_gpus) + held * (need > 0)) * by_hour.instance_gpus for need in needs]
     reserved_price = next((prices[term] for term in (Term.RESERVED_1Y, Term.RESERVED_3Y) if term in prices), by_hour)
     reserved = 0
     if reserved_price is not by_hour:

@@ -69,7 +69,8 @@ class Option:
     """One way to meet the load. `cost` is None where no price is known; `energy` where the draw is unknown.
 
     `finish_s` is how long the first year's fleet takes for one run of a job or a training, spares aside; None for a
-    service. [s] `fleets` are those of each year; a bought fleet is the last year's from the first day.
+    service. [s] `follows_hours` is True where machines are rented only in a service's hours of use. `fleets` are those
+    of each year; a bought fleet is the last year's from the first day.
     """
 
     gpu: str
@@ -86,6 +87,7 @@ class Option:
     cost: OwnedCost | RentedCost | None = None
     rack_units: int | None = None
     finish_s: float | None = None
+    follows_hours: bool = False
 
     @property
     def key(self) -> str:
@@ -229,7 +231,7 @@ class _Question:
     def load(self) -> Load:
         """The load, with the scenario's start-up."""
         start_s, load = self.scenario.start_up_s, self.case.load
-        if start_s is None or isinstance(load, Service | OneGpu):
+        if start_s is None or isinstance(load, OneGpu):
             return load
         return replace(load, start_up_s=start_s)
 
@@ -259,13 +261,7 @@ class _Question:
     def fleets(self, *, server_slots: int, full_servers: bool) -> tuple[Fleet, ...]:
         if isinstance(self.case.load, OneGpu):
             return (Fleet(need=1, servers=1, gpus_per_server=1, spares=0),) * self.money.years
-        needs = [
-            ceil_guarded(
-                self.scenario.need
-                * replicas_for_rate(rate_per_s=peak, per_replica_per_s=self.operating_point.rate_per_s)
-            )
-            for peak in self.peaks_per_s()
-        ]
+        needs = [self.need(peak) for peak in self.peaks_per_s()]
         spares = spare_servers(
             self.case.load, self.money, need=max(needs), server_slots=server_slots, full_servers=full_servers
         )
@@ -273,16 +269,44 @@ class _Question:
             make_fleet(need=need, spares=spares, server_slots=server_slots, full_servers=full_servers) for need in needs
         )
 
-    def hours(self, fleets: Sequence[Fleet], minimum_s: float) -> tuple[float, ...]:
+    def need(self, rate_per_s: float) -> int:
+        """Return the GPUs that carry a rate, redundancy aside."""
+        alone_per_s = self.operating_point.rate_per_s
+        return ceil_guarded(
+            self.scenario.need * replicas_for_rate(rate_per_s=rate_per_s, per_replica_per_s=alone_per_s)
+        )
+
+    def follows_hours(self, term: Term | None) -> bool:
+        """Return True if what is rented under a term follows the hours of use of a service."""
+        by_hour = term not in (None, Term.BUY, *COMMITMENT_YEARS)
+        return by_hour and isinstance(self.load, Service) and bool(self.load.levels)
+
+    def hours(self, fleets: Sequence[Fleet], rent: Price | None) -> tuple[float, ...]:
         """Return GPU-hours a year: a service and its redundancy run all day, a job only as long as it has work.
+
+        What is rented by the hour follows a service's hours of use where it has any.
 
         Args:
             fleets: The fleet of each year.
-            minimum_s: The shortest time that is charged for a machine. [s]
+            rent: The price, whose shortest time that is charged counts; None for what is bought.
         """
         load = self.load
+        if rent and isinstance(load, Service) and self.follows_hours(rent.term):
+            return tuple(
+                sum(
+                    formulas.gpu_hours_at_level(
+                        formulas.hours_at_level(level.hours_per_year, level.starts_per_year, load.start_up_s),
+                        min(self.need(peak * level.peak_fraction), ceil_guarded(fleet.need * level.peak_fraction)),
+                        rent.instance_gpus,
+                        fleet.spares,
+                    )
+                    for level in load.levels
+                )
+                for peak, fleet in zip(self.peaks_per_s(), fleets, strict=True)
+            )
         if isinstance(load, Service | OneGpu):
             return tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets)
+        minimum_s = (rent.minimum_s or 0.0) if rent else 0.0
         return tuple(
             formulas.worked_hours(
                 fleet.gpus, load.runs_per_year, self.run_hours(fleet, samples / load.runs_per_year), minimum_s
@@ -334,16 +358,17 @@ class _Question:
         rent: Price | None = None,
         purchase: PurchasePrice | None = None,
     ) -> Option:
-        used = self.hours(fleets, (rent.minimum_s or 0.0) if rent else 0.0)
+        used = self.hours(fleets, rent)
         is_committed = term in COMMITMENT_YEARS
         hours = tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets) if is_committed else used
         year = -1 if purchase else 0
         usage = Usage(
             in_use_fraction=formulas.busy_share(used[year], fleets[year].gpus),
-            load_fraction=self.load_fraction(fleets[year], self.samples_by_year()[year]),
+            load_fraction=self.load_fraction(used[year] / HOURS_PER_YEAR, self.samples_by_year()[year]),
             stays_on=purchase is not None or is_committed,
         )
-        energy = self.energy(fleets[year], usage, year, is_bought=purchase is not None)
+        rates = self.hourly_rates_per_s(used[year] / HOURS_PER_YEAR, year, follows_hours=self.follows_hours(term))
+        energy = self.energy(fleets[year], usage, rates, year, is_bought=purchase is not None)
         cost: OwnedCost | RentedCost | None = None
         if rent:
             cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=self.money)
@@ -371,6 +396,7 @@ class _Question:
             cost=cost,
             sized_for_per_s=self.peaks_per_s(),
             finish_s=self.finish_s(fleets[0]),
+            follows_hours=self.follows_hours(term),
             rack_units=fleets[-1].servers * self.server.rack_units if purchase else None,
         )
 
@@ -379,8 +405,10 @@ class _Question:
         """The server that a bought GPU needs."""
         return server_of(self.sizing.capacity.candidate.form_factor, self.money)
 
-    def energy(self, fleet: Fleet, usage: Usage, year: int, *, is_bought: bool) -> Energy | None:
-        """Return what a year's fleet draws; None where the power limit of the GPU is not known."""
+    def energy(
+        self, fleet: Fleet, usage: Usage, rates_per_s: Sequence[float], year: int, *, is_bought: bool
+    ) -> Energy | None:
+        """Return what a year's fleet draws at the rates of a GPU in use; None where its power limit is not known."""
         candidate = self.sizing.capacity.candidate
         curve = candidate.power_curve(
             self.operating_point.largest_batch, latency_factor=self.scenario.latency.get(self.sizing.gpu, 1.0)
@@ -393,7 +421,7 @@ class _Question:
             servers=fleet.servers if is_bought else fleet.gpus / slots,
             card=CardDraw(
                 limit_w=curve.limit_w,
-                used_w=curve.mean_w(self.hourly_rates_per_s(fleet, year)),
+                used_w=curve.mean_w(rates_per_s),
                 idle_w=curve.idle_w,
                 peak_w=curve.mean_w([self.peak_of_one_per_s(fleet, year)]),
             ),
@@ -402,13 +430,19 @@ class _Question:
             money=self.money,
         )
 
-    def hourly_rates_per_s(self, fleet: Fleet, year: int) -> list[float]:
-        """Return what one GPU of a year's fleet serves over the day while in use; jobs run at full load. [1/s]"""
+    def hourly_rates_per_s(self, gpus_up: float, year: int, *, follows_hours: bool) -> list[float]:
+        """Return what one GPU serves over the day while in use; jobs run at full load. [1/s]
+
+        Args:
+            gpus_up: GPUs that are up in the mean over the year.
+            year: The year, from 0.
+            follows_hours: True if their number follows the load, so that each serves about as much at all times.
+        """
         load = self.case.load
         if not isinstance(load, Service):
             return [self.operating_point.rate_per_s]
-        mean_per_s = self.samples_by_year()[year] / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / fleet.gpus
-        return [mean_per_s * share for share in load.daily_shares]
+        mean_per_s = self.samples_by_year()[year] / (HOURS_PER_YEAR * SECONDS_PER_HOUR) / gpus_up
+        return [mean_per_s] if follows_hours else [mean_per_s * share for share in load.daily_shares]
 
     def peak_of_one_per_s(self, fleet: Fleet, year: int) -> float:
         """Return what one GPU of a year's fleet serves at the busiest time. [1/s]"""
@@ -416,12 +450,12 @@ class _Question:
             return self.operating_point.rate_per_s
         return self.peaks_per_s()[year] / fleet.gpus
 
-    def load_fraction(self, fleet: Fleet, samples: float) -> float:
-        """Return a year's mean load while in use, as a share of what the fleet can do; jobs run at full load."""
+    def load_fraction(self, gpus_up: float, samples: float) -> float:
+        """Return a year's mean load as a share of what GPUs up in the mean can do; jobs run at full load."""
         if not isinstance(self.case.load, Service):
             return 1.0
         ceiling = self.case.load.utilization_ceiling_fraction
-        return formulas.load_share(samples, fleet.gpus, self.operating_point.rate_per_s, ceiling)
+        return formulas.load_share(samples, gpus_up, self.operating_point.rate_per_s, ceiling)
 
     def rented(self, price: Price) -> Option:
         factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)

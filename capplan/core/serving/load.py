@@ -1,7 +1,52 @@
 """Types of loads: services, batch jobs, training purchases, or none."""
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Literal, TypeAlias
+
+HOURS_PER_DAY = 24
+DAYS_PER_WEEK = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The hours of a year in which a service needs machines for some share of its peak.
+
+    `hours_per_year` counts each hour at its own rate. Machines start before the hour that needs them: with a start-up
+    of s hours, a level is paid for `hours_per_year` + s × `starts_per_year`. The starts of a level are the hours that
+    it is the next hour's higher rate, less the hours in which a higher level takes its place.
+    """
+
+    peak_fraction: float
+    hours_per_year: float
+    starts_per_year: float
+
+
+@cache
+def levels_of(weekly_per_s: tuple[float, ...], peak_per_s: float) -> tuple[Level, ...]:
+    """Return the levels of a week's hourly rates, highest first; hours without a load have none.
+
+    Machines that start in hour h for hour h + 1 are paid for the start-up: Σ max(0, m(h + 1) - m(h)) of them start,
+    which is Σ m(max(r(h), r(h + 1))) - Σ m(r(h)), since the machines m grow with the rate r.
+
+    Args:
+        weekly_per_s: The rate of every hour of a week. [1/s]
+        peak_per_s: The rate that the levels are shares of. [1/s]
+    """
+    weeks = 365 / DAYS_PER_WEEK
+    hours = Counter(weekly_per_s)
+    starts = Counter(max(rates) for rates in pairwise((*weekly_per_s, weekly_per_s[0])))
+    return tuple(
+        Level(
+            peak_fraction=rate / peak_per_s,
+            hours_per_year=weeks * hours[rate],
+            starts_per_year=weeks * (starts[rate] - hours[rate]),
+        )
+        for rate in sorted(hours, reverse=True)
+        if rate > 0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +58,10 @@ class Service:
     at peak stays below `utilization_ceiling_fraction` of what full batches could do. With `availability_fraction`, as
     many servers are spare as keep enough of them up for that share of the time, `spares` at least; they stand in
     `zones` of a provider or site, which fail as a whole.
+
+    `daily_per_s` holds the rate that each hour of a day in use must be carried at, `days_per_week` how many days are;
+    where they are stated, machines that are rented by the hour follow them if `scales_by_hour`, and start `start_up_s`
+    before they are needed. [s]
     """
 
     kind: Literal["service"] = "service"
@@ -29,12 +78,43 @@ class Service:
     allow_spot: bool = False
     availability_fraction: float | None = None
     zones: int = 1
+    days_per_week: int = DAYS_PER_WEEK
+    scales_by_hour: bool = False
+    start_up_s: float = 0.0
+
+    @property
+    def weekly_per_s(self) -> tuple[float, ...]:
+        """Return the rate of each hour of a week, or of a day where all days are alike; empty without a profile."""
+        idle_days = DAYS_PER_WEEK - self.days_per_week
+        if not idle_days:
+            return self.daily_per_s
+        return self.daily_per_s * self.days_per_week + (0.0,) * (HOURS_PER_DAY * idle_days)
+
+    @property
+    def in_use_fraction(self) -> float:
+        """Return the share of all hours in which there is a load."""
+        rates = self.weekly_per_s
+        return sum(rate > 0 for rate in rates) / len(rates) if rates else 1.0
+
+    @property
+    def mean_in_use_per_s(self) -> float:
+        """Return the mean rate over the hours of use. [1/s]"""
+        return self.mean_per_s / self.in_use_fraction
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Return the levels that machines rented by the hour follow; empty where they are rented all the time."""
+        if not self.scales_by_hour:
+            return ()
+        weekly = self.weekly_per_s if self.days_per_week < DAYS_PER_WEEK else self.daily_per_s * DAYS_PER_WEEK
+        return levels_of(weekly, self.peak_per_s)
 
     @property
     def daily_shares(self) -> tuple[float, ...]:
-        """Return the rate of each hour of the day over their mean; a single 1 where no profile is stated."""
-        mean = sum(self.daily_per_s) / max(1, len(self.daily_per_s))
-        return tuple(rate / mean for rate in self.daily_per_s) if mean else (1.0,)
+        """Return the rate of each hour of a day or week over their mean; a single 1 where no profile is stated."""
+        rates = self.weekly_per_s
+        mean = sum(rates) / max(1, len(rates))
+        return tuple(rate / mean for rate in rates) if mean else (1.0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,16 +33,17 @@ def _parameters(name: str) -> list[str]:
     return [argument.arg for argument in _parsed(name).args.args]
 
 
-def spreadsheet(formula: Callable[..., float], *arguments: str) -> str:
+def spreadsheet(formula: Callable[..., float], *arguments: str, of_arrays: bool = False) -> str:
     """Print a formula for a cell, without its equals sign.
 
     Args:
         formula: A function of `capplan.core.formulas`.
         arguments: What stands for its parameters: cells, defined names, numbers, or other printed formulas.
+        of_arrays: True if an argument is an array, whose elements are worked out one by one, as SUMPRODUCT takes them.
     """
     name = formula.__name__
     values = dict(zip(_parameters(name), (_atom(words) for words in arguments), strict=True))
-    return _cell(_expression(name), values)
+    return _cell(_expression(name), values, of_arrays)
 
 
 def _atom(words: str) -> str:
@@ -50,29 +51,37 @@ def _atom(words: str) -> str:
     return words if words.replace("$", "").replace("_", "").replace(".", "").isalnum() else f"({words})"
 
 
-def _cell(node: ast.expr, values: Mapping[str, str]) -> str:
+def _cell(node: ast.expr, values: Mapping[str, str], of_arrays: bool) -> str:
     match node:
         case ast.Name(id=name):
             return values[name]
         case ast.Constant(value=value):
             return str(value)
         case ast.BinOp(left=left, op=op, right=right):
-            return f"({_cell(left, values)}{_BINARY[type(op)]}{_cell(right, values)})"
+            return f"({_cell(left, values, of_arrays)}{_BINARY[type(op)]}{_cell(right, values, of_arrays)})"
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return f"(-{_cell(operand, values)})"
+            return f"(-{_cell(operand, values, of_arrays)})"
         case ast.IfExp(test=ast.Compare(left=left, comparators=[right]), body=body, orelse=orelse):
-            parts = [_cell(part, values) for part in (left, right, body, orelse)]
+            parts = [_cell(part, values, of_arrays) for part in (left, right, body, orelse)]
             return f"IF({parts[0]}={parts[1]},{parts[2]},{parts[3]})"
         case ast.Call(func=ast.Name(id=name), args=args):
-            given = [_cell(argument, values) for argument in args]
+            given = [_cell(argument, values, of_arrays) for argument in args]
+            if name == "max" and of_arrays:
+                return _larger(*given)
             if name in _FUNCTIONS:
                 return f"{_FUNCTIONS[name]}({','.join(given)})"
             if name == "ceil":
                 return f"ROUNDUP({given[0]},0)"
             if name == "ceil_guarded":
-                return f"ROUNDUP({given[0]}-{_GUARD}*MAX(1,{given[0]}),0)"
-            return _cell(_expression(name), dict(zip(_parameters(name), given, strict=True)))
+                guarded = _larger("1", given[0]) if of_arrays else f"MAX(1,{given[0]})"
+                return f"ROUNDUP({given[0]}-{_GUARD}*{guarded},0)"
+            return _cell(_expression(name), dict(zip(_parameters(name), given, strict=True)), of_arrays)
     raise TypeError(f"a formula cannot hold {ast.dump(node)}")
+
+
+def _larger(one: str, other: str) -> str:
+    """Print the larger of two values for each element of an array, of which MAX would make one number."""
+    return f"({other}+({one}>{other})*({one}-{other}))"
 
 
 def script() -> str:

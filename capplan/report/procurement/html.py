@@ -1,6 +1,7 @@
 """The report as one HTML file: no network, no dependencies, readable without script, on paper and by keyboard."""
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -139,8 +140,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "one_gpu": isinstance(load, OneGpu),
         "growth": load.growth_per_year_fraction,
         "spares": load.spares,
-        "start_up_min": load.start_up_s / 60 if isinstance(load, Job | TrainingPurchase) else None,
-        "most_start_up_min": 0.9 * load.deadline_s / 60 if isinstance(load, Job | TrainingPurchase) else None,
+        **_start_up_limits(load),
         "rent_factor": factors[0],
         "purchase_factor": factors[1],
         "latency_words": latency_words(report),
@@ -387,10 +387,22 @@ def _certain_words(model: ModelReport) -> str:
     return f" for the load as stated; {assured.gpus} GPUs carry {share} of the scenarios at {cost} USD"
 
 
-def _run_of(load: Load) -> dict[str, float | None]:
-    """Return the deadline and the start-up of a run [s] and the runs of a year; no deadline for a service."""
-    if isinstance(load, Service | OneGpu):
+def _start_up_limits(load: Load) -> dict[str, float | None]:
+    """Return the start-up of machines and the longest that may be set; None where nothing starts anew. [min]"""
+    if isinstance(load, Job | TrainingPurchase):
+        return {"start_up_min": load.start_up_s / 60, "most_start_up_min": 0.9 * load.deadline_s / 60}
+    if isinstance(load, Service) and load.levels:
+        return {"start_up_min": load.start_up_s / 60, "most_start_up_min": 60.0}
+    return {"start_up_min": None, "most_start_up_min": None}
+
+
+def _run_of(load: Load) -> dict[str, Any]:
+    """Return the deadline and the start-up of a run [s], the runs of a year, and the levels of a service's hours."""
+    if isinstance(load, OneGpu):
         return {"deadline": None, "startUp": 0.0, "runs": 1.0}
+    if isinstance(load, Service):
+        levels = [[level.peak_fraction, level.hours_per_year, level.starts_per_year] for level in load.levels]
+        return {"deadline": None, "startUp": load.start_up_s, "runs": 1.0, "levels": levels}
     return {"deadline": load.deadline_s, "startUp": load.start_up_s, "runs": load.runs_per_year}
 
 
@@ -471,7 +483,7 @@ def _load_words(report: Report) -> dict[str, Any]:
     if isinstance(load, Service):
         shared["growth_per_year"] = load.growth_per_year_fraction
         return {
-            "peak": load.peak_per_s, "mean": load.mean_per_s, "latency": f"{load.latency_limit_s * 1e3:.10g} ms",
+            **_rate_words(load), "latency": f"{load.latency_limit_s * 1e3:.10g} ms",
             "percentile": load.percentile, "batching_window": f"{load.window_s * 1e3:.10g} ms",
             "burstiness": load.gap_scv, **shared, "zones": load.zones,
             **({} if load.availability_fraction is None else {"availability": load.availability_fraction}),
@@ -481,6 +493,24 @@ def _load_words(report: Report) -> dict[str, Any]:
     if isinstance(load, Job):
         return {**shared, "growth_per_year": load.growth_per_year_fraction}
     return {**shared, "epochs": load.epochs, "scaling": load.scaling_fraction}
+
+
+def _rate_words(load: Service) -> dict[str, Any]:
+    """Return a service's rates and hours of use in the words of a load file."""
+    daily = load.daily_per_s
+    if not daily:
+        return {"peak": load.peak_per_s, "mean": load.mean_per_s}
+    found: dict[str, Any] = {"days_per_week": load.days_per_week, "scale_by_hour": str(load.scales_by_hour).lower()}
+    if load.scales_by_hour:
+        found["start_up"] = f"{load.start_up_s:.10g} s"
+    used = sum(rate > 0 for rate in daily)
+    if math.isclose(sum(daily) / used, load.mean_in_use_per_s, rel_tol=1e-9):
+        return {"daily": daily, **found}
+    # Another mean than the hours' own is stated with `hours` alone, which are consecutive.
+    if used < len(daily):
+        first = next(hour for hour, rate in enumerate(daily) if rate > 0 and not daily[hour - 1])
+        found["hours"] = f"{first}-{(first + used) % len(daily)}"
+    return {"peak": load.peak_per_s, "mean": load.mean_in_use_per_s, **found}
 
 
 def _constraint_lines(constraints: Constraints) -> list[str]:

@@ -6,8 +6,9 @@ from datetime import timedelta
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.economics.evidence import AGE_CONCERNS, Concern
+from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.prices import Term
-from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
@@ -35,8 +36,9 @@ def describe_load(load: Load) -> str:
     """Describe the load in one phrase."""
     if isinstance(load, Service):
         return (
-            f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_per_s)}/s on average), "
-            f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}{_up_words(load)}"
+            f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_in_use_per_s)}/s on average), "
+            f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}"
+            f"{_use_words(load)}{_up_words(load)}"
         )
     if isinstance(load, Job):
         return f"{load.samples:,.0f} samples within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
@@ -46,6 +48,13 @@ def describe_load(load: Load) -> str:
             f"{load.runs_per_year:g} times a year"
         )
     return "no load stated: one GPU of each kind, always busy"
+
+
+def _use_words(load: Service) -> str:
+    """Describe the hours of use; nothing where a service is used all the time."""
+    hours = sum(rate > 0 for rate in load.daily_per_s) or HOURS_PER_DAY
+    found = "" if hours == HOURS_PER_DAY else f", {hours} hours a day"
+    return found + (f", {load.days_per_week} days a week" if load.days_per_week < DAYS_PER_WEEK else "")
 
 
 def _up_words(load: Service) -> str:
@@ -454,11 +463,26 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[s
             f"{reasons[-1][:-1]}. The mean is {format_seconds(mean.expected)} simulated, "
             f"{format_seconds(exact_s)} by formula."
         )
-    if mix := answer.day_mix:
+    if load.levels:
+        reasons.append(_scaling_words(answer, load))
+    if (mix := answer.day_mix) and (mix.reserved or not load.levels):
         held = f"{mix.reserved} reserved and the rest by the hour" if mix.reserved else "all by the hour"
         cost = format_usd(mix.usd_per_year)
         reasons.append(f"Scaled along the day, {held}, up to {mix.most} GPUs would cost {cost} a year at least.")
     return reasons
+
+
+def _scaling_words(answer: Answer, load: Service) -> str:
+    """Describe which options follow the hours of use, and how many of the hours the choice pays for."""
+    words = (
+        f"What is rented by the hour follows the hours of use, and starts {format_seconds(load.start_up_s)} before it "
+        "is needed; reserved and bought machines cost all hours."
+    )
+    choice = answer.recommendation.choice
+    if choice is None or not choice.follows_hours:
+        return words
+    paid = choice.gpu_hours_by_year[0] / (choice.fleet.gpus * HOURS_PER_YEAR)
+    return f"{words} The choice pays for {format_fraction(paid)} of the hours of its {choice.fleet.gpus} GPUs."
 
 
 def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float, float]:

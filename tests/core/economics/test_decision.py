@@ -223,6 +223,28 @@ def test_following_the_day_reserves_by_the_newsvendor():
     assert mixed.day_mix.reserved == 9
     assert mixed.day_mix.usd_per_year == near(577.80 * 365)
 
+    # Machines that follow the day cost those 744.00 a day on demand, and all 16 GPUs at all hours where reserved. Each
+    # day 16 - 4 = 12 start, half an hour early: 12 × 0.5 × 3.0 = 18 a day more.
+    following = replace(service, scales_by_hour=True)
+    scaled = answer(rent("one", 3.0), rent("one", 1.8, term=Term.RESERVED_1Y), load=following, candidates=(one,))
+    costs = {option.term: option.cost_per_year for option in scaled.options}
+    assert costs == {Term.ON_DEMAND: near(744.0 * 365), Term.RESERVED_1Y: near(16 * 1.8 * 8760)}
+    early = answer(rent("one", 3.0), load=replace(following, start_up_s=1800.0), candidates=(one,))
+    assert early.options[0].cost_per_year == near((744.0 + 18.0) * 365)
+
+
+def test_machines_of_several_gpus_and_a_spare_one_follow_the_hours_of_use():
+    # 400/s take four GPUs of 100/s, which are two machines of two and a spare one; 8 h on 5 of 7 days, each day started
+    # a quarter of an hour early: 3 × 2 GPUs × 8.25 h × 365 × 5/7 at 3.0.
+    service = Service(
+        peak_per_s=400.0, mean_per_s=50.0, latency_limit_s=1.0, percentile=95, growth_per_year_fraction=0, spares=1,
+        utilization_ceiling_fraction=0.5, window_s=0, gap_scv=1, daily_per_s=(0.0,) * 9 + (400.0,) * 8 + (0.0,) * 7,
+        days_per_week=5, scales_by_hour=True, start_up_s=900.0,
+    )  # fmt: skip
+    found = answer(rent("one", 3.0, gpus=2), load=service, candidates=(candidate("one", 0.040),))
+    assert found.options[0].cost_per_year == near(3 * 2 * 8.25 * 365 * 5 / 7 * 3.0)
+    assert found.options[0].follows_hours
+
 
 def test_without_a_load_gpus_compare_per_sample():
     # Fast: 800/s for 3.0 an hour, 1.042 USD a million; slow: 400/s for 1.0, 0.694 a million: half again as cheap.

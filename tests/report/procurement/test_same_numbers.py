@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from capplan.core.serving.load import Service
 from capplan.report.procurement.figures import term_words
 from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.xlsx import render_report_xlsx
+from capplan.specs.load import read_demand
 from tests.report.procurement.made_up import EXAMPLES, made_report
 from tests.report.procurement.test_report_html import drive
 from tests.report.procurement.test_report_xlsx import decision, recalculate, rows_of, with_sentinels
@@ -86,6 +88,46 @@ def test_the_downloaded_load_file_holds_changed_prices(tmp_path: Path) -> None:
     source = changed[bought.key].offer.price_source
     assert source is not None
     assert source.startswith("changed in the page of a capplan report (example")
+
+
+DAY = ", ".join(f"{rate}/s" if rate else "0" for rate in (0, 0, 0, *range(100, 2000, 100), 700, 300))
+HOURS = [
+    f"service: {{daily: [{DAY}], latency: 50 ms, growth_per_year: 20 %}}",
+    pytest.param(
+        "service: {peak: 1500/s, mean: 900/s, hours: 22-6, days_per_week: 5, latency: 50 ms, start_up: 9 min}",
+        marks=pytest.mark.nightly,
+    ),
+]
+
+
+@pytest.mark.browser
+@pytest.mark.office
+@pytest.mark.parametrize("words", HOURS, ids=["daily", "hours"])
+def test_page_and_workbook_follow_the_hours_of_use(words: str, tmp_path: Path) -> None:
+    load = tmp_path / "hours.load.yaml"
+    load.write_text(words)
+    report = made_report(load)
+    (tmp_path / "page").mkdir()
+    driven = drive(render_report_html(report), [], tmp_path / "page")
+    cells = recalculate(with_sentinels(render_report_xlsx(report), {}), tmp_path)
+    rows = {(row["GPU"], row["term"]): row for row in rows_of(cells)}
+    by_hour = 0
+    for option in report.models[0].options:
+        if option.money.cost_usd_per_year is None or option.offer.is_marketplace:
+            continue
+        seen, row = driven["seen"][0][option.key], rows[option.gpu_name, term_words(option.offer.term)]
+        assert float(seen["year"]["value"]) == near(option.money.cost_usd_per_year, rel=1e-9), option.key
+        assert row["USD per year"] == near(option.money.cost_usd_per_year, rel=1e-9), option.key
+        assert row["kWh per year"] == near(option.power.energy_kwh_per_year, rel=1e-9), option.key
+        by_hour += option.count.gpu_hours_by_year[0] < 0.99 * 8760 * option.count.gpus
+    assert by_hour > 3
+    again = tmp_path / "again.load.yaml"
+    again.write_text(driven["file"])
+    stated, read = report.demand.load, read_demand(again).load
+    assert isinstance(stated, Service)
+    assert isinstance(read, Service)
+    assert read.levels == stated.levels
+    assert read.mean_per_s == near(stated.mean_per_s, rel=1e-9)
 
 
 OTHER_OFFER = """prices:

@@ -57,7 +57,11 @@
     const span = option.term === "buy" ? s.years : option.commitment || 1;
     const fleets = years.map((year) => sized(Math.min(s.years - 1, Math.floor(year / span) * span + span - 1)));
     const samples = years.map((year) => one ? rate * HOURS * SECONDS : formulas.samples_of_year(data.mean * s.load, growth, year));
-    const worked = (year) => service || one ? fleets[year].gpus * HOURS
+    const byHour = service && data.levels.length > 0 && option.term !== "buy" && !option.commitment;
+    const ofLevel = (year, [share, hours, starts]) => formulas.gpu_hours_at_level(formulas.hours_at_level(hours, starts, start),
+      formulas.gpus_needed(peak * share, growth, year + 1, rate), option.slots, spares);
+    const worked = (year) => byHour ? data.levels.reduce((sum, level) => sum + ofLevel(year, level), 0)
+      : service || one ? fleets[year].gpus * HOURS
       : formulas.worked_hours(fleets[year].gpus, data.runs, runHours(fleets[year], samples[year] / data.runs), option.term === "buy" ? 0 : data.minimums[option.provider] || 0);
     const runHours = ({ gpus, servers }, count) => formulas.run_hours(count, rate, formulas.working_gpus(gpus, servers, spares), start);
     const committed = option.commitment > 0 && option.term !== "buy";
@@ -500,9 +504,10 @@
       const s = settings(), load = { ...data.load };
       const section = data.kind === "training" ? "training" : data.kind;
       const lines = ["# Made by the page of a capplan report.", `${section}:`];
-      for (const [name, scale] of [["peak", 1], ["mean", 1], ["samples", 1]]) {
-        if (load[name] !== undefined) load[name] = String(load[name] * s.load * scale) + (name === "samples" ? "" : "/s");
+      for (const name of ["peak", "mean", "samples"]) {
+        if (load[name] !== undefined) load[name] = String(load[name] * s.load) + (name === "samples" ? "" : "/s");
       }
+      if (load.daily) load.daily = `[${load.daily.map((rate) => `${rate * s.load}/s`).join(", ")}]`;
       if (s.growth !== undefined && load.growth_per_year !== undefined) load.growth_per_year = s.growth;
       if (s.spares !== undefined) load.spares = s.spares;
       if (s.startUp !== undefined) load.start_up = `${s.startUp} min`;

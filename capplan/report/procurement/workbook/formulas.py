@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from capplan.core import formulas as money
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
@@ -75,9 +76,33 @@ class Formulas:
             return spreadsheet(money.gpus_in_servers, need, servers, spares, slots, full)
         if stem == "samples":
             return spreadsheet(money.samples_of_year, self.names["mean_per_s"], growth, str(year))
-        if isinstance(self.report.demand.load, Service) or self._commitment:
+        load = self.report.demand.load
+        if isinstance(load, Service) and load.levels and self._is_by_hour:
+            return self._hours_of_use(load, year)
+        if isinstance(load, Service) or self._commitment:
             return f"{gpus}*{money.HOURS_PER_YEAR}"
         return self._worked(year)
+
+    @property
+    def _is_by_hour(self) -> bool:
+        """True for what is rented by the hour, and so may follow a service's hours of use."""
+        return not (self.option.is_bought or self._commitment or self.option.offer.price_usd is None)
+
+    def _hours_of_use(self, load: Service, year: int) -> str:
+        """Write the GPU-hours of whole machines that follow the levels of a service's load."""
+
+        def of_levels(field: str) -> str:
+            return f"{{{';'.join(f'{getattr(level, field):.12g}' for level in load.levels)}}}"
+
+        in_arrays = partial(spreadsheet, of_arrays=True)
+        hours = in_arrays(
+            money.hours_at_level, of_levels("hours_per_year"), of_levels("starts_per_year"), self.names["start_up"]
+        )
+        peak = f"{self._peak()}*{of_levels('peak_fraction')}"
+        need = in_arrays(
+            money.gpus_needed, peak, self.names["growth_per_year"], str(self._signed_for(year)), self._cell("rate")
+        )
+        return f"SUMPRODUCT({in_arrays(money.gpu_hours_at_level, hours, need, self._cell('slots'), self._spares)})"
 
     def _rate_beside_others(self) -> str:
         """Write the formula for one GPU's rate in the smallest fleet that keeps the deadline."""
@@ -146,14 +171,21 @@ class Formulas:
         if isinstance(load, Service):
             year = self._counted_year
             seconds = money.HOURS_PER_YEAR * money.SECONDS_PER_HOUR
-            rate = f"({self._cell(f'samples{year}')}/{seconds}/{self._cell(f'gpus{year}')})"
-            if len(load.daily_shares) > 1:
+            follows = self._is_by_hour and bool(load.levels)
+            rate = f"({self._cell(f'samples{year}')}/{seconds}/{self._gpus_up(year)})"
+            if len(load.daily_shares) > 1 and not follows:
                 hours = f"{{{';'.join(f'{share:.12g}' for share in load.daily_shares)}}}"
         knots = f"{self._cell('knot0')}:{self._cell(f'knot{count - 1}')}"
         turns = f"{self._cell('turn0')}:{self._cell(f'turn{count - 1}')}"
         at = f"{rate}*{hours}"
-        mean = len(load.daily_shares) if isinstance(load, Service) else 1
+        mean = 1 if hours == "1" else len(load.daily_shares) if isinstance(load, Service) else 1
         return f"{self._cell('idle')}+SUMPRODUCT(({at}>{knots})*({at}-{knots})*{turns})/{mean}"
+
+    def _gpus_up(self, year: int) -> str:
+        """Write the GPUs of a service that are up in the mean over a year, fewer where they follow its hours."""
+        load = self.report.demand.load
+        follows = self._is_by_hour and isinstance(load, Service) and bool(load.levels)
+        return f"({self._cell(f'hours{year}')}/{money.HOURS_PER_YEAR})" if follows else self._cell(f"gpus{year}")
 
     def _servers(self, year: int) -> str:
         """Write the servers around a year's fleet: a rented instance is a part of one."""
@@ -173,7 +205,8 @@ class Formulas:
         busy, load = spreadsheet(money.busy_share, hours, gpus), "1"
         if isinstance(load_given, Service):
             ceiling = repr(load_given.utilization_ceiling_fraction)
-            load = spreadsheet(money.load_share, self._cell(f"samples{year}"), gpus, self._cell("rate"), ceiling)
+            samples, up = self._cell(f"samples{year}"), self._gpus_up(year)
+            load = spreadsheet(money.load_share, samples, up, self._cell("rate"), ceiling)
 
         def drawn(card: str, share: str) -> str:
             host = (names[f"host_w_{self._kind}"], names["idle_power_fraction"], names["power_fraction"], share)
