@@ -200,21 +200,23 @@ def _price_sections(reader: "_LoadReader", given: object) -> tuple[Tree, ...]:
 
 
 def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:
-    """Read the GPUs that are owned: a list of gpu and count."""
+    """Read the GPUs that are owned: a list of gpu, count, and the servers that they stand in."""
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         reader.refuse("inventory", "must be a list, each item with gpu and count")
         return ()
     found = []
     for index, each in enumerate(given):
         where = f"inventory[{index}]."
-        reader.unknown_keys(each, ["gpu", "count"], where)
-        gpu, count = each.get("gpu"), each.get("count")
+        reader.unknown_keys(each, ["gpu", "count", "servers"], where)
+        gpu, count, servers = each.get("gpu"), each.get("count"), each.get("servers")
         if not isinstance(gpu, str) or not gpu:
             reader.refuse(f"{where}gpu", "is missing; write a GPU's id")
         elif type(count) is not int or not 1 <= count <= _MOST_OWNED:
             reader.refuse(f"{where}count", f"must be a whole number from 1 to {_MOST_OWNED}, not {count!r}")
+        elif servers is not None and (type(servers) is not int or not 1 <= servers <= count):
+            reader.refuse(f"{where}servers", f"must be a whole number from 1 to the count of {count}, not {servers!r}")
         else:
-            found.append(Owned(gpu=gpu, count=count))
+            found.append(Owned(gpu=gpu, count=count, servers=servers))
     return tuple(found)
 
 

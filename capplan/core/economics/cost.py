@@ -241,36 +241,82 @@ def cost_of_owning(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteCost:
+    """What servers that are owned already cost a year: nothing for the hardware, but what keeps it running. [USD]"""
+
+    energy_usd: float = 0.0
+    space_usd: float = 0.0
+    staff_usd: float = 0.0
+    licences_usd: float = 0.0
+
+    @property
+    def total_usd(self) -> float:
+        """Return what is paid at the end of every year; support is not in it, because no price is known. [USD]"""
+        return formulas.running_usd(self.energy_usd, self.space_usd, 0.0, self.staff_usd, self.licences_usd)
+
+
+NOTHING_KEPT = SiteCost()
+
+
+def cost_of_keeping(*, gpus: int, servers: float, energy: Energy, money: CostAssumptions) -> SiteCost:
+    """Compute what GPUs that are owned already cost a year.
+
+    Args:
+        gpus: The GPUs.
+        servers: The servers that they stand in; a part of one where they share it.
+        energy: What they draw.
+        money: The assumptions about money.
+    """
+    return SiteCost(
+        energy_usd=formulas.each_usd(energy.kwh_per_year, money.usd_per_kwh),
+        space_usd=formulas.space_usd(energy.nameplate_w, money.space_usd_per_kw_month),
+        staff_usd=formulas.each_usd(servers, money.staff_usd_per_server_year),
+        licences_usd=formulas.each_usd(gpus, money.licence_usd_per_gpu_year),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RentedCost:
-    """Renting a fleet, year by year; energy, servers and staff on site are in the price. [USD]"""
+    """Renting a fleet, year by year; energy, servers and staff on site are in the price. [USD]
+
+    `kept` is what servers cost that are owned already and that the fleet uses besides.
+    """
 
     yearly_rent: tuple[float, ...]
     discount_fraction: float
+    kept: SiteCost = NOTHING_KEPT
 
     @property
     def yearly(self) -> tuple[float, ...]:
         """Outlays by year; nothing on the first day."""
-        return (0.0, *self.yearly_rent)
+        return (0.0, *(rent + self.kept.total_usd for rent in self.yearly_rent))
 
     @property
     def highest_year_usd(self) -> float:
         """Return the most that is paid in a year. [USD]"""
-        return max(self.yearly_rent)
+        return max(self.yearly)
 
     @property
     def breakdown(self) -> Breakdown:
-        """Return the whole total: all of it is rent. [USD]"""
-        return Breakdown(rent_usd=self.total)
+        """Return where the total goes: rent, and what is kept. [USD]"""
+        years = len(self.yearly_rent)
+        return Breakdown(
+            rent_usd=sum(self.yearly_rent),
+            energy_usd=years * self.kept.energy_usd,
+            space_usd=years * self.kept.space_usd,
+            staff_usd=years * self.kept.staff_usd,
+            licences_usd=years * self.kept.licences_usd,
+        )
 
     @property
     def total(self) -> float:
-        """Return all rent, undiscounted."""
-        return sum(self.yearly_rent)
+        """Return all that is paid, undiscounted."""
+        return sum(self.yearly)
 
     @property
     def present(self) -> float:
-        """Net present cost of the rent, paid at year ends."""
-        return present_value(self.yearly_rent, rate_fraction=self.discount_fraction)
+        """Net present cost of what is paid at year ends."""
+        return present_value(self.yearly[1:], rate_fraction=self.discount_fraction)
 
     @property
     def per_year(self) -> float:

@@ -1,14 +1,19 @@
 """One fleet for several services: GPU by GPU packed, bought or rented, after the GPUs that are owned already."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
 
 from capplan.core.economics.cost import (
+    NOTHING_KEPT,
     CardDraw,
     Energy,
     OwnedCost,
     RentedCost,
+    SiteCost,
     Usage,
+    cost_of_keeping,
     cost_of_owning,
     cost_of_renting,
     fleet_energy,
@@ -20,22 +25,47 @@ from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.mig import MigProfile
-from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PurchasePrice, Term
-from capplan.core.serving.load import Job, OneGpu, Service
+from capplan.core.gpus.prices import COMMITMENT_YEARS, PurchasePrice, Term
+from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, OneGpu, Service
 from capplan.core.serving.servers import Fleet, make_fleet
 from capplan.core.serving.sizing import Sizing
 
 _MONTHS = 120
+_HOURS_PER_WEEK = HOURS_PER_DAY * DAYS_PER_WEEK
 _MOST_FACTOR = 64.0
 _STEPS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """GPUs of one kind that are owned already; they are used first and cost nothing anew."""
+    """GPUs of one kind that are owned already; they are used first, and cost energy, space and staff.
+
+    `servers` is how many they stand in. None where it is not stated: then they are paid for as parts of servers, and a
+    failure takes one GPU.
+    """
 
     gpu: str
     count: int
+    servers: int | None = None
+
+    @property
+    def per_server(self) -> int:
+        """Return the GPUs that the failure of one server takes."""
+        return 1 if self.servers is None else -(-self.count // self.servers)
+
+    def added_servers(self, need: int, *, spares: int, slots: int) -> int:
+        """Return the servers to add so that enough GPUs are left when the largest servers fail.
+
+        Args:
+            need: GPUs that must be up.
+            spares: Servers that may fail at once.
+            slots: GPUs of an added server.
+        """
+        full, rest = divmod(self.count, self.per_server)
+        held, added = [*[self.per_server] * full, rest], 0
+        while sum(sorted([*held, *[slots] * added], reverse=True)[spares:]) < need:
+            added += 1
+        return added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +91,8 @@ class FleetOption:
 
     `cost` is None where no price is known; `energy` is that of all GPUs of the last year, owned ones included, None
     where the GPU's power limit is unknown; `power_w` [W] and `rack_units` are those of the servers that are bought,
-    None for rented ones.
+    None for rented ones. `added_by_year` are the GPUs that each year needs beyond those `owned`, in whole machines,
+    `used_by_year` those owned that it uses; `kept` is what these cost a year.
     """
 
     gpu: str
@@ -74,6 +105,10 @@ class FleetOption:
     energy: Energy | None = None
     power_w: float | None = None
     rack_units: int | None = None
+    added_by_year: tuple[int, ...] = ()
+    used_by_year: tuple[int, ...] = ()
+    kept: SiteCost = NOTHING_KEPT
+    kept_servers: float = 0.0
 
     @property
     def key(self) -> str:
@@ -81,9 +116,9 @@ class FleetOption:
         return self.option.key
 
     @property
-    def added_by_year(self) -> tuple[int, ...]:
-        """Return the GPUs that each year needs beyond those owned."""
-        return tuple(max(0, fleet.gpus - self.owned) for fleet in self.fleets)
+    def gpus_by_year(self) -> tuple[int, ...]:
+        """Return the GPUs of each year, owned ones and redundancy included."""
+        return tuple(map(sum, zip(self.used_by_year, self.added_by_year, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +140,9 @@ class InventoryUse:
 class FleetAnswer:
     """The fleets that carry all services, best first, beside the sum of the decisions for each service alone.
 
-    `separate_usd_per_year` is None where a service alone has no priced option.
+    `separate_usd_per_year` is None where a service alone has no priced option. `keeping` is the cheapest fleet of owned
+    GPUs alone where another is chosen, and `staff_usd` the cost of staff per server and year below which it is cheaper;
+    None where no staff would be cheap enough.
     """
 
     options: tuple[FleetOption, ...]
@@ -113,6 +150,8 @@ class FleetAnswer:
     separate_usd_per_year: float | None
     inventory: tuple[InventoryUse, ...]
     services: tuple[ServiceAnswer, ...]
+    keeping: FleetOption | None = None
+    staff_usd: float | None = None
 
 
 def decide_fleet(
@@ -125,18 +164,40 @@ def decide_fleet(
         facts: Memory and slices by GPU id.
         inventory: GPUs that are owned already.
     """
-    owned = {each.gpu: each.count for each in inventory}
+    owned = {each.gpu: each for each in inventory}
     shared = _shared_gpus(services)
-    options = [made for gpu in shared for made in _options(gpu, services, facts[gpu], owned.get(gpu, 0))]
-    ranked = sorted(options, key=lambda each: _rank(each, services))
+    options = [made for gpu in shared for made in _options(gpu, services, facts[gpu], owned.get(gpu))]
+    ranked = _without_repeats(sorted(options, key=lambda each: _rank(each, services)))
     priced = [each for each in ranked if each.cost is not None and _may_be_chosen(each, services)]
+    choice = priced[0] if priced else None
+    keeping = next((each for each in priced if each.owned and not any(each.added_by_year)), None)
+    staff_usd = None
+    if keeping is choice:
+        keeping = None
+    if keeping and keeping.cost and keeping.kept_servers and choice and choice.cost:
+        dearer = (keeping.cost.per_year - choice.cost.per_year) / keeping.kept_servers
+        staff_usd = services[0].answer.case.money.staff_usd_per_server_year - dearer
     return FleetAnswer(
         options=tuple(ranked),
-        choice=priced[0] if priced else None,
+        choice=choice,
+        keeping=keeping,
+        staff_usd=staff_usd if staff_usd is not None and staff_usd >= 0 else None,
         separate_usd_per_year=_separate(services),
         inventory=tuple(_use(each, services, facts[each.gpu]) for each in inventory if each.gpu in facts),
         services=tuple(services),
     )
+
+
+def _without_repeats(ranked: Sequence[FleetOption]) -> list[FleetOption]:
+    """Return the fleets but for those that add nothing, as a better one of the same GPU does: they are one fleet."""
+    found: list[FleetOption] = []
+    for made in ranked:
+        repeats = not any(made.added_by_year) and any(
+            each.gpu == made.gpu and not any(each.added_by_year) for each in found
+        )
+        if not repeats:
+            found.append(made)
+    return found
 
 
 def _shared_gpus(services: Sequence[ServiceAnswer]) -> list[str]:
@@ -191,7 +252,7 @@ def violations_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple
         return ()
     taken = Taken(
         capex_usd=made.cost.yearly[0],
-        highest_year_usd=made.cost.highest_year_usd,
+        highest_year_usd=made.cost.highest_year_usd - made.kept.total_usd,
         is_bought=made.term is Term.BUY,
         power_w=made.power_w,
         rack_units=made.rack_units,
@@ -199,7 +260,14 @@ def violations_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple
     return caps_exceeded(services[0].standards.constraints, taken)
 
 
-def tenants_on(gpu: str, services: Sequence[ServiceAnswer], *, factor: float = 1.0, years: float = 0.0) -> list[Tenant]:
+def tenants_on(
+    gpu: str,
+    services: Sequence[ServiceAnswer],
+    *,
+    factor: float = 1.0,
+    years: float = 0.0,
+    shares: Sequence[float] | None = None,
+) -> list[Tenant]:
     """Return the services as tenants of one kind of GPU.
 
     Args:
@@ -207,9 +275,10 @@ def tenants_on(gpu: str, services: Sequence[ServiceAnswer], *, factor: float = 1
         services: The services.
         factor: A factor on every load.
         years: Years of growth at each service's own rate.
+        shares: The share of its peak that each service has; None is 1 for all.
     """
     made = []
-    for each in services:
+    for each, share in zip(services, shares or (1.0,) * len(services), strict=True):
         load = each.answer.demand.load
         sizing = next(sizing for sizing in each.answer.case.sizings if sizing.gpu == gpu)
         grown = (1 + load.growth_per_year_fraction) ** years * factor
@@ -218,7 +287,7 @@ def tenants_on(gpu: str, services: Sequence[ServiceAnswer], *, factor: float = 1
                 name=each.name,
                 sizing=sizing,
                 load=load if isinstance(load, Service) else None,
-                peak_per_s=grown * _peak_per_s(each),
+                peak_per_s=share * grown * _peak_per_s(each),
                 memory_bytes=_memory_bytes(sizing),
             )
         )
@@ -237,18 +306,23 @@ def _memory_bytes(sizing: Sizing) -> float:
     return next(point.memory_bytes.high for point in points if point.batch == sizing.operating_point.largest_batch)
 
 
-def _options(gpu: str, services: Sequence[ServiceAnswer], facts: GpuFacts, owned: int) -> list[FleetOption]:
-    first = services[0].answer
-    offers = [option for option in first.options if option.gpu == gpu]
-    return [_option(option, services, facts, owned) for option in offers]
+_Packed = Callable[[float, tuple[float, ...]], Packing]
+"""Packs all services on one kind of GPU, after some years of growth and at a share of each one's peak."""
 
 
-def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, owned: int) -> FleetOption:
+def _options(gpu: str, services: Sequence[ServiceAnswer], facts: GpuFacts, owned: Owned | None) -> list[FleetOption]:
+    @cache
+    def packed(years: float, shares: tuple[float, ...]) -> Packing:
+        tenants = tenants_on(gpu, services, years=years, shares=shares)
+        return pack(tenants, budget_bytes=facts.budget_bytes, profiles=facts.profiles)
+
+    offers = [option for option in services[0].answer.options if option.gpu == gpu]
+    return [_option(option, services, packed, owned) for option in offers]
+
+
+def _option(option: Option, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None) -> FleetOption:
     money = services[0].answer.case.money
-    packings = [
-        pack(tenants_on(option.gpu, services, years=year), budget_bytes=facts.budget_bytes, profiles=facts.profiles)
-        for year in range(1, money.years + 1)
-    ]
+    packings = [packed(year, (1.0,) * len(services)) for year in range(1, money.years + 1)]
     candidate = option.sizing.capacity.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
     most = max(each.gpus for each in packings)
@@ -260,36 +334,95 @@ def _option(option: Option, services: Sequence[ServiceAnswer], facts: GpuFacts, 
     span = money.years if option.purchase else COMMITMENT_YEARS.get(option.term or Term.ON_DEMAND, 1)
     fleets = tuple(grown[min(money.years - 1, year // span * span + span - 1)] for year in range(money.years))
     made = FleetOption(
-        gpu=option.gpu, term=option.term, packing=packings[0], fleets=fleets, owned=owned, option=option, cost=None
+        gpu=option.gpu,
+        term=option.term,
+        packing=packings[0],
+        fleets=fleets,
+        owned=owned.count if owned else 0,
+        option=option,
+        cost=None,
+        added_by_year=tuple(_added(fleet, fleet.need, owned) for fleet in fleets),
+        used_by_year=tuple(_used(fleet, owned) for fleet in fleets),
     )
-    last = fleets[-1]
-    around = last.gpus / server_slots(candidate.form_factor, money)[0]
-    made = replace(made, energy=_energy(made, services, gpus=last.gpus, servers=around))
-    if option.rent is not None:
-        return replace(made, cost=_rented(made, option.rent, services))
-    return _bought(made, option.purchase, services) if option.purchase is not None else made
+    made = _keeping(made, services, owned)
+    gpus = made.gpus_by_year[-1]
+    around = gpus / server_slots(candidate.form_factor, money)[0]
+    if option.rent is None:
+        made = replace(made, energy=_energy(made, services, gpus=gpus, servers=around))
+        return _bought(made, option.purchase, services) if option.purchase is not None else made
+    hours = _rented_hours(made, services, packed, owned)
+    up = hours[-1] / HOURS_PER_YEAR / made.added_by_year[-1] if made.added_by_year[-1] else 1.0
+    energy = _energy(made, services, gpus=gpus, servers=around, up=up if not made.owned else 1.0)
+    cost = cost_of_renting(gpu_hours_by_year=hours, price=option.rent, money=money)
+    return replace(made, energy=energy, cost=replace(cost, kept=made.kept))
 
 
-def _rented(made: FleetOption, rent: Price, services: Sequence[ServiceAnswer]) -> RentedCost:
-    money = services[0].answer.case.money
-    always = any(not isinstance(each.answer.demand.load, Job) for each in services)
-    busy = 1.0
-    if not always and made.term not in COMMITMENT_YEARS:
-        hours = [
-            load.deadline_s / 3600 * load.runs_per_year
-            for each in services
-            if isinstance(load := each.answer.demand.load, Job)
-        ]
-        busy = min(1.0, sum(hours) / HOURS_PER_YEAR)
-    return cost_of_renting(
-        gpu_hours_by_year=[gpus * HOURS_PER_YEAR * busy for gpus in made.added_by_year], price=rent, money=money
-    )
+def _added(fleet: Fleet, need: int, owned: Owned | None) -> int:
+    """Return the GPUs of the whole servers that a need takes beyond what is owned, redundancy included."""
+    if not need:
+        return 0
+    slots = fleet.gpus_per_server
+    held = owned or Owned(gpu="", count=0)
+    return slots * held.added_servers(need, spares=fleet.spares, slots=slots)
+
+
+def _used(fleet: Fleet, owned: Owned | None) -> int:
+    """Return the owned GPUs that a fleet uses, those included that stand in for failed servers."""
+    return min(owned.count, fleet.need + fleet.spares * owned.per_server) if owned else 0
+
+
+def _keeping(made: FleetOption, services: Sequence[ServiceAnswer], owned: Owned | None) -> FleetOption:
+    """Return a fleet with what the owned servers cost that it uses; unchanged where their power is unknown."""
+    money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
+    if owned is None:
+        return made
+    used = made.used_by_year[-1]
+    if owned.servers is None:
+        servers = used / server_slots(candidate.form_factor, money)[0]
+    else:
+        servers = float(-(-used // owned.per_server))
+    energy = _energy(made, services, gpus=used, servers=servers)
+    if energy is None:
+        return made
+    kept = cost_of_keeping(gpus=used, servers=servers, energy=energy, money=money)
+    return replace(made, kept=kept, kept_servers=servers)
+
+
+def _rented_hours(
+    made: FleetOption, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None
+) -> tuple[float, ...]:
+    """Return the GPU-hours of each year that are rented.
+
+    A commitment is paid for all hours. What is rented by the hour is paid for the machines that the services in use and
+    the jobs that run take together, hour by hour of a week; jobs run for their deadline, at any time of the day. The
+    start of machines is paid where services start them; a job's is part of its deadline.
+    """
+    if made.term in COMMITMENT_YEARS:
+        return tuple(float(added * HOURS_PER_YEAR) for added in made.added_by_year)
+    loads = [each.answer.demand.load for each in services]
+    jobs = [load for load in loads if isinstance(load, Job)]
+    running = min(1.0, sum(job.deadline_s / 3600 * job.runs_per_year for job in jobs) / HOURS_PER_YEAR)
+    profiles = [load.hourly_shares if isinstance(load, Service) else (1.0,) for load in loads]
+    week = [tuple(shares[hour % len(shares)] for shares in profiles) for hour in range(_HOURS_PER_WEEK)]
+    start_h = max((load.start_up_s for load in loads if isinstance(load, Service)), default=0.0) / 3600
+
+    def added(year: int, shares: tuple[float, ...]) -> float:
+        idle = tuple(0.0 if isinstance(load, Job) else share for load, share in zip(loads, shares, strict=True))
+        most, least = (_added(made.fleets[year], packed(year + 1, each).gpus, owned) for each in (shares, idle))
+        return running * most + (1 - running) * least if jobs else most
+
+    found = []
+    for year in range(len(made.fleets)):
+        hourly = [added(year, shares) for shares in week]
+        started = sum(max(0.0, after - before) for before, after in pairwise((*hourly, hourly[0])))
+        found.append(HOURS_PER_YEAR / _HOURS_PER_WEEK * (sum(hourly) + start_h * started))
+    return tuple(found)
 
 
 def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[ServiceAnswer]) -> FleetOption:
     """Return a fleet with the cost, power and rack units of what is bought; unchanged where its power is unknown."""
     money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
-    added, last = made.added_by_year[-1], made.fleets[-1]
+    added, last, kept = made.added_by_year[-1], made.fleets[-1], made.kept
     servers = -(-added // last.gpus_per_server)
     energy = _energy(made, services, gpus=added, servers=servers)
     if energy is None:
@@ -298,14 +431,23 @@ def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[Servi
     cost = cost_of_owning(
         gpus=added, servers=servers, price=purchase, chassis_usd=server.chassis_usd, energy=energy, money=money
     )
+    cost = replace(
+        cost,
+        energy_per_year=cost.energy_per_year + kept.energy_usd,
+        space_per_year=cost.space_per_year + kept.space_usd,
+        staff_per_year=cost.staff_per_year + kept.staff_usd,
+        licences_per_year=cost.licences_per_year + kept.licences_usd,
+    )
     return replace(made, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
 
 
-def _energy(made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float, servers: float) -> Energy | None:
+def _energy(
+    made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float, servers: float, up: float = 1.0
+) -> Energy | None:
     """Return what some GPUs of the last year's fleet draw at the mean load; None where their power limit is unknown.
 
     A GPU idles but for the share of time that each service's batches take; while they run it draws what a full batch of
-    that service does.
+    that service does. They are given back but for the share of the hours that they are `up`.
     """
     years, money = len(made.fleets), services[0].answer.case.money
     busy = above_idle_w = idle_w = limit_w = 0.0
@@ -316,7 +458,7 @@ def _energy(made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float
             return None
         load = each.answer.demand.load
         mean = 0.0 if isinstance(load, OneGpu) else load.mean_per_s * (1 + load.growth_per_year_fraction) ** years
-        share = mean * tenant.sizing.batch_latency_s.expected / point.largest_batch / made.fleets[-1].gpus
+        share = mean * tenant.sizing.batch_latency_s.expected / point.largest_batch / made.gpus_by_year[-1] / up
         idle_w, limit_w, busy = curve.idle_w, curve.limit_w, busy + share
         above_idle_w += share * (curve.watts[-1] - curve.idle_w)
     most = max(1.0, busy)
@@ -325,7 +467,7 @@ def _energy(made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float
         servers=servers,
         card=CardDraw(limit_w=limit_w, used_w=idle_w + above_idle_w / most, idle_w=idle_w),
         host_w=server_of(made.option.sizing.capacity.candidate.form_factor, money).host_w,
-        usage=Usage(in_use_fraction=1.0, load_fraction=min(1.0, busy), stays_on=True),
+        usage=Usage(in_use_fraction=up, load_fraction=min(1.0, busy), stays_on=up == 1.0),
         money=money,
     )
 
@@ -334,27 +476,27 @@ def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> In
     """Fill owned GPUs with services, largest need first, and see how far their loads may grow."""
     sized = [each for each in services if any(sizing.gpu == owned.gpu for sizing in each.answer.case.sizings)]
     held: list[ServiceAnswer] = []
-    for each in sorted(sized, key=lambda one: -_need(owned.gpu, [one], facts)):
-        if _need(owned.gpu, [*held, each], facts) <= owned.count:
+    for each in sorted(sized, key=lambda one: -_need(owned, [one], facts)):
+        if _need(owned, [*held, each], facts) <= owned.count:
             held.append(each)
     if not held:
         return InventoryUse(owned=owned, services=(), needed=0, load_factor=0.0, months=None)
     return InventoryUse(
         owned=owned,
         services=tuple(each.name for each in held),
-        needed=_need(owned.gpu, held, facts),
+        needed=_need(owned, held, facts),
         load_factor=_most_factor(owned, held, facts),
         months=_months(owned, held, facts),
     )
 
 
 def _need(
-    gpu: str, services: Sequence[ServiceAnswer], facts: GpuFacts, *, factor: float = 1.0, years: float = 0.0
+    owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts, *, factor: float = 1.0, years: float = 0.0
 ) -> int:
-    """Return the GPUs that services need, with as many spare GPUs as the service that asks for most."""
-    tenants = tenants_on(gpu, services, factor=factor, years=years)
+    """Return the owned GPUs that services need, with as many spare servers as the service that asks for most."""
+    tenants = tenants_on(owned.gpu, services, factor=factor, years=years)
     spares = max(each.answer.demand.load.spares for each in services)
-    return pack(tenants, budget_bytes=facts.budget_bytes, profiles=facts.profiles).gpus + spares
+    return pack(tenants, budget_bytes=facts.budget_bytes, profiles=facts.profiles).gpus + spares * owned.per_server
 
 
 def _most_factor(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> float:
@@ -362,7 +504,7 @@ def _most_factor(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFact
     low, high = 1.0, _MOST_FACTOR
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        fits = _need(owned.gpu, services, facts, factor=middle) <= owned.count
+        fits = _need(owned, services, facts, factor=middle) <= owned.count
         low, high = (middle, high) if fits else (low, middle)
     return low
 
@@ -372,6 +514,6 @@ def _months(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) ->
     if all(each.answer.demand.load.growth_per_year_fraction <= 0 for each in services):
         return None
     for month in range(1, _MONTHS + 1):
-        if _need(owned.gpu, services, facts, years=month / 12) > owned.count:
+        if _need(owned, services, facts, years=month / 12) > owned.count:
             return month - 1
     return None

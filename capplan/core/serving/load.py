@@ -91,6 +91,12 @@ class Service:
         return self.daily_per_s * self.days_per_week + (0.0,) * (HOURS_PER_DAY * idle_days)
 
     @property
+    def hourly_shares(self) -> tuple[float, ...]:
+        """Return each hour's share of the peak that rented machines follow; a single 1 if they do not."""
+        rates = self.weekly_per_s if self.scales_by_hour else ()
+        return tuple(rate / self.peak_per_s for rate in rates) or (1.0,)
+
+    @property
     def in_use_fraction(self) -> float:
         """Return the share of all hours in which there is a load."""
         rates = self.weekly_per_s

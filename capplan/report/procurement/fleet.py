@@ -1,6 +1,7 @@
 """One fleet for several services, in words and tables."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from capplan.core.economics.cost import OwnedCost
@@ -50,7 +51,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         needed=made.packing.gpus,
         whole=dict(made.packing.whole),
         shared=tuple(tuple(map(_share, members)) for members in made.packing.shared),
-        gpus_by_year=tuple(fleet.gpus for fleet in made.fleets),
+        gpus_by_year=made.gpus_by_year,
         owned=made.owned,
         added_by_year=made.added_by_year,
         yearly_usd=cost.yearly if cost else (),
@@ -102,25 +103,53 @@ def _sentence(answer: FleetAnswer) -> str:
             return f"No fleet of one kind of GPU carries {names} within the caps stated: {_what(capped[0])}, {broken}."
         return f"No fleet of one kind of GPU with a known price carries {names} together."
     name = choice.option.sizing.capacity.candidate.name
-    total, added = choice.fleets[0].gpus, choice.added_by_year
+    total, added = choice.gpus_by_year[0], choice.added_by_year
     doubt = concerns_of(choice, answer.services)
     if doubt:
         name = f"{name} (weak evidence: {', '.join(doubt)})"
     if not any(added):
-        return f"The {choice.owned} owned {name} carry {names}: nothing has to be bought or rented."
+        keep = f" Keeping them costs {_kept_words(choice)}" if choice.kept.total_usd else ""
+        return f"The {choice.owned} owned {name} carry {names}: nothing has to be bought or rented.{keep}"
     verb = "Buy" if choice.term is Term.BUY else "Rent"
     count = added[-1] if choice.term is Term.BUY else added[0]
     owned = f" in addition to the {choice.owned} owned" if choice.owned else ""
     words = f"{verb} {count} × {name}{owned} for {names}: {figures.headline_money(choice.cost.per_year)} USD per year"
-    separate = answer.separate_usd_per_year
+    separate, beside = answer.separate_usd_per_year, _beside_words(answer)
     if separate is None or len(answer.services) < 2:
-        return f"{words}; {total} GPUs in all."
+        return f"{words}; {total} GPUs in all.{beside}"
     difference = separate - choice.cost.per_year
     more = "less" if difference >= 0 else "more"
     return (
         f"{words}, {figures.headline_money(abs(difference))} USD {more} than a fleet for each "
-        f"({figures.headline_money(separate)} USD)."
+        f"({figures.headline_money(separate)} USD).{beside}"
     )
+
+
+def _kept_words(made: FleetOption) -> str:
+    """Write what owned servers cost a year, and for what."""
+    kept = made.kept
+    parts = (
+        ("energy", kept.energy_usd),
+        ("space", kept.space_usd),
+        ("staff", kept.staff_usd),
+        ("licences", kept.licences_usd),
+    )
+    written = ", ".join(f"{figures.headline_money(usd)} of {name}" for name, usd in parts if usd)
+    return f"{figures.headline_money(kept.total_usd)} USD a year ({written})."
+
+
+def _beside_words(answer: FleetAnswer) -> str:
+    """Describe what the owned GPUs of the choice cost, or those that are not used would."""
+    choice, unused = answer.choice, answer.keeping
+    if choice is not None and choice.owned and choice.kept.total_usd:
+        return f" Of it, keeping those owned costs {_kept_words(choice)}"
+    if unused is None or unused.cost is None:
+        return ""
+    name = unused.option.sizing.capacity.candidate.name
+    staff = "; that is more even without staff"
+    if answer.staff_usd is not None:
+        staff = f"; that is less where a server takes under {figures.headline_money(answer.staff_usd)} USD of staff"
+    return f" The {unused.owned} owned {name} would carry them for {_kept_words(unused)[:-1]}{staff}."
 
 
 def _what(made: FleetOption) -> str:
@@ -141,14 +170,15 @@ def fleet_cards(report: Report) -> tuple[KeyFigure, ...]:
         figure=figures.whole(chosen.gpus_by_year[0]),
         note=f"{chosen.needed} needed{owned}; {chosen.gpus_by_year[-1]} in year {years}",
     )
-    if not any(chosen.added_by_year):
-        nothing = KeyFigure(label="To be bought or rented", figure="nothing", note="what is owned suffices")
-        return (nothing, gpus)
     year = KeyFigure(
         label="Cost per year",
         figure=f"{figures.headline_money(chosen.cost_usd_per_year)} USD",
         note=f"{figures.term_words(chosen.term)}, {chosen.provider or 'no provider named'}",
     )
+    if not any(chosen.added_by_year):
+        nothing = KeyFigure(label="To be bought or rented", figure="nothing", note="what is owned suffices")
+        year = replace(year, note="energy, space, staff and licences of what is owned")
+        return (nothing, year, gpus)
     return (
         year,
         total_card(chosen.total_usd or 0.0, chosen.present_usd, report.demand.money),
@@ -168,7 +198,8 @@ def fleet_table(fleet: FleetRow) -> Grid:
         words(
             "fleet",
             lambda row: (
-                f"{row.gpu_name} {figures.term_words(row.term)}{' (recommended)' if row.key == fleet.choice else ''}"
+                f"{row.gpu_name} {figures.term_words(row.term) if any(row.added_by_year) else 'owned'}"
+                f"{' (recommended)' if row.key == fleet.choice else ''}"
             ),
         ),
         words("provider", lambda row: row.provider if any(row.added_by_year) else None),

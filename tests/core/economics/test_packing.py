@@ -166,11 +166,46 @@ def test_one_fleet_beside_a_fleet_for_each():
 def test_owned_gpus_are_used_first():
     found = decide_fleet([service("a"), service("b")], facts=FACTS, inventory=[Owned(gpu="card", count=2)])
     assert found.choice.added_by_year == (0, 0, 0)
-    assert found.choice.cost.per_year == 0
+    # One card of four in a server works a quarter of the time: 15,000 / 4 of staff; 100 W and 500 / 4 × (0.25 + 0.35 ×
+    # 0.25) = 42.1875 W at a PUE of 1.35 and 0.10 USD/kWh; the space costs nothing here.
+    assert found.choice.cost.per_year == near(3750 + 142.1875 / 1000 * 1.35 * 8760 * 0.10)
+    assert found.choice.cost.breakdown.staff_usd == near(3 * 3750)
     [use] = found.inventory
     # 0.25 of a card is in use; two carry eight times as much, and loads that do not grow never fill them.
     assert (use.services, use.needed, use.months) == (("a", "b"), 1, None)
     assert use.load_factor == near(8.0, rel=1e-5)
+
+
+def test_the_failure_of_an_owned_server_takes_its_gpus():
+    # Two jobs share one card, and one server may fail. Two owned cards in two servers suffice; in one server they all
+    # fail, so that a machine of two is rented besides, whole: 2 × 8,760 h at 1 USD, beside one server's staff.
+    spare = replace(SMALL, spares=1)
+    services = [service(name, spare, rent("card", 1.0, gpus=2)) for name in "ab"]
+    apart, together = (
+        decide_fleet(services, facts=FACTS, inventory=[Owned(gpu="card", count=2, servers=servers)]).choice
+        for servers in (2, 1)
+    )
+    assert apart.added_by_year == (0, 0, 0)
+    assert apart.cost.breakdown.staff_usd == near(3 * 2 * 15_000)
+    assert together.added_by_year == (2, 2, 2)
+    assert together.cost.breakdown.rent_usd == near(3 * 2 * 8760)
+    assert together.cost.breakdown.staff_usd == near(3 * 15_000)
+
+
+def test_a_fleet_is_rented_for_the_hours_of_its_services_and_jobs():
+    # A service of 560/s fills one card (800/s at a load of 0.7) for 8 hours a day; a job of 0.5 GPU runs for one hour a
+    # day, 365 of the 8,760 h. In the hours of the service a second card is rented while the job runs, in the others
+    # one: 2920 × (2 + 23) / 24 + 5840 × 1 / 24 GPU-hours; the service's card starts six minutes early, each day.
+    hours = (0.0,) * 8 + (560.0,) * 8 + (0.0,) * 8
+    online = Service(
+        peak_per_s=560.0, mean_per_s=560.0 / 3, latency_limit_s=1.0, percentile=95, growth_per_year_fraction=0.0,
+        spares=0, utilization_ceiling_fraction=0.7, window_s=0.0, gap_scv=1.0, daily_per_s=hours, scales_by_hour=True,
+        start_up_s=360.0,
+    )  # fmt: skip
+    nightly = replace(SMALL, samples=4 * SMALL.samples, runs_per_year=365)
+    found = decide_fleet([service("online", online), service("nightly", nightly)], facts=FACTS)
+    starts = 365 * 0.1 * 1.0
+    assert found.choice.cost.per_year == near(2920 * 25 / 24 + 5840 / 24 + starts)
 
 
 def test_growth_fills_what_is_owned():
