@@ -2,8 +2,7 @@
 
 import ast
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from capplan.api.shown import show_answer
 from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
-from capplan.verbs.statement.options import Door, Field
+from capplan.verbs.statement.options import Door, Field, renamed_options
 from capplan.verbs.statement.read import read_question, short_repr
 
 
@@ -86,7 +85,7 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
         question = read_question(verb.question, words, door=Door.PYTHON)
         answer = verb.answer(question, context)
     except CapplanError as error:
-        error.args = (_in_python_words(str(error), known.values()), *error.args[1:])
+        error.args = (renamed_options(str(error), known.values(), door=Door.PYTHON), *error.args[1:])
         raise
     return show_answer(answer, verb, question)
 
@@ -128,12 +127,6 @@ def _is_tensor(value: Any) -> bool:
 def _tensor_words(tensor: Any) -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"{dtype}:{'x'.join(['N', *map(str, tuple(tensor.shape)[1:])])}"
-
-
-def _in_python_words(sentence: str, fields: Iterable[Field]) -> str:
-    """Return a sentence in which options of the command line are called as Python calls them."""
-    names = {flag: field.name for field in fields for flag in (field.flag, *field.option.flags)}
-    return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)
 
 
 def _apart(options: Mapping[str, Any], *, names_language_models: bool) -> tuple[dict[str, Any], LocalContext]:
@@ -271,4 +264,4 @@ def docstring(verb: Verb[Any, Any]) -> str:
     _, _, raised = stated.partition("Raises:\n")
     if raised:
         lines += ["", "Raises:", raised.rstrip()]
-    return _in_python_words("\n".join(lines), fields)
+    return renamed_options("\n".join(lines), fields, door=Door.PYTHON)

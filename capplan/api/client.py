@@ -44,13 +44,21 @@ class Response:
 class Client:
     """A service at an address. Every method returns the document that `--format json` prints."""
 
-    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout_s: float = 600.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Take the address of a service; nothing is asked yet.
 
         Args:
             url: where `capplan serve` says that it serves, such as http://127.0.0.1:8000.
             token: the content of the service's token file, if it has one.
             timeout_s: how long an answer may take. [s]
+            headers: what every request also carries, such as what a proxy asks for.
 
         Raises:
             UsageError: the address is not one of http or https.
@@ -63,6 +71,7 @@ class Client:
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._token = token
         self._timeout_s = timeout_s
+        self._headers = dict(headers or {})
         self._kept: OrderedDict[str, Response] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -251,7 +260,7 @@ class Client:
 
         key = json.dumps([method, path, body.decode("latin-1") if body else ""])
         kept = self._kept.get(key)
-        given = {**headers, **({"If-None-Match": kept.etag} if kept and kept.etag else {})}
+        given = {**self._headers, **headers, **({"If-None-Match": kept.etag} if kept and kept.etag else {})}
         if self._token is not None:
             given["Authorization"] = f"Bearer {self._token}"
         request = Request(self.url + path, data=body, headers=given, method=method)

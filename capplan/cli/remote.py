@@ -113,7 +113,8 @@ def _asking_files(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
 
 
 def _client(server: str) -> Client:
-    return Client(server, token=os.environ.get(TOKEN_VARIABLE))
+    # A service names JSON's fields in its sentences, unless it is told that options are what is read here.
+    return Client(server, token=os.environ.get(TOKEN_VARIABLE), headers={"Capplan-Door": "command"})
 
 
 def _joined(answers: list[Response], chosen: str) -> str:

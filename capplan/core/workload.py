@@ -168,6 +168,11 @@ class Sharding(StrEnum):
     ZERO3 = "zero3"
     FSDP = "fsdp"
 
+    @property
+    def spreads_optimizer(self) -> bool:
+        """Return True if each GPU holds and updates its share of the optimizer's states alone."""
+        return self not in (Sharding.REPLICAS, Sharding.DDP)
+
 
 class Optimizer(StrEnum):
     """Optimizers whose steps a training recording can hold; foreach implementations, as on CUDA."""

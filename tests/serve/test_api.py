@@ -129,6 +129,22 @@ def test_errors_are_problem_documents_with_the_sentence_of_the_command_line(  # 
         assert answer.detail.replace("batches '", "--batch '") == sentence(words[0], net_file, *words[1:])
 
 
+@pytest.mark.parametrize(
+    ("path", "question", "said"),
+    [
+        ("plan", {"model": "resnet50", "train": True, "sharding": "zero1"}, "add train and gpu_count N"),
+        ("llm/train/memory", {"model": "qwen3-8b", "gpu": "l4", "ep": 8}, "so ep 8 does nothing"),
+        (
+            "llm/train/estimate",
+            {"model": "qwen3-8b", "gpu": "l4", "mean_len": 9},
+            "mean_len and padded describe samples",
+        ),
+    ],
+)
+def test_sentences_name_fields_as_json_does(served, path, question, said):
+    assert said in served.post(f"/api/v1/{path}", question).detail
+
+
 def test_what_cannot_be_read_says_which_field_is_wrong(served, net):
     assert "did you mean batches" in served.post("/api/v1/plan", {"model": net, "batchs": [1]}).detail
     assert (

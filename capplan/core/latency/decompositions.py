@@ -182,9 +182,12 @@ def _moved(kernel: Kernel, batch: int, label: str, *, passes: int) -> dict[str, 
 
 
 def _optimizer(kernel: Kernel, workload: Workload, batch: int) -> dict[str, Any]:
+    """Describe an update of the optimizer; of GPUs that share its states, each updates its own (ZeRO, section 5.1)."""
     tensors = max(1, len(kernel.outputs))
     together = workload.torch_version >= _FOREACH_SINCE or "fused" in kernel.name
     row = _moved(kernel, batch, kinds.OPTIMIZER, passes=1)
+    if workload.sharding.spreads_optimizer:
+        row |= {name: row[name] / workload.gpu_count for name in ("read_bytes", "written_bytes", "weight_bytes")}
     return {**row, "launches": float(ceil(tensors / _TENSORS_PER_LAUNCH) if together else tensors)}
 
 

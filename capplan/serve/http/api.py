@@ -106,7 +106,8 @@ async def ask(service: Service, request: Request, task: Task) -> Reply:
     except BusyError as error:
         raise ProblemError(error.status, str(error), headers={"Retry-After": str(error.retry_after_s)}) from error
     if isinstance(outcome, Refusal):
-        raise refused(outcome.message, outcome.exit_code)
+        is_command = request.headers.get("capplan-door") == "command"
+        raise refused(outcome.message if is_command else outcome.in_json_names(task.question), outcome.exit_code)
     return outcome
 
 

@@ -112,7 +112,7 @@ async def call_tool(
     except (CapplanError, BusyError) as error:
         return _refused(str(error))
     if isinstance(outcome, Refusal):
-        return _refused(outcome.message)
+        return _refused(outcome.in_json_names(question))
     return mcp_types.CallToolResult(
         content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, name, address)))],
         structured_content=None if is_text_only else json.loads(outcome.content),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.verbs.statement.options import Door, renamed_options
+from capplan.verbs.statement.registry import verb_of
 
 Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx", "gz"]
 MEDIA_TYPES: Mapping[Spelling, str] = {
@@ -59,6 +61,15 @@ class Refusal:
 
     message: str
     exit_code: int
+
+    def in_json_names(self, question: Any) -> str:
+        """Return the sentence with the names of JSON's fields in the place of options.
+
+        Args:
+            question: what was asked.
+        """
+        verb = verb_of(question)
+        return self.message if verb is None else renamed_options(self.message, verb.fields, door=Door.HTTP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import dataclasses
 import inspect
+import re
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import MISSING, dataclass
 from enum import Flag, StrEnum, auto
 from functools import cache
@@ -212,3 +213,19 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any, question: type) -> Fie
         option=options[-1],
         meta=next((note for note in reversed(notes) if isinstance(note, msgspec.Meta)), None),
     )
+
+
+def renamed_options(sentence: str, fields: Iterable[Field], *, door: Door) -> str:
+    """Return a sentence in which options of the command line have the names of their fields at another door.
+
+    Args:
+        sentence: what may name options, such as "add --gpus N".
+        fields: the fields whose options are replaced; others stay.
+        door: Python, or HTTP, whose names are those of the JSON.
+    """
+    names = {
+        flag: field.wire if door is Door.HTTP else field.name
+        for field in fields
+        for flag in (field.flag, *field.option.flags)
+    }
+    return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)

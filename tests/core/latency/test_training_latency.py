@@ -7,7 +7,7 @@ from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording
-from capplan.core.workload import Configuration, Training, Variant, Workload
+from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
 from tests.core.compiled.fusion_cases import Tape
 
 
@@ -83,6 +83,17 @@ def test_optimizers_take_a_launch_per_tensor_until_torch_2(version, launches):
     table, labels = rows(kernel, Workload(training=Training(), torch_version=version))
     assert labels == ["optimizer"]
     assert table.launches.tolist() == [launches]
+
+
+@pytest.mark.parametrize(("sharding", "share"), [(Sharding.DDP, 1), (Sharding.ZERO1, 8), (Sharding.FSDP, 8)])
+def test_gpus_that_share_the_optimizers_states_update_a_share_each(sharding, share):
+    # ZeRO, section 5.1: each of N ranks updates 1/N of the parameters; 4096 fp32 elements are read and written.
+    weight = operand(64, 64, weight=True, dtype="float32")
+    kernel = Kernel(name="aten._foreach_mul", inputs=(weight,), outputs=(weight,))
+    workload = Workload(training=Training(), torch_version=(2, 4), gpu_count=8, sharding=sharding)
+    table, _ = rows(kernel, workload)
+    moved = table.read_bytes + table.written_bytes + table.weight_bytes
+    assert moved.tolist() == [[2 * 4 * 4096 / share]]
 
 
 def test_inference_has_no_such_rows():
