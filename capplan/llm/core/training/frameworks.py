@@ -63,6 +63,7 @@ class Framework:
             `remat_policy: full`.
         overlaps_tensor: Traffic of tensor parallelism runs beside products: the backward pass's beside the weights'
             gradients, or all of it by tiles (Transformer Engine's user buffers). Otherwise products wait for it.
+        always_shards: Its recipes for several GPUs share everything among them by FSDP, in plain training and adapters.
         stage_buffers: Tensors of a pipeline stage's boundary that are kept of each micro-batch in flight, beside what
             autograd keeps: DeepSpeed's engine holds every stage's input and output.
         launch: What writes its launch configuration; empty where nothing does.
@@ -88,6 +89,7 @@ class Framework:
     compiles: bool = False
     recomputes: bool = False
     overlaps_tensor: bool = False
+    always_shards: bool = False
     stage_buffers: int = 0
     launch: str = ""
     release: str = ""
@@ -148,7 +150,8 @@ FRAMEWORKS = (
         compiles=True, launch="torchtitan", release="torchtitan 0.2",
     ),
     Framework(
-        name="torchtune", family=Family.EAGER, states=States.PURE, launch="torchtune", release="torchtune 0.6",
+        name="torchtune", family=Family.EAGER, states=States.PURE, always_shards=True, launch="torchtune",
+        release="torchtune 0.6",
     ),
     Framework(
         name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, accumulates_whole=True,

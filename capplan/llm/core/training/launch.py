@@ -1,10 +1,12 @@
 """Write the configuration that starts a training job in its framework."""
 
+from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import (
     AttentionKernel,
     BaseFormat,
     Compute,
     Method,
+    Offloaded,
     OptimizerRecipe,
     Recompute,
     Shard,
@@ -16,6 +18,26 @@ _PEFT_NAMES = {
     "down": ("down_proj",), "head": ("lm_head",),
 }  # fmt: skip
 _TUNE_NAMES = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
+_TRAINER_OPTIMIZERS = {
+    OptimizerRecipe.ADAMW: "adamw_torch_fused",
+    OptimizerRecipe.ADAMW_8BIT: "adamw_bnb_8bit",
+    OptimizerRecipe.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
+    OptimizerRecipe.ADAMW_4BIT: "adamw_torch_4bit",
+    OptimizerRecipe.ADAFACTOR: "adafactor",
+    OptimizerRecipe.LION: "lion_32bit",
+    OptimizerRecipe.SGD: "sgd",
+}
+"""Values of `optim` in Hugging Face's trainers (transformers.training_args.OptimizerNames)."""
+_TUNE_OPTIMIZERS = {
+    OptimizerRecipe.ADAMW: "torch.optim.AdamW",
+    OptimizerRecipe.ADAMW_8BIT: "bitsandbytes.optim.AdamW8bit",
+    OptimizerRecipe.PAGED_ADAMW_8BIT: "bitsandbytes.optim.PagedAdamW8bit",
+    OptimizerRecipe.ADAMW_4BIT: "torchao.optim.AdamW4bit",
+    OptimizerRecipe.ADAFACTOR: "torch.optim.Adafactor",
+    OptimizerRecipe.MUON: "torch.optim.Muon",
+    OptimizerRecipe.LION: "bitsandbytes.optim.Lion",
+    OptimizerRecipe.SGD: "torch.optim.SGD",
+}
 
 
 def launch_config(job: TrainingJob) -> str | None:
@@ -64,10 +86,12 @@ def _torchtitan(job: TrainingJob) -> str:
     ]
     if layout.pipeline > 1:
         schedule = "Interleaved1F1B" if layout.virtual > 1 else "1F1B"
+        schedule = "InterleavedZeroBubble" if layout.zero_bubble else schedule
         words += [
             f"--parallelism.pipeline_parallel_microbatch_size {job.micro_batch}",
             f"--parallelism.pipeline_parallel_schedule {schedule}",
         ]
+    words += ["--training.enable_cpu_offload"] * bool({Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded)
     words += ["--compile.enable"] * job.compiled
     words.append(f"activation-checkpoint:{mode}")
     head = f"# {job.architecture.name}, torchtitan 0.3: name your model's MODULE and CONFIG, such as llama3 llama3_8b"
@@ -81,6 +105,7 @@ def _megatron(job: TrainingJob) -> str:
     nodes, per_node = _nodes(job)
     layers = len(job.architecture.layers)
     words = [
+        f"# {job.architecture.name}: add the model's own arguments (--num-layers, --hidden-size, ...) and your data's\n"
         f"torchrun --nnodes {nodes} --nproc-per-node {per_node} pretrain_gpt.py",
         f"--tensor-model-parallel-size {layout.tensor}",
         f"--pipeline-model-parallel-size {layout.pipeline}",
@@ -95,7 +120,9 @@ def _megatron(job: TrainingJob) -> str:
     if layout.virtual > 1:
         words.append(f"--num-layers-per-virtual-pipeline-stage {layers // (layout.pipeline * layout.virtual)}")
     if layout.expert > 1:
-        words.append(f"--expert-model-parallel-size {layout.expert}")
+        words.append(
+            f"--expert-model-parallel-size {layout.expert} --expert-tensor-parallel-size {layout.expert_tensor}"
+        )
     if layout.shard is not Shard.NONE:
         words.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
     if job.recompute is Recompute.FULL:
@@ -107,6 +134,10 @@ def _megatron(job: TrainingJob) -> str:
         words.append("--fp8-format hybrid" + (" --fp8-recipe mxfp8" if job.compute is Compute.MXFP8 else ""))
     if job.compute is Compute.NVFP4:
         words.append("--fp4-format e2m1")
+    if Offloaded.OPTIMIZER in job.offloaded:
+        words.append("--optimizer-cpu-offload")
+    if job.optimizer in (OptimizerRecipe.SGD, OptimizerRecipe.MUON):
+        words.append(f"--optimizer {job.optimizer.value}")
     return " \\\n  ".join(words) + "\n"
 
 
@@ -134,20 +165,25 @@ def _torchtune(job: TrainingJob) -> str:
             f"  lora_rank: {job.adapter.rank}",
             f"  quantize_base: {job.base is not BaseFormat.BF16}",
         ]
-    if job.optimizer is OptimizerRecipe.PAGED_ADAMW_8BIT:
-        lines += ["optimizer:", "  _component_: bitsandbytes.optim.PagedAdamW8bit"]
+    if job.optimizer in _TUNE_OPTIMIZERS:
+        lines += ["optimizer:", f"  _component_: {_TUNE_OPTIMIZERS[job.optimizer]}"]
+    if Offloaded.ACTIVATIONS in job.offloaded:
+        lines.append("enable_activation_offloading: True")
+    if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded and not single:
+        lines.append("fsdp_cpu_offload: True")
     return "\n".join(lines) + "\n"
 
 
 def _axolotl(job: TrainingJob) -> str:
     lines = [
         "# axolotl train train.yaml",
-        f"base_model: {job.architecture.publisher_id or job.architecture.name}",
+        f"base_model: {job.architecture.publisher_id or f'REPOSITORY  # of {job.architecture.name}'}",
         f"sequence_len: {job.sequence_tokens}",
         "sample_packing: true",
         f"micro_batch_size: {job.micro_batch}",
         f"gradient_accumulation_steps: {job.accumulation}",
-        f"gradient_checkpointing: {str(job.recompute is Recompute.FULL).lower()}",
+        f"gradient_checkpointing: {_axolotl_checkpointing(job)}",
+        f"optimizer: {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)}",
         f"attn_implementation: {'eager' if job.attention is AttentionKernel.EAGER else 'flash_attention_2'}",
         "bf16: true",
     ]
@@ -160,8 +196,21 @@ def _axolotl(job: TrainingJob) -> str:
             f"lora_target_modules: [{', '.join(names)}]",
         ]
     if job.layout.shard is Shard.ZERO3:
-        lines += ["fsdp_version: 2", "fsdp_config:", "  reshard_after_forward: true"]
+        lines += [
+            "fsdp_version: 2",
+            "fsdp_config:",
+            "  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+            "  reshard_after_forward: true",
+        ]
+        if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded:
+            lines.append("  offload_params: true")
     return "\n".join(lines) + "\n"
+
+
+def _axolotl_checkpointing(job: TrainingJob) -> str:
+    if job.recompute is not Recompute.FULL:
+        return "false"
+    return "offload" if Offloaded.ACTIVATIONS in job.offloaded else "true"
 
 
 def _accelerate(job: TrainingJob) -> str:
@@ -169,15 +218,9 @@ def _accelerate(job: TrainingJob) -> str:
     stages = {Shard.ZERO1: 1, Shard.ZERO2: 2, Shard.ZERO3: 3}
     stage = stages.get(job.layout.shard, 0)
     lines = [
-        "# accelerate launch --config_file train.yaml YOUR_SCRIPT.py with these arguments:",
-        f"#   --per_device_train_batch_size {job.micro_batch} --gradient_accumulation_steps {job.accumulation}",
-        f"#   --max_length {job.sequence_tokens} --bf16"
-        + (" --gradient_checkpointing" if job.recompute is Recompute.FULL else ""),
+        "# accelerate launch --config_file train.yaml YOUR_SCRIPT.py, with these arguments as TRL's scripts take them:",
+        *(f"#   {words}" for words in _trainer_arguments(job)),
     ]
-    if job.method is not Method.FULL:
-        names = " ".join(name for target in job.adapter.targets for name in _PEFT_NAMES[target])
-        quantised = " --load_in_4bit" if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ) else ""
-        lines.append(f"#   --use_peft --lora_r {job.adapter.rank} --lora_target_modules {names}{quantised}")
     kind = "NO"
     if job.layout.gpus > 1:
         kind = ("MULTI_GPU", "DEEPSPEED", "DEEPSPEED", "FSDP")[stage]
@@ -189,6 +232,7 @@ def _accelerate(job: TrainingJob) -> str:
         f"num_machines: {nodes}",
         f"num_processes: {job.layout.gpus}",
     ]
+    optimizer, parameters = (item in job.offloaded for item in (Offloaded.OPTIMIZER, Offloaded.PARAMETERS))
     if kind == "FSDP":
         lines += [
             "fsdp_config:",
@@ -196,6 +240,30 @@ def _accelerate(job: TrainingJob) -> str:
             "  fsdp_reshard_after_forward: true",
             "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
         ]
+        lines += ["  fsdp_offload_params: true"] * (optimizer or parameters)
     elif kind == "DEEPSPEED":
         lines += ["deepspeed_config:", f"  zero_stage: {stage}"]
+        lines += ["  offload_optimizer_device: cpu"] * optimizer + ["  offload_param_device: cpu"] * parameters
     return "\n".join(lines) + "\n"
+
+
+def _trainer_arguments(job: TrainingJob) -> list[str]:
+    """Return the arguments of TRL's scripts (SFTConfig and ModelConfig) that a plan decides."""
+    attention = "eager" if job.attention is AttentionKernel.EAGER else "flash_attention_2"
+    # TRL checkpoints and loads weights in fp32 unless it is told otherwise.
+    lines = [
+        f"--per_device_train_batch_size {job.micro_batch} --gradient_accumulation_steps {job.accumulation}",
+        f"--max_length {job.sequence_tokens} --bf16 --gradient_checkpointing {job.recompute is Recompute.FULL}",
+        f"--optim {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)} --attn_implementation {attention}"
+        f"{' --dtype bfloat16' if job.is_adapted or job.states is States.PURE else ''}"
+        f"{' --use_liger_kernel' if job.fused_loss else ''}{' --torch_compile' if job.compiled else ''}",
+    ]
+    if job.is_adapted:
+        names = " ".join(name for target in job.adapter.targets for name in _PEFT_NAMES[target])
+        lines.append(f"--use_peft --lora_r {job.adapter.rank} --lora_target_modules {names}")
+    if job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ):
+        nested = " --use_bnb_nested_quant" if job.base is BaseFormat.NF4_DQ else ""
+        lines.append(f"--load_in_4bit{nested}")
+    elif job.base is BaseFormat.INT8:
+        lines.append("--load_in_8bit")
+    return lines

@@ -281,6 +281,8 @@ def _states(
         # arrive, and its gradients are whole before they are reduced.
         root = held.embedding + held.head
         unsharded = 2.0 * (root + 2 * held.largest_layer) + 2.0 * max(held.largest_layer, root)
+        if stays_gathered(job):
+            unsharded = (_HALF + _SINGLE) * held.total
     elif job.states is States.AUTOCAST:
         unsharded = 2.0 * held.largest_layer
     return (
@@ -290,6 +292,18 @@ def _states(
         shared(state, is_shared=by_one),
         unsharded,
     )
+
+
+def stays_gathered(job: TrainingJob) -> bool:
+    """Return True if FSDP leaves parameters gathered and gradients whole in fp32 until a pipeline's step ends.
+
+    torch.distributed.pipelining turns resharding and gradients' sharing off until a stage's last micro-batch, and
+    torchtitan does not reshard after the forward pass of a pipeline.
+
+    Args:
+        job: The job.
+    """
+    return job.framework.family is Family.FSDP and job.layout.pipeline > 1 and job.accumulation > 1
 
 
 def _accumulates_whole(job: TrainingJob) -> bool:

@@ -259,13 +259,17 @@ def _expert_degrees(job: TrainingJob, *, stage: int) -> Iterator[int]:
 
 
 def _shards(job: TrainingJob, *, pipeline: int, ranks: int) -> tuple[Shard, ...]:
+    """Return what a job's framework can share among data-parallel ranks, as far as it is worth a try."""
+    framework = job.framework
     if ranks == 1:
         return (Shard.NONE,)
-    if job.is_adapted:
-        return (Shard.NONE, Shard.ZERO3) if pipeline == 1 else (Shard.NONE,)
-    if job.framework.family is Family.MEGATRON or pipeline > 1:
-        return (Shard.ZERO1,)
-    return (Shard.ZERO1, Shard.ZERO3)
+    if framework.always_shards:
+        return (Shard.ZERO3,)
+    if framework.family is Family.MEGATRON:
+        return (Shard.NONE,) if job.is_adapted else (Shard.ZERO1,)
+    if framework.copies_gradients and not job.is_adapted:  # DeepSpeed
+        return (Shard.ZERO1, Shard.ZERO2, Shard.ZERO3)
+    return (Shard.NONE, Shard.ZERO3) if pipeline == 1 or not job.is_adapted else (Shard.NONE,)
 
 
 def _chunks(total: int, pipeline: int) -> Iterator[int]:

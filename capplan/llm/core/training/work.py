@@ -27,7 +27,7 @@ from capplan.llm.core.training.job import (
     Shard,
     TrainingJob,
 )
-from capplan.llm.core.training.memory import state_bytes
+from capplan.llm.core.training.memory import state_bytes, stays_gathered
 from capplan.llm.core.training.parameters import (
     StageParameters,
     adapted_matrices,
@@ -612,11 +612,13 @@ def _state_traffic(
         group = layout.state_ranks
         shard_link, shard_rate = _state_link(group, job, gpu)
         # Parameters are gathered for the forward and for the backward pass, gradients scattered after each of them.
-        size = 2.0 * _HALF * common
+        stays = stays_gathered(job)
+        size = (1.0 if stays else 2.0) * _HALF * common
         if not job.is_adapted:
             size += _HALF * _REDUCED_IN_FP32 * trained
         reduced = 2.0 * _HALF * trained / group / rate if group < ranks else 0.0
-        return (job.accumulation * (group - 1) / group * size / shard_rate, shard_link), (reduced, link)
+        times = 1 if stays else job.accumulation
+        return (times * (group - 1) / group * size / shard_rate, shard_link), (reduced, link)
     gradient_bytes = _HALF if job.framework.gradient_bytes <= _HALF else 4.0
     gathered_bytes = _HALF if layout.shard is not Shard.NONE else gradient_bytes
     moved = (ranks - 1) / ranks * (gradient_bytes + gathered_bytes) * trained  # a scatter of sums, and a gather

@@ -203,9 +203,7 @@ def build_job(
     ranks = layout.gpu_count // max(1, layout.tp * layout.pp * layout.cp) * layout.cp
     if shard is None:
         family = job.framework.family
-        shard = (
-            Shard.NONE if ranks <= 1 else Shard.ZERO1 if family.value == "megatron" or layout.pp > 1 else Shard.ZERO3
-        )
+        shard = Shard.NONE if ranks <= 1 else Shard.ZERO1 if family.value == "megatron" else Shard.ZERO3
     joined = joined_gpus(gpu)
     per_node = layout.gpus_per_node or max(8, joined)
     return replace(

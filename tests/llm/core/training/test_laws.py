@@ -33,7 +33,7 @@ from capplan.llm.core.training.memory import Kind, bytes_per_parameter, estimate
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanTerms, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, Reliability, plan_run
-from capplan.llm.core.training.search import Peaks, TrainingOffer, money_usd, prefer_safer, search_layouts
+from capplan.llm.core.training.search import Peaks, TrainingOffer, layouts, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
 from capplan.llm.read.catalogue import find_in_catalogue
@@ -426,6 +426,66 @@ def test_a_pipeline_of_torchtitan_gets_all_of_its_micro_batches_at_once() -> Non
     assert "--training.local_batch_size 32 " in written
     assert "--parallelism.pipeline_parallel_microbatch_size 2 " in written
     assert "--training.global_batch_size 64 " in written  # two data-parallel ranks
+
+
+def test_a_pipeline_of_fsdp_keeps_parameters_gathered_and_gradients_whole() -> None:
+    # torch.distributed.pipelining: no resharding and no sharing of gradients until a stage's last micro-batch. 2 bytes
+    # gathered and 4 of fp32 gradients whole, beside 4 + 4 + 8 over two ranks.
+    layout = TrainingLayout(gpus=4, pipeline=2, shard=Shard.ZERO3)
+    tightest = estimate_memory(job(layout=layout, accumulation=8), MEMORY).tightest
+    states = tightest.weights + tightest.gradients + tightest.optimizer
+    assert tightest.unsharded == pytest.approx(6 * states / (16 / 2))
+
+
+def test_frameworks_share_only_what_they_can() -> None:
+    # torchtitan replicates or shards by FSDP; torchtune's distributed recipes always shard; Megatron has ZeRO-1.
+    def shards(name: str) -> set[Shard]:
+        framework = find_framework(name)
+        asked = job(framework=framework, states=framework.states)
+        return {layout.shard for layout in layouts(asked, MACHINE, gpus=8) if layout.data > 1}
+
+    assert shards("torchtitan") == {Shard.NONE, Shard.ZERO3}
+    assert shards("torchtune") == {Shard.ZERO3}
+    assert shards("megatron") == {Shard.ZERO1}
+    assert shards("deepspeed") == {Shard.ZERO1, Shard.ZERO2, Shard.ZERO3}
+
+
+def test_trainers_get_the_words_of_trls_scripts() -> None:
+    # trl 1.16, ModelConfig and SFTConfig; transformers' OptimizerNames; nested quantisation is double quantisation
+    trl = find_framework("trl")
+    written = launch_config(
+        replace(adapted(Method.QLORA, BaseFormat.NF4_DQ), optimizer=OptimizerRecipe.PAGED_ADAMW_8BIT)
+    )
+    assert written is not None
+    for words in (
+        "--load_in_4bit --use_bnb_nested_quant",
+        "--optim paged_adamw_8bit",
+        "--dtype bfloat16",
+        "--use_peft",
+    ):
+        assert words in written
+    assert "--gradient_checkpointing False" in written  # SFTConfig's default is True
+    full = launch_config(job(framework=trl, states=trl.states, recompute=Recompute.FULL))
+    assert full is not None
+    assert "--gradient_checkpointing True" in full
+    assert "--dtype" not in full  # autocast keeps weights in fp32, TRL's default
+    assert "--use_peft" not in full
+
+
+def test_what_is_offloaded_is_written_for_every_framework() -> None:
+    # torchtitan 0.3, torchtune 0.6.1, accelerate 1.15 (FSDP 2 and DeepSpeed), axolotl 0.19, Megatron-Core 0.16
+    words = {
+        "torchtitan": "--training.enable_cpu_offload",
+        "torchtune": "fsdp_cpu_offload: True",
+        "trl": "fsdp_offload_params: true",
+        "deepspeed": "offload_optimizer_device: cpu",
+        "axolotl": "offload_params: true",
+        "megatron": "--optimizer-cpu-offload",
+    }
+    for name, expected in words.items():
+        written = launch_config(job(framework=find_framework(name), offloaded=frozenset({Offloaded.OPTIMIZER})))
+        assert written is not None
+        assert expected in written, name
 
 
 def test_deepspeed_shards_by_its_own_stages() -> None:
