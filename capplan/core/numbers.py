@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,18 @@ class Interval:
         if self.low == self.high:
             return format_value(self.expected)
         return f"{format_value(self.expected)} ({format_value(self.low)} to {format_value(self.high)})"
+
+    def not_exceeded(self, probability: float) -> float:
+        """Return the value that is not exceeded with a probability, if the high end is the 95th percentile.
+
+        Values are log-normal around what is expected.
+
+        Args:
+            probability: Between 0 and 1; one half gives the expected value.
+        """
+        return self.expected * math.exp(
+            math.log(self.high / self.expected) * NormalDist().inv_cdf(probability) / NORMAL_90
+        )
 
     @classmethod
     def exact(cls, value: float) -> "Interval":

@@ -45,6 +45,7 @@ def memory(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -73,6 +74,7 @@ def memory(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -105,6 +107,7 @@ def estimate(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -128,6 +131,7 @@ def estimate(
     concurrency: Sequence[int] | str = ...,
     input_len: int = ...,
     output_len: int = ...,
+    prefix_fraction: float = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     first_burst: bool = ...,
@@ -142,6 +146,7 @@ def estimate(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -165,6 +170,7 @@ def estimate(
         concurrency: Clients: 8, 1,8,32 or 1..256 (powers of two).
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
@@ -191,11 +197,11 @@ def plan(
     within_s: float | str | None = ...,
     input_len: int = ...,
     output_len: int = ...,
+    prefix_fraction: float = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     burstiness: float = ...,
-    prefix_fraction: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
     task: Task | str = ...,
@@ -207,6 +213,7 @@ def plan(
     max_tpot_s: float | str | None = ...,
     max_e2e_s: float | str | None = ...,
     percentile: int | str = ...,
+    certainty_fraction: float | str | None = ...,
     gpus: str | Gpus | Sequence[str] | None = ...,
     engines: Sequence[str] | str | None = ...,
     weights: Sequence[str] | str | None = ...,
@@ -219,6 +226,7 @@ def plan(
     redundancy: int = ...,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
     cpu: str | None = ...,
     utilization_fraction: float | None = ...,
     sampling: Sampling | str = ...,
@@ -251,11 +259,11 @@ def plan(
         within_s: Time until which the job must be done: 8h.
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
         acceptance: Chance that a drafted token is accepted.
         task: generate, embed (a vector a text) or rerank (a score a document).
@@ -267,6 +275,7 @@ def plan(
         max_tpot_s: Limit of the time between tokens: 40ms.
         max_e2e_s: Limit of a whole answer: 10s.
         percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
+        certainty_fraction: Probability with which the limits are kept, as the intervals say; 90% by default.
         gpus: Only this GPU; repeatable. All rented data-centre GPUs by default.
         engines: vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.
         weights: bf16, fp8, ...; repeatable; the checkpoint's by default.
@@ -279,6 +288,7 @@ def plan(
         redundancy: Replicas beyond need (N+k).
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         utilization_fraction: The engine's memory fraction; its default if left out.
         sampling: greedy, or filtered: from the likely tokens (top-p, top-k), which vLLM sorts for.
@@ -309,6 +319,7 @@ def simulate(
     *,
     gpu_layers: int | None = ...,
     n_cpu_moe: int = ...,
+    kv_offload_bytes: float | str = ...,
     weights: str | None = ...,
     kv: str | None = ...,
     tp: int = ...,
@@ -338,11 +349,11 @@ def simulate(
     requests: int = ...,
     input_len: int = ...,
     output_len: int = ...,
+    prefix_fraction: float = ...,
     spread: float | None = ...,
     input_cv: float = ...,
     output_cv: float = ...,
     burstiness: float = ...,
-    prefix_fraction: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
     task: Task | str = ...,
@@ -367,6 +378,7 @@ def simulate(
         gpu: Exact id or alias of a GPU.
         gpu_layers: llama.cpp: layers on the GPU, the others in host memory; all by default.
         n_cpu_moe: llama.cpp: layers whose experts are in host memory.
+        kv_offload_bytes: Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.
         weights: bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.
         kv: Number format of the KV cache: bf16, fp8, q8_0, ...
         tp: GPUs that share every matrix.
@@ -396,11 +408,11 @@ def simulate(
         requests: Requests to simulate at each load.
         input_len: Mean tokens of a prompt.
         output_len: Mean tokens of an answer.
+        prefix_fraction: Share of a prompt that the prefix cache holds.
         spread: Lengths vary evenly by ± this share; 0.11 by default, as most benchmarks draw them.
         input_cv: Log-normal prompts with this deviation ÷ mean.
         output_cv: Log-normal answers with this deviation ÷ mean.
         burstiness: Squared variation of gaps: 1 is Poisson, more is burstier.
-        prefix_fraction: Share of a prompt that the prefix cache holds.
         draft_tokens: Speculation: tokens drafted in each step; needs acceptance.
         acceptance: Chance that a drafted token is accepted.
         task: generate, embed (a vector a text) or rerank (a score a document).

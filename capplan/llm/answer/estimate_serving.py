@@ -30,7 +30,8 @@ class ServingQuestion:
 
     `spread` is the relative half-width of the lengths, by default that of benchmarks which draw them from 0.8 to 1
     times the longest. `measured` are runs of the same deployment. `counts_burst` says that the first requests of all
-    clients, which start at once, count in the time to the first token, as in benchmarks.
+    clients, which start at once, count in the time to the first token, as in benchmarks. `prefix_fraction` of each
+    prompt is found in the prefix cache.
     """
 
     words: DeploymentWords
@@ -41,6 +42,12 @@ class ServingQuestion:
     measured: tuple[MeasuredRun, ...] = ()
     flags: SchedulerFlags = DEFAULT_FLAGS
     counts_burst: bool = False
+    prefix_fraction: float = 0.0
+
+    @property
+    def held_len(self) -> float:
+        """Return the tokens of a request that lie in the cache for it alone. [tokens]"""
+        return self.input_len * (1.0 - self.prefix_fraction) + self.output_len
 
 
 def estimate_serving(
@@ -66,7 +73,7 @@ def estimate_serving(
         question.words,
         input_len=question.input_len,
         output_len=question.output_len,
-        held_len=question.input_len + question.output_len,
+        held_len=question.held_len,
     )
     constants = constants_of(calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)
@@ -118,13 +125,15 @@ def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flag
 
 
 def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
-    capacity = deployment.sequences_that_fit(question.input_len + question.output_len)
+    capacity = deployment.sequences_that_fit(question.held_len)
     return Demand(
         input_len=question.input_len,
         output_len=question.output_len,
         capacity=max(1.0, capacity),
         spread=question.spread,
         counts_burst=question.counts_burst,
+        prefix_fraction=question.prefix_fraction,
+        loaded_s=deployment.loaded_s(question.input_len * question.prefix_fraction),
     )
 
 

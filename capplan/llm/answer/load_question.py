@@ -34,6 +34,7 @@ def question_of(
         model=model,
         load=asked.load,
         limits=asked.limits,
+        certainty_fraction=asked.certainty_fraction,
         gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
         engines=asked.engines or DEFAULT_ENGINES,
         weights=asked.weights or ("",),

@@ -8,8 +8,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.search.replica import Replica
+from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
@@ -21,6 +20,7 @@ from capplan.llm.core.simulation.simulation import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
+from capplan.units import format_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,7 @@ def simulate_serving(
     capacity = deployments.room(
         question.words, input_len=first.input_len, output_len=first.output_len, held_len=first.cached_len
     )
-    images_s = encoder_s(deployment, service.constants, first)
-    curve = load_curve(service, first.demand(capacity, encoder_s=images_s))
+    curve = load_curve(service, request_demand(deployment, constants, first, capacity=capacity))
     answers = tuple(
         _with_energy(
             _simulated(question, service, deployment, load, label=label), deployment, load, deployments.power_law
@@ -156,6 +155,16 @@ def _notes(question: SimulationQuestion, deployment: ServingDeployment) -> tuple
         notes.append(
             f"Requests are turns of conversations of {question.sessions.turns}: prompts grow by what was said before, "
             "and what the cache still holds of that is not computed again."
+        )
+    if (kept := deployment.host_cache) is not None:
+        where = (
+            ""
+            if question.sessions is not None or (question.trace and question.trace.blocks)
+            else ("; which part of the hits lies there is not known, so that all of them are taken to")
+        )
+        notes.append(
+            f"Host memory keeps {kept.tokens:,.0f} tokens of prefixes more, of which 1,000 come back in "
+            f"{format_seconds(1000 * kept.token_s)} over PCIe{where}."
         )
     if question.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")

@@ -20,7 +20,8 @@ from capplan.llm.core.serving.evidence import Evidence, ModelKind, evidence_of
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import Role, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
-from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
+from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class, state_bytes
+from capplan.llm.core.timing.host_cache import HostCache, host_cache
 from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
@@ -38,7 +39,7 @@ class DeploymentWords:
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
     `utilization_fraction` is the engine's memory fraction and `batched_tokens` the most tokens of a step, None for the
     engine's defaults. `adapters` are served beside the model, None for none. `cpu` is that of the host, which computes
-    what the sharding leaves in host memory.
+    what the sharding leaves in host memory. `kv_offload_bytes` of host memory keep prefixes for a replica.
     """
 
     model: str
@@ -57,6 +58,7 @@ class DeploymentWords:
     batched_tokens: int | None = None
     adapters: Adapters | None = None
     cpu: str = ""
+    kv_offload_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,18 @@ class ServingDeployment:
         if not self.model.architecture.is_moe or not widths:
             return ModelKind.DENSE
         return ModelKind.NARROW_EXPERTS if min(widths) < _FOUR_BITS else ModelKind.EXPERTS
+
+    @property
+    def host_cache(self) -> HostCache | None:
+        """Return the cache in host memory; None for none."""
+        words = self.words
+        token_bytes = self.stage.cache.bytes_per_token
+        return host_cache(words.kv_offload_bytes, token_bytes=token_bytes, sharding=words.sharding, gpu=self.gpu)
+
+    def loaded_s(self, tokens: float) -> float:
+        """Return the time in which the tokens of a prefix come back from host memory, 0 where none lie there. [s]"""
+        cache = self.host_cache
+        return 0.0 if cache is None else tokens * cache.token_s
 
     @property
     def spans_servers(self) -> bool:
@@ -157,6 +171,7 @@ def build_deployment(
             fraction=words.utilization_fraction,
             batched_tokens=words.batched_tokens,
             adapters=words.adapters,
+            kv_offload_bytes=words.kv_offload_bytes,
         ),
         constants,
         alternatives=False,
@@ -246,6 +261,7 @@ def _formats(
         mixed_bytes=_mixed_bytes(model, quantisation),
         adapters=words.adapters,
         is_ggml=find_engine(words.engine) is Engine.LLAMACPP,
+        state_bytes=state_bytes(variant),
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 

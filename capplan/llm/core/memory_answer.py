@@ -16,8 +16,9 @@ from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divi
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.sharding import Offload, Sharding, check_sharding
+from capplan.llm.core.timing.host_cache import host_cache
 from capplan.llm.core.weights import EngineLayout, stage_weights
-from capplan.units import counted
+from capplan.units import counted, format_seconds
 
 _NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
 _DEFAULT_LENGTH = 8192
@@ -32,6 +33,7 @@ class MemoryRequest:
 
     `sequence_tokens` is the longest sequence served, which every sequence is taken to reach. `fraction` is the engine's
     memory fraction. `pool_bytes` replaces the computed cache by one that is known, as from an engine's log.
+    `kv_offload_bytes` of host memory keep prefixes for a replica.
     """
 
     model: LanguageModel
@@ -47,6 +49,7 @@ class MemoryRequest:
     max_sequences: int | None = None
     pool_bytes: float | None = None
     adapters: Adapters | None = None
+    kv_offload_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,8 @@ def _check_engine(request: MemoryRequest) -> None:
         raise UsageError(
             f"{request.engine.value} keeps all layers on its GPUs; --gpu-layers and --n-cpu-moe are llama.cpp's."
         )
+    if request.engine is Engine.LLAMACPP and request.kv_offload_bytes:
+        raise UsageError("--kv-offload is for vllm, sglang and trtllm; with llama.cpp use --gpu-layers.")
     if request.sequence_tokens is not None and request.sequence_tokens < 1:
         raise UsageError(f"--max-len must be at least 1 token, not {request.sequence_tokens}.")
     if request.fraction is not None and not 0 < request.fraction <= 1:
@@ -292,6 +297,14 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
     yield from _sharding_notes(request)
     if sharding.offload is not None:
         yield from _offload_notes(architecture, sharding, stage)
+    kept = host_cache(
+        request.kv_offload_bytes, token_bytes=stage.cache.bytes_per_token, sharding=sharding, gpu=request.gpu
+    )
+    if kept is not None:
+        yield (
+            f"{request.kv_offload_bytes / 2**30:.4g} GiB of host memory keep {kept.tokens:,.0f} more tokens of prefixes"
+            f" for a replica; {length:,} tokens come back in {format_seconds(length * kept.token_s)} over PCIe"
+        )
     if request.adapters is not None:
         size = adapter_bytes(architecture, sharding=sharding, adapters=request.adapters, stage=stage.stage)
         yield (

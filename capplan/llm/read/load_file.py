@@ -9,6 +9,7 @@ from pathlib import Path
 
 from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.fleet.candidates import ShardingChoice
+from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
 from capplan.llm.core.serving.asked import Sampling, Statistic
@@ -17,7 +18,7 @@ from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
 
-_LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile")
+_LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
 _KEYS = (
     "rate", "concurrency", "prompts", "within", "input_len", "output_len", "spread", "input_cv", "output_cv",
     "burstiness", "prefix_hits", "draft_tokens", "acceptance", *_LIMITS, "gpu", "engine", "weights", "kv", "tp", "pp",
@@ -35,6 +36,7 @@ class ServingLoadFile:
 
     load: TokenLoad
     limits: LatencyLimits
+    certainty_fraction: float = DEFAULT_CERTAINTY
     gpus: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
@@ -108,7 +110,7 @@ class _Reader(ValueReader):
         given = dict(inner) if isinstance(inner, dict) and len(tree) == 1 else dict(tree)
         limits = given.pop("limits", {})
         if isinstance(limits, dict):
-            given |= {key if key == "percentile" else f"max_{key}": value for key, value in limits.items()}
+            given |= {key if key in _LIMITS[3:] else f"max_{key}": value for key, value in limits.items()}
         else:
             self.refuse("limits", f"must be keys with times, such as ttft: 1 s, not {limits!r}")
         return {_OTHER_NAMES.get(key, key): value for key, value in given.items()}
@@ -117,6 +119,9 @@ class _Reader(ValueReader):
         """Return what the file asks for; None where something was refused."""
         load = self._load(tree)
         limits = self._limits(tree)
+        certainty = self._share(tree, "certainty", most=0.999) if "certainty" in tree else DEFAULT_CERTAINTY
+        if not certainty:
+            self.refuse("certainty", "must be above 0, such as 90%")
         redundancy, years = self._whole(tree, "redundancy", 0, least=0), self._whole(tree, "years", 3, least=1)
         if years > _MOST_YEARS:
             self.refuse("years", f"must be at most {_MOST_YEARS}, not {years}")
@@ -132,6 +137,7 @@ class _Reader(ValueReader):
         return ServingLoadFile(
             load=load,
             limits=limits,
+            certainty_fraction=certainty,
             gpus=names["gpu"],
             engines=names["engine"],
             weights=names["weights"],

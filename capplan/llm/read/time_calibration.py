@@ -55,6 +55,8 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
         raise SpecError(f"{where}: widths.{missing[0]} is missing; make one with capplan llm fit --cross.")
     try:
         kernels = _parts(KernelConstants, document["kernels"], f"{where}: kernels")
+        if absent := [kernel.value for kernel in KernelClass if kernel.value not in kernels]:
+            raise SpecError(f"{where}: kernels.{absent[0]} is missing; make the file again with `capplan llm fit`.")
         return LlmCalibration(
             name=str(document["name"]),
             kernels={KernelClass(name): constants for name, constants in kernels.items()},

@@ -10,6 +10,7 @@ from capplan.verbs.llm.fields import (
     FilesHereFields,
     MeanLengthFields,
     MeasuredFields,
+    PrefixFields,
     ReplicaFields,
 )
 from capplan.verbs.statement.contract import Context, Look, Verb
@@ -52,7 +53,8 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, EnergyFields, _ShownFields, FilesHereFields,
+    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, EnergyFields, _ShownFields,
+    FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""
 
@@ -80,6 +82,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
             measured=question.measured_runs(),
             flags=question.flags(),
             counts_burst=question.first_burst,
+            prefix_fraction=question.prefix_fraction,
         ),
         deployments=question.deployments(context, law),
         calibration=load_time_calibration(question.calibration),

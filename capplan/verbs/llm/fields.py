@@ -15,7 +15,7 @@ from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, Statistic, Ta
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
-from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
+from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
     from capplan.core.energy.power import PowerLaw
@@ -103,7 +103,7 @@ class ReplicaGpuFields:
 
 @dataclass(frozen=True, kw_only=True)
 class OffloadFields:
-    """What llama.cpp leaves in host memory."""
+    """What lies in host memory: layers and experts with llama.cpp, prefixes with the other engines."""
 
     gpu_layers: Annotated[
         int | None,
@@ -118,6 +118,15 @@ class OffloadFields:
         Meta(ge=0, le=10**5),
         Option(help="llama.cpp: layers whose experts are in host memory.", metavar="N", shows_default=True),
     ] = 0
+
+    kv_offload_bytes: Annotated[
+        float,
+        Meta(ge=0, le=1e18),
+        Option(
+            help="Host memory of a replica that keeps the cache of prefixes, such as 64GiB; read back over PCIe.",
+            flags=("--kv-offload",), metavar="SIZE", words=SIZE,
+        ),
+    ] = 0.0  # fmt: skip
 
     def offload(self) -> "Offload | None":
         """Return what is left in host memory; None for nothing."""
@@ -349,7 +358,19 @@ class ReplicaFields(
             batched_tokens=self.token_budget,
             adapters=self.served_adapters(),
             cpu=self.cpu or "",
+            kv_offload_bytes=self.kv_offload_bytes,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixFields:
+    """What of a prompt need not be computed."""
+
+    prefix_fraction: Annotated[
+        float,
+        Meta(ge=0, le=0.999),
+        Option(help="Share of a prompt that the prefix cache holds.", flags=("--prefix-hits",), shows_default=True),
+    ] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +386,7 @@ class MeanLengthFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LengthFields(MeanLengthFields):
+class LengthFields(MeanLengthFields, PrefixFields):
     """The tokens of prompts and answers, how they vary, and what need not be computed."""
 
     spread: Annotated[
@@ -384,11 +405,6 @@ class LengthFields(MeanLengthFields):
         Meta(ge=0.01, le=1000),
         Option(help="Squared variation of gaps: 1 is Poisson, more is burstier.", shows_default=True),
     ] = 1.0
-    prefix_fraction: Annotated[
-        float,
-        Meta(ge=0, le=0.999),
-        Option(help="Share of a prompt that the prefix cache holds.", flags=("--prefix-hits",), shows_default=True),
-    ] = 0.0
     draft_tokens: Annotated[
         int,
         Meta(ge=0, le=32),

@@ -90,6 +90,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         max_sequences=question.max_num_seqs,
         pool_bytes=question.kv_pool_bytes,
         adapters=question.served_adapters(),
+        kv_offload_bytes=question.kv_offload_bytes,
     )
     return answer_memory(request, load_llm_memory(question.calibration))
 

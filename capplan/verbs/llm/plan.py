@@ -27,7 +27,7 @@ from capplan.verbs.llm.fields import (
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CurrencyFields, EnergyFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import TIME_LIMIT
+from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.planned import PlannedFleet
@@ -80,6 +80,18 @@ class _LoadFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _CertaintyFields:
+    certainty_fraction: Annotated[
+        float | None,
+        Meta(ge=0.01, le=0.999),
+        Option(
+            help="Probability with which the limits are kept, as the intervals say; 90% by default.",
+            flags=("--certainty",), metavar="SHARE", words=SHARE,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class _ShownFields:
     launch: Annotated[
         bool,
@@ -101,8 +113,8 @@ class _ShownFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
-    SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields, CurrencyFields, EnergyFields,
-    _ShownFields, FilesHereFields,
+    _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
+    CurrencyFields, EnergyFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -119,7 +131,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     """
     from capplan.llm.answer.plan_serving import plan_fleet
     from capplan.llm.answer.rents import on_demand_offers, searched_gpus
-    from capplan.llm.core.fleet.limits import PATIENCE, PATIENCE_WORDS
+    from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_WORDS
     from capplan.llm.core.search.search import PlanQuestion
     from capplan.llm.core.serving.asked import Task
     from capplan.llm.read.time_calibration import load_time_calibration
@@ -138,6 +150,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         model=model,
         load=question.with_task(load, deployments.model(model)),
         limits=replace(PATIENCE, statistic=limits.statistic) if is_patient else limits,
+        certainty_fraction=question.certainty_fraction or (0.5 if is_patient else DEFAULT_CERTAINTY),
         gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
         engines=question.searched_engines(offload),
         weights=question.searched_weights(deployments.model(model)),
@@ -153,6 +166,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         utilization_fraction=question.utilization_fraction,
         offload=offload,
         cpu=question.cpu or "",
+        kv_offload_bytes=question.kv_offload_bytes,
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         found = plan_fleet(

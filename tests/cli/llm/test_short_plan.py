@@ -37,7 +37,7 @@ def test_the_percentile_that_a_limit_holds_is_printed(run):
         "--percentile",
         "95",
     ).stdout
-    assert "TPOT ≤ 80.0 ms (p95)" in shown
+    assert "TPOT ≤ 80.0 ms (p95, 90% sure)" in shown
     assert " ".join(shown.split()).count(", p95 ") == 2
 
 

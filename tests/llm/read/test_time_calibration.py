@@ -44,3 +44,11 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, old: str, new: s
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(SpecError, match=message):
         load_time_calibration(path)
+
+
+def test_a_calibration_without_a_class_of_kernels_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "older.yaml"
+    lines = dump_time_calibration(calibration()).splitlines(keepends=True)
+    path.write_text("".join(text for text in lines if "state-space update" not in text))
+    with pytest.raises(SpecError, match=r"kernels\.state-space update is missing"):
+        load_time_calibration(path)

@@ -224,7 +224,8 @@ class DeploymentPlan:
     `disaggregated` are the best ways to put prefill and decode on GPUs of their own. `mixed` are replicas on two kinds
     of GPUs, None where they save nothing. `advice` says what would make a
     plan without fits possible. `unranked_gpus` have deployments that carry the load by their mean times and that were
-    not simulated to the end, because others are cheaper.
+    not simulated to the end, because others are cheaper. The limits are kept with a probability of
+    `certainty_fraction` by the intervals of the times.
     """
 
     model: str
@@ -240,6 +241,7 @@ class DeploymentPlan:
     notes: tuple[str, ...] = ()
     advice: str | None = None
     unranked_gpus: tuple[str, ...] = ()
+    certainty_fraction: float = 0.5
 
     @property
     def recommended(self) -> DeploymentFit | None:

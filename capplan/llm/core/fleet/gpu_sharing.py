@@ -10,7 +10,7 @@ from itertools import combinations
 from math import ceil, exp, sqrt
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
-from capplan.llm.core.fleet.limits import SATURATION, broken_limit
+from capplan.llm.core.fleet.limits import SATURATION, broken_limit, expected_limits
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.load_curve import LoadPoint, point_at_rate
 
@@ -131,7 +131,9 @@ def _part(part: FleetPart, slowdown: float) -> SharedPart:
 
 def _keeps_limits(part: SharedPart) -> bool:
     e2e_s = part.ttft_s + max(part.fit.output_len - 1.0, 0.0) * part.tpot_s
-    return broken_limit(part.ttft_s, part.tpot_s, e2e_s, part.plan.limits) is None
+    asked, fit = part.plan, part.fit
+    held = expected_limits(asked.limits, certainty=asked.certainty_fraction, ttft=fit.ttft_s, tpot=fit.tpot_s)
+    return broken_limit(part.ttft_s, part.tpot_s, e2e_s, held) is None
 
 
 def _fit_in_memory(parts: Sequence[SharedPart]) -> bool:

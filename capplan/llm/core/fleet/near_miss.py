@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.limits import fullest_point, highest_point
+from capplan.llm.core.fleet.limits import expected_limits, fullest_point, highest_point
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 
@@ -31,23 +31,26 @@ class NearMiss:
         return replace(self.fit, replicas=self.replicas).words
 
 
-def near_misses(fits: Sequence[DeploymentFit], load: TokenLoad, limits: LatencyLimits) -> tuple[NearMiss, ...]:
+def near_misses(
+    fits: Sequence[DeploymentFit], load: TokenLoad, limits: LatencyLimits, *, certainty: float = 0.5
+) -> tuple[NearMiss, ...]:
     """Return the deployments that miss being cheapest by less than their uncertainty, the cheapest first.
 
     Args:
         fits: The deployments that carry the load, the recommended first.
         load: The load.
         limits: The limits that were asked for.
+        certainty: The probability with which they were to be kept.
     """
     if not fits or fits[0].usd_per_hour is None:
         return ()
     most = CLEARLY_CHEAPER * fits[0].usd_per_hour
-    found = (near_miss(fit, load, limits) for fit in fits if not fit.is_transferred)
+    found = (near_miss(fit, load, limits, certainty=certainty) for fit in fits if not fit.is_transferred)
     cheaper = [each for each in found if each is not None and each.usd_per_hour < most]
     return tuple(sorted(cheaper, key=lambda each: each.usd_per_hour))
 
 
-def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits) -> NearMiss | None:
+def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits, *, certainty: float = 0.5) -> NearMiss | None:
     """Return how few replicas carry the load at the good end of the interval; None if that takes as many.
 
     There all times are shorter by one factor: limits are met at loads with longer expected times, and rates are higher.
@@ -56,12 +59,14 @@ def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits) -> Nea
         fit: The deployment.
         load: The load.
         limits: The limits that were asked for.
+        certainty: The probability with which they were to be kept.
     """
     if fit.rent is None:
         return None
     factor = fit.tpot_s.expected / fit.tpot_s.low
     asked = load.rate_per_s if load.concurrency is None else load.concurrency
-    expected = _carried(fit, load, limits, factor=1.0)
+    held = expected_limits(limits, certainty=certainty, ttft=fit.ttft_s, tpot=fit.tpot_s)
+    expected = _carried(fit, load, held, factor=1.0)
     best = _carried(fit, load, limits, factor=factor)
     needed = max(1, ceil((asked or 0.0) / best - 1e-9))
     if needed >= fit.needed:

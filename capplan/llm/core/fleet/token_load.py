@@ -79,16 +79,22 @@ class TokenLoad:
         return self.input_len * (1.0 - self.prefix_fraction) * self.documents + self.output_len
 
     @property
+    def prefix_len(self) -> float:
+        """Return the tokens of a prompt that are found in the prefix cache. [tokens]"""
+        return self.input_len * self.prefix_fraction
+
+    @property
     def input_tokens(self) -> float:
         """Return the prompt tokens of a request, of all its documents. [tokens]"""
         return self.input_len * self.documents
 
-    def demand(self, capacity: float, *, encoder_s: float = 0.0) -> Demand:
+    def demand(self, capacity: float, *, encoder_s: float = 0.0, loaded_s: float = 0.0) -> Demand:
         """Return what one replica is asked, apart from the rate.
 
         Args:
             capacity: Sequences that fit in the replica's memory.
             encoder_s: Time that the image encoder takes for a request. [s]
+            loaded_s: Time in which its cached prefix comes from host memory. [s]
         """
         return Demand(
             input_len=self.input_len,
@@ -98,5 +104,6 @@ class TokenLoad:
             prefix_fraction=self.prefix_fraction,
             speculation=self.speculation,
             encoder_s=encoder_s,
+            loaded_s=loaded_s,
             prompts=float(self.documents),
         )

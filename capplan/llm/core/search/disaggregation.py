@@ -6,6 +6,7 @@ from itertools import permutations, product
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
+from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
@@ -103,7 +104,9 @@ def _pairs(
             prefill,
             decode,
             load=asked.load,
-            limits=asked.limits,
+            limits=expected_limits(
+                asked.limits, certainty=asked.certainty_fraction, ttft=best.ttft_s, tpot=best.tpot_s
+            ),
             names=(best.engine, best.weights),
             link_bytes_per_s=asked.network_bytes_per_s or NETWORK_BYTES_PER_S,
             redundancy=asked.redundancy,

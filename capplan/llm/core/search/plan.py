@@ -62,6 +62,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         active_params=count_active_parameters(architecture),
         load=question.load,
         limits=question.limits,
+        certainty_fraction=question.certainty_fraction,
         fits=fits,
         rejections=rescued,
         unranked_gpus=settled.unranked_gpus,
@@ -197,9 +198,19 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
         f"{load.input_len:g} tokens in and {load.output_len:g} tokens out on average; {_reuse(load)}",
         f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
         "request, and the simulation decides",
+        *_certainty_words(question),
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
         "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: GPUs that "
         "exchange data in every layer stand in one machine, within the fast links that their times assume",
+    )
+
+
+def _certainty_words(question: PlanQuestion) -> tuple[str, ...]:
+    if not question.limits.are_set or question.certainty_fraction == 0.5:
+        return ()
+    return (
+        f"the intervals keep the limits with a probability of {question.certainty_fraction:.0%} (--certainty): "
+        "expected times lie below them",
     )
 
 
@@ -271,7 +282,9 @@ def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) ->
         f"{each.fit.gpu} with {each.fit.engine}, {each.words}, would cost {each.usd_per_hour:.4g} instead of "
         f"{fits[0].usd_per_hour:.4g} USD/h: it carries {each.expected:.3g}{unit} by the estimate, and "
         f"{each.best:.3g} at the good end of its 90 % interval; a measurement would decide"
-        for each in near_misses(fits, question.load, question.limits)[:MOST_NEAR_MISSES]
+        for each in near_misses(fits, question.load, question.limits, certainty=question.certainty_fraction)[
+            :MOST_NEAR_MISSES
+        ]
     )
 
 

@@ -19,6 +19,7 @@ from capplan.llm.core.simulation.continuous_batching import (
     simulate_requests,
 )
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, summarise
+from capplan.llm.core.timing.constants import Constants
 
 _PREEMPTING = frozenset({Engine.VLLM, Engine.SGLANG})
 """Engines that admit a prompt by what it needs now and evict when the cache is full; others reserve whole answers."""
@@ -44,8 +45,7 @@ class Replica:
     def of(cls, service: Service, deployment: ServingDeployment, load: TokenLoad) -> "Replica":
         """Return a replica of a deployment for the requests of a load."""
         capacity = deployment.sequences_that_fit(load.cached_len)
-        made = load.demand(capacity, encoder_s=encoder_s(deployment, service.constants, load))
-        return cls(service, deployment, made)
+        return cls(service, deployment, request_demand(deployment, service.constants, load, capacity=capacity))
 
     def simulate(
         self,
@@ -65,8 +65,8 @@ class Replica:
             trace: Requests with their lengths; without arrival times of its own (all 0), these are drawn at the rate.
             label: Name of the load.
         """
-        admission = self._admission()
-        trace = None if trace is None else trace.with_cache(admission.pool_tokens)
+        admission, kept = self._admission(), self.deployment.host_cache
+        trace = None if trace is None else trace.with_cache(admission.pool_tokens, kept.tokens if kept else 0.0)
         clients, in_step = None, False
         if load.concurrency is not None:
             clients = max(1, round(load.concurrency))
@@ -75,8 +75,14 @@ class Replica:
             in_step = not (load.spread or load.input_cv or load.output_cv or trace)
         else:
             drawn = _arrivals(load, requests, trace)
+        loading_s = np.zeros(len(drawn.at_s)) if kept is None else kept.waits_s(drawn.at_s, drawn.loaded_tokens)
+        if clients is not None and kept is not None:  # clients send one by one: their copies follow on one another
+            loading_s = drawn.loaded_tokens * kept.token_s
+        elif kept is not None:
+            order = np.argsort(drawn.at_s + loading_s, kind="stable")
+            drawn, loading_s = drawn.later(loading_s, order), loading_s[order]
         times = simulate_requests(drawn, admission, self._grid(admission, len(drawn.at_s)), clients=clients)
-        seen = self._delivered(times, drawn, in_step=in_step)
+        seen = self._delivered(times, drawn, loading_s, in_step=in_step)
         return summarise(drawn, seen, limits, clients=clients, label=label)
 
     def _grid(self, admission: Admission, requests: int) -> StepGrid:
@@ -101,7 +107,9 @@ class Replica:
             queued_factor=1.0 / service.of_engine("offline_scale"),
         )
 
-    def _delivered(self, times: RequestTimes, arrivals: Arrivals, *, in_step: bool) -> RequestTimes:
+    def _delivered(
+        self, times: RequestTimes, arrivals: Arrivals, loading_s: FloatArray, *, in_step: bool
+    ) -> RequestTimes:
         """Return what clients see; what servers add to first tokens follows from the constants that estimates use."""
         some = times.gap_weights.sum()
         step_s = float((times.gaps_s * times.gap_weights).sum() / some) if some else 0.0
@@ -111,7 +119,7 @@ class Replica:
         waiting = Waiting(
             lone_s=lone_s, later_s=np.maximum(waited_s, 0.0), polled_s=times.met_work.astype(float) * step_s
         )
-        ttft_s = np.asarray(first_token_s(self.service, waiting, in_step=in_step))
+        ttft_s = loading_s + np.asarray(first_token_s(self.service, waiting, in_step=in_step))
         return replace(times, ttft_s=ttft_s, e2e_s=times.e2e_s + ttft_s - times.ttft_s)
 
     def _lone_s(self, arrivals: Arrivals) -> FloatArray:
@@ -125,6 +133,19 @@ class Replica:
         chunks, table = self._lone
         full, rest = np.divmod(prompts, budget)
         return np.asarray(full * table[-1] + np.where(rest > 0, np.interp(rest, chunks, table), 0.0))
+
+
+def request_demand(deployment: ServingDeployment, constants: Constants, load: TokenLoad, *, capacity: float) -> Demand:
+    """Return what one replica is asked, with the times of its image encoder and of prefixes from host memory.
+
+    Args:
+        deployment: The deployment.
+        constants: Efficiencies.
+        load: The load.
+        capacity: Sequences that fit in the replica's memory.
+    """
+    encoding_s, loaded_s = encoder_s(deployment, constants, load), deployment.loaded_s(load.prefix_len)
+    return load.demand(capacity, encoder_s=encoding_s, loaded_s=loaded_s)
 
 
 def _lengths_of(trace: Arrivals, wanted: int) -> Arrivals:

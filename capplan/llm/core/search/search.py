@@ -24,12 +24,18 @@ from capplan.llm.core.fleet.deployment_plan import (
     Obstacle,
     ReplicaMemory,
 )
-from capplan.llm.core.fleet.limits import BrokenLimit, broken_at, broken_limit, fullest_point, highest_point
+from capplan.llm.core.fleet.limits import (
+    BrokenLimit,
+    broken_at,
+    broken_limit,
+    expected_limits,
+    fullest_point,
+    highest_point,
+)
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model import LanguageModel
-from capplan.llm.core.search.images import encoder_s
-from capplan.llm.core.search.replica import Replica
+from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
@@ -61,6 +67,7 @@ class PlanQuestion:
         weights: Weight formats to consider; an empty word stands for the checkpoint's own.
         choice: Ways to share a model between the GPUs of a replica.
         batch_limits: Sequences at a time to consider; 0 stands for the engine's default.
+        certainty_fraction: Probability with which the limits should be kept, as the intervals say.
         redundancy: Replicas beyond need (N+k).
         rents: The on-demand offers of GPUs, by id.
         link_bytes_per_s: Both directions of the link between GPUs of a server; the printed one if None. [bytes/s]
@@ -71,6 +78,7 @@ class PlanQuestion:
         utilization_fraction: The engines' memory fraction; None for their defaults.
         offload: What llama.cpp leaves in host memory; None for nothing.
         cpu: The host's CPU, which computes that; a desktop's if empty.
+        kv_offload_bytes: Host memory of a replica that keeps prefixes. [bytes]
     """
 
     model: str
@@ -82,6 +90,7 @@ class PlanQuestion:
     kv: str = ""
     choice: ShardingChoice = field(default_factory=ShardingChoice)
     batch_limits: tuple[int, ...] = (0,)
+    certainty_fraction: float = 0.5
     redundancy: int = 0
     rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
     link_bytes_per_s: float | None = None
@@ -91,6 +100,7 @@ class PlanQuestion:
     utilization_fraction: float | None = None
     offload: Offload | None = None
     cpu: str = ""
+    kv_offload_bytes: float = 0.0
 
     def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> DeploymentWords:
         """Return the words of a deployment of the model, with what is asked of all of them."""
@@ -108,6 +118,7 @@ class PlanQuestion:
             link_bytes_per_s=self.link_bytes_per_s,
             network_bytes_per_s=self.network_bytes_per_s,
             cpu=self.cpu,
+            kv_offload_bytes=self.kv_offload_bytes,
         )
 
 
@@ -195,9 +206,9 @@ class Search:
         if words.max_sequences:
             capacity = min(capacity, float(words.max_sequences))
         curve = load_curve(self.service(deployment), self.demand(deployment, capacity))
-        broken = broken_at(curve[0], self.question.limits, load.output_len)
+        broken = broken_at(curve[0], self.expected_limits(deployment), load.output_len)
         if broken is not None:
-            return limit_rejection(words, broken, "even with one request at a time")
+            return limit_rejection(words, self._asked(broken), "even with one request at a time")
         return self._fit(deployment, curve, capacity)
 
     def service(self, deployment: ServingDeployment) -> Service:
@@ -211,6 +222,22 @@ class Search:
             time_factor=learnt.factor if learnt else 1.0,
         )
 
+    def expected_limits(self, deployment: ServingDeployment) -> LatencyLimits:
+        """Return the limits on the expected times of a deployment with which it keeps those that are asked."""
+        asked, evidence = self.question, self._evidence(deployment)
+        ttft, tpot = (
+            interval(1.0, width=self._width(metric, deployment), evidence=evidence, adjustment=Adjustment())
+            for metric in (Metric.TTFT, Metric.TPOT)
+        )
+        return expected_limits(asked.limits, certainty=asked.certainty_fraction, ttft=ttft, tpot=tpot)
+
+    def _asked(self, broken: BrokenLimit) -> BrokenLimit:
+        """Return a broken limit as it was asked, beside the time that is not exceeded with the certainty asked for."""
+        limits = self.question.limits
+        asked = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s}.get(broken.option, limits.e2e_s)
+        assert asked is not None  # a limit that is not asked does not break
+        return replace(broken, limit_s=asked, value_s=broken.value_s * asked / broken.limit_s)
+
     def _evidence(self, deployment: ServingDeployment) -> Evidence:
         return Evidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
@@ -221,11 +248,10 @@ class Search:
             deployment: The deployment.
             capacity: Sequences that fit in the replica's memory.
         """
-        load = self.question.load
-        return load.demand(capacity, encoder_s=encoder_s(deployment, self.constants, load))
+        return request_demand(deployment, self.constants, self.question.load, capacity=capacity)
 
     def _fit(self, deployment: ServingDeployment, curve: tuple[LoadPoint, ...], capacity: float) -> DeploymentFit:
-        load, limits = self.question.load, self.question.limits
+        load, limits = self.question.load, self.expected_limits(deployment)
         best = highest_point(curve, limits, load.output_len) or curve[0]
         fullest = fullest_point(curve, limits, load.output_len) or curve[0]
         if load.concurrency is None:
@@ -349,12 +375,14 @@ class Search:
         second, broken = self._probed(first, most)
         if broken is None:
             return second
-        return limit_rejection(sizing.words, broken, f"at {self.question.limits.statistic} with {most} replicas")
+        return limit_rejection(
+            sizing.words, self._asked(broken), f"at {self.question.limits.statistic} with {most} replicas"
+        )
 
     def _probed(self, sizing: "Sizing", needed: int) -> "tuple[Sizing, BrokenLimit | None]":
         """Simulate a deployment with so many replicas beside the redundancy."""
         answer = self._simulate(sizing.replica, needed + self.question.redundancy)
-        broken = self._broken(answer)
+        broken = self._broken(answer, sizing.replica.deployment)
         if broken is not None:
             return replace(sizing, too_few=needed), broken
         made = self._with_simulation(sizing.replica.deployment, sizing.fit, needed, answer)
@@ -374,7 +402,7 @@ class Search:
         answer = replica.simulate(
             replace(load, rate_per_s=rate), limits=self.question.limits, requests=SIMULATED_REQUESTS
         )
-        return self._broken(answer) is None
+        return self._broken(answer, deployment) is None
 
     def _with_replicas(self, fit: DeploymentFit, needed: int) -> DeploymentFit:
         """Return a deployment with more replicas than the closed form needs, each of which then carries less."""
@@ -415,8 +443,8 @@ class Search:
         )
         return None if found is None else of_replicas(found, fit.replicas)
 
-    def _broken(self, answer: LoadAnswer) -> BrokenLimit | None:
-        limits = self.question.limits
+    def _broken(self, answer: LoadAnswer, deployment: ServingDeployment) -> BrokenLimit | None:
+        limits = self.expected_limits(deployment)
         ease = _TOLERANCE if limits.statistic is Statistic.MEAN else 1.0
         ttft, tpot, e2e = (each.at(limits.statistic) / ease for each in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
         return broken_limit(ttft, tpot, e2e, limits)
@@ -437,7 +465,8 @@ class Search:
         gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
         means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
         if limits.statistic is Statistic.MEAN:
-            kept = (limits.ttft_s, limits.tpot_s, limits.e2e_s)
+            held = self.expected_limits(deployment)
+            kept = (held.ttft_s, held.tpot_s, held.e2e_s)
             means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]
         ttft, tpot, e2e = self._intervals(deployment, evidence, means, running=answer.mean_running)
         rate = load.rate_per_s if load.concurrency is None else answer.rate_per_s * replicas

@@ -126,6 +126,76 @@ def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
     )
 
 
+DECISION_LIMITS_S = (0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1)
+"""Limits of the time between tokens within which decisions are counted, from a fast chat to a reader's pace. [s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """Choices of measured runs by their predictions, and how many broke the limit when they were measured.
+
+    `excess` is the median share by which those exceed it, None where none does. `kept_rate` are the tokens per second
+    and GPU of the choices that held, as a share of what the best choices by measurement give.
+    """
+
+    choices: int
+    broken: int
+    excess: float | None
+    kept_rate: float
+
+    @property
+    def broken_fraction(self) -> float:
+        """Return the share of choices that broke their limit."""
+        return self.broken / self.choices
+
+
+def decisions(items: Sequence[JudgedAnswer], *, certainty: float) -> Decisions | None:
+    """Count decisions within a limit of the time between tokens, as a plan takes them; None where nothing is decided.
+
+    Of the runs of one model on one kind of GPU with the same requests, whatever the engine, parallelism and clients,
+    the one with the most predicted tokens per second and GPU is chosen of those that should keep the limit with the
+    certainty. A limit that all runs keep, and a run alone, leave nothing to decide and are left out.
+
+    Args:
+        items: Answers; those of another metric or without a number of clients are left out.
+        certainty: Probability with which the predictions should keep the limit.
+    """
+    groups: dict[tuple[str, str, str], list[JudgedAnswer]] = {}
+    for item in items:
+        run = item.run
+        if item.metric is Metric.TPOT and run.clients is not None and run.rate_per_s is None:
+            requests = run.energy.task if run.energy else f"{run.input_len:.0f} in, {run.output_len:.0f} out"
+            groups.setdefault((run.model, run.gpu, requests), []).append(item)
+    excesses: list[float] = []
+    choices, kept, best = 0, 0.0, 0.0
+    for runs in groups.values():
+        for limit_s in DECISION_LIMITS_S:
+            possible = [item for item in runs if item.predicted.not_exceeded(certainty) <= limit_s]
+            holding = [item for item in runs if item.measured <= limit_s]
+            if not possible or len(runs) == 1 or len(holding) == len(runs):
+                continue
+            chosen = max(possible, key=lambda item: _rate_per_gpu(item, item.predicted.expected))
+            choices += 1
+            best += max((_rate_per_gpu(item, item.measured) for item in holding), default=0.0)
+            if chosen.measured > limit_s:
+                excesses.append(chosen.measured / limit_s - 1.0)
+            else:
+                kept += _rate_per_gpu(chosen, chosen.measured)
+    if not choices:
+        return None
+    return Decisions(
+        choices=choices,
+        broken=len(excesses),
+        excess=float(np.median(excesses)) if excesses else None,
+        kept_rate=kept / best if best else 0.0,
+    )
+
+
+def _rate_per_gpu(item: JudgedAnswer, tpot_s: float) -> float:
+    run = item.run
+    return (run.clients or 0.0) / tpot_s / (run.sharding.gpus * run.replicas)
+
+
 def rank_correlation_if_known(items: Sequence[JudgedAnswer], shared: Callable[[MeasuredRun], str]) -> float | None:
     """Return the rank correlation if each prediction were mended by the mean error of the other runs that are like it.
 

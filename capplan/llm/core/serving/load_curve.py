@@ -73,7 +73,8 @@ def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tup
     if demand.output_len <= 1:
         return _prompt_points(service, demand, running=running)
     loaded = _loaded(service, demand, running)
-    ttft_s = np.broadcast_to(first_token_s(service, loaded.waiting, in_step=False), running.shape)
+    first_s = np.asarray(first_token_s(service, loaded.waiting, in_step=False)) + demand.loaded_s
+    ttft_s = np.broadcast_to(first_s, running.shape)
     return tuple(
         LoadPoint(
             running=float(running[index]),
@@ -111,7 +112,7 @@ def _loaded(service: Service, demand: Demand, running: FloatArray) -> _Loaded:
     tpot_s = steps.decodes * (decode_s / demand.tokens_per_step) + prefill_s + images_s
     prefill_s = prefill_s + images_s
     lone_s = float(lone.prefills * prompt_s[0]) + demand.encoder_s
-    rate = running / (lone_s + demand.output_len * tpot_s)
+    rate = running / (lone_s + demand.loaded_s + demand.output_len * tpot_s)
     busy = np.minimum(rate * prefill_s * demand.output_len / running, _MOST_BUSY)
     step_s, meets_work, rules = tpot_s * demand.tokens_per_step, 1.0 - np.exp(-running), service.scheduling
     unseen_s = meets_work * (_REST_OF_A_STEP + rules.arrival_steps) * step_s + rules.return_steps * step_s

@@ -57,6 +57,7 @@ _KERNELS = {
     KernelClass.PREFILL: _kernel(0.53, 1.00, 15),
     KernelClass.PREFILL_FP8: _kernel(0.365, 1.00, 15),
     KernelClass.STATE: _kernel(0.15, 0.50, 30),
+    KernelClass.SSM_UPDATE: _kernel(0.09, 0.85, 12),
 }
 
 
@@ -124,8 +125,12 @@ activations are in 32 bits, and nothing is fused. `host` are PCIe 5.0 hosts. Col
 kernels of three engines on 2, 4 and 8 GPUs: with the wait between stages they are met within 9 % (median) over NVLink,
 without it within 16 %. `other_*` follow MLPerf Inference 5.1: eight MI300X give 0.9 times the offline tokens of eight
 H100 SXM on Llama-2-70B, with 1.3 times the peak and 1.6 times the bandwidth. `STATE` runs several small kernels a
-layer, whose time no run here tells. SGLang looks for new requests every 10 or 30 steps in published recipes
-(`--scheduler-recv-interval`), so that a prompt waits for ten on average."""
+layer, whose time no run here tells. `SSM_UPDATE` (`selective_state_update` of Mamba's implementation) is bound by what
+a multiprocessor holds and not by bandwidth: blocks of 4 × 128 elements in 128 threads, 16 of them at a time, each of
+which waits for three reads that follow from one another, of about 0.7 µs each. That is 3.9 elements a nanosecond and
+multiprocessor, 0.09 of what its lanes could compute; the convolution and the norm beside it are launches of 4 µs.
+SGLang looks for new requests every 10 or 30 steps in published recipes (`--scheduler-recv-interval`), so that a prompt
+waits for ten on average."""
 
 _DEVIATIONS = {
     "compute_fraction": 0.25,
@@ -182,6 +187,9 @@ that model's left-out runs were missed by a fifth more. vLLM before 0.14 ran gro
 (the 235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its tuned time), so that its factors are free and move no other
 engine."""
 
+_UNTIMED_SHARE = 1.0
+"""The same of the rate of state-space updates, which is derived from their blocks and was not timed alone."""
+
 
 def _share(name: str) -> float:
     constant = name.rsplit("/", maxsplit=1)[-1]
@@ -189,6 +197,8 @@ def _share(name: str) -> float:
         return _WAITING_SHARE
     if name.startswith("factor/"):
         return _UNTUNED_SHARE if name.startswith("factor/moe") and "vllm before 0.14" in name else _FACTOR_SHARE
+    if name == f"kernel/{KernelClass.SSM_UPDATE}/compute_fraction":
+        return _UNTIMED_SHARE
     return _KERNEL_SHARE if name.startswith("kernel/") else _ENGINE_SHARE
 
 

@@ -91,7 +91,8 @@ class Demand:
     offline run has `requests`; None where it is so long that its end does not matter.
     `counts_burst` says that these first requests count in the mean time to the first token, as in benchmarks.
     `prefix_fraction` of each prompt is found in the prefix cache. `speculation` is None where no tokens are drafted.
-    The image encoder takes `encoder_s` for the images of a request. [s] A request has `prompts` sequences of
+    The image encoder takes `encoder_s` for the images of a request, and its cached prefix comes from host memory in
+    `loaded_s`, while others are served. [s] A request has `prompts` sequences of
     `input_len`, several where a query is ranked with several documents.
     """
 
@@ -104,6 +105,7 @@ class Demand:
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
     encoder_s: float = 0.0
+    loaded_s: float = 0.0
     prompts: float = 1.0
     counts_burst: bool = True
 
@@ -217,7 +219,7 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
     """
     times = loop_times(service, demand, clients=clients)
     waiting = waiting_parts(times) if demand.counts_burst else _steady_waiting(times)
-    ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread))
+    ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
     return ServingTimes(
         ttft_s=ttft_s,
@@ -232,7 +234,8 @@ def _most_in_loop(service: Service, demand: Demand) -> float:
     most = _most_running(service, demand)
     if not service.scheduling.evicts:
         return most
-    whole, held = demand.input_len + demand.output_len, demand.input_len + demand.output_len / 2
+    own = demand.prefill_len
+    whole, held = own + demand.output_len, own + demand.output_len / 2
     return min(most * whole / held, service.scheduling.most_sequences * service.kernels.data_parallel)
 
 
@@ -304,7 +307,7 @@ def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes
     scheduling = service.scheduling
     loop = ClosedLoop(
         clients=max(1, round(clients)),
-        input_len=demand.input_len,
+        input_len=demand.prefill_len,
         output_len=demand.output_len,
         spread=demand.spread,
         capacity=max(1.0, demand.capacity),

@@ -19,7 +19,8 @@ class Arrivals:
 
     `cached` tokens of each prompt are found in the prefix cache; None for none. `blocks` are hashes of the blocks of
     each prompt, of `block_tokens` tokens, where prompts share prefixes; what of them is found follows from the size of
-    the cache. Empty where it is not known.
+    the cache. Empty where it is not known. `loaded` of the cached tokens come from host memory; None for all of them,
+    where nothing says which.
     """
 
     at_s: FloatArray
@@ -28,19 +29,46 @@ class Arrivals:
     cached: FloatArray | None = None
     blocks: tuple[tuple[int, ...], ...] = ()
     block_tokens: float = 512.0
+    loaded: FloatArray | None = None
 
-    def with_cache(self, capacity_tokens: float) -> "Arrivals":
+    @property
+    def loaded_tokens(self) -> FloatArray:
+        """Return the tokens of each prompt that come from host memory, where a part of the cache lies there."""
+        if self.loaded is not None:
+            return self.loaded
+        return np.zeros(len(self.prompts)) if self.cached is None else self.cached
+
+    def with_cache(self, capacity_tokens: float, host_tokens: float = 0.0) -> "Arrivals":
         """Return the requests with the tokens that a prefix cache holds of each; unchanged without blocks.
+
+        What leaves the cache goes to host memory, whose least recently used blocks leave it in turn. Both together hold
+        what one cache of their size would.
 
         Args:
             capacity_tokens: Tokens that the cache holds.
+            host_tokens: Tokens that host memory holds.
         """
         if not self.blocks:
             return self
-        found = cached_tokens(
-            self.blocks, self.prompts, block_tokens=self.block_tokens, capacity_tokens=capacity_tokens
+        near, both = (
+            cached_tokens(self.blocks, self.prompts, block_tokens=self.block_tokens, capacity_tokens=tokens)
+            for tokens in (capacity_tokens, capacity_tokens + host_tokens)
         )
-        return replace(self, cached=found)
+        return replace(self, cached=both, loaded=both - near)
+
+    def later(self, waits_s: FloatArray, order: IntArray) -> "Arrivals":
+        """Return the requests as they reach the engine after a wait of each, without their blocks.
+
+        Args:
+            waits_s: Time that each waits before. [s]
+            order: Places of the requests in their new order.
+        """
+        return Arrivals(
+            at_s=(self.at_s + waits_s)[order],
+            prompts=self.prompts[order],
+            answers=self.answers[order],
+            cached=None if self.cached is None else self.cached[order],
+        )
 
     def sampled(self, count: int, *, seed: int = 7) -> "Arrivals":
         """Return so many requests, drawn from these with replacement; their times and shared prefixes are dropped.

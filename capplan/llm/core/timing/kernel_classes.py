@@ -9,7 +9,8 @@ class KernelClass(StrEnum):
     `GEMM_*` are dense matrix products and `MOE_*` grouped products over experts, by the format of weights and
     activations (`W4A16`: 4-bit weights, 16-bit arithmetic; `MXFP4` and `NVFP4`: 4-bit arithmetic).
     `DECODE_*` and `PREFILL*` are attention (`DECODE_VECTOR` without tensor cores), `STATE` the
-    recurrent state of linear attention. `GGML_*` are the dense products of llama.cpp.
+    recurrent state of linear attention and the prompts of state-space layers, `SSM_UPDATE` the states of the latter
+    while decoding. `GGML_*` are the dense products of llama.cpp.
     """
 
     GEMM_16 = "gemm 16-bit"
@@ -35,3 +36,4 @@ class KernelClass(StrEnum):
     PREFILL = "prefill attention"
     PREFILL_FP8 = "prefill attention fp8"
     STATE = "linear attention state"
+    SSM_UPDATE = "state-space update"

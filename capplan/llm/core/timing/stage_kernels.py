@@ -27,7 +27,8 @@ class Formats:
     `cache_bytes` are those of one element of the KV cache, `units` the arithmetic that the GPU has. `decode` and
     `prefill` are the classes of attention with separate keys and values. `mixed_bytes` are those of a weight by role,
     where a format mixes several, as GGUF does. `sorts_logits` says that logits are sorted to draw a token. `adapters`
-    are served beside the model, None for none. `is_ggml` says that llama.cpp computes them.
+    are served beside the model, None for none. `is_ggml` says that llama.cpp computes them. `state_bytes` are those of
+    an element of the state of a state-space layer.
     """
 
     quantisation: Quantisation
@@ -39,6 +40,7 @@ class Formats:
     sorts_logits: bool = False
     adapters: Adapters | None = None
     is_ggml: bool = False
+    state_bytes: float = 4.0
 
 
 @lru_cache(maxsize=1024)
@@ -83,6 +85,10 @@ def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Fo
         )
 
     return listed(near, listed(away, None) if away.products or away.experts else None)
+
+
+_BLOCK = 256
+"""Tokens of a block in which Mamba-2's kernels compute a prompt (the default chunk_size of its implementation)."""
 
 
 @dataclass(slots=True)
@@ -212,14 +218,29 @@ class _Lister:
             )
 
     def states(self, layer: Layer, count: float) -> Iterator[StateKernel]:
-        """Yield the recurrent state of a layer: read and written once per sequence and step, in fp32."""
+        """Yield the recurrent state of a layer, which is read and written once per sequence and step.
+
+        Prompts of a state-space layer follow the four products of the block decomposition of Mamba-2 (Dao and Gu,
+        "Transformers are SSMs", 2024, section 6): within a block of L tokens C·Bᵀ by group and its product with X by
+        head, and by head the state that a block adds and what the state before it gives. The states between blocks are
+        written and read twice, in 32 bits. A decoded token takes six FLOPs an element: decay, input and output.
+        """
         mixer, tensor = layer.mixer, self.sharding.tensor
         if isinstance(mixer, GatedDeltaNet):
             elements = mixer.value_heads * mixer.key_dim * mixer.value_dim / tensor
-            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=8.0 * elements, count=count)
+            flops = 8.0 * elements
+            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=flops, prompt_flops=flops, count=count)
         if isinstance(mixer, Mamba2):
             elements = mixer.inner_dim * mixer.state_dim / tensor
-            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=6.0 * elements, count=count)
+            within = _BLOCK * (mixer.groups * mixer.state_dim + mixer.inner_dim) / tensor
+            yield StateKernel(
+                sequence_bytes=self.formats.state_bytes * elements,
+                token_flops=6.0 * elements,
+                prompt_flops=2.0 * within + 4.0 * elements,
+                prompt_bytes=4 * 4.0 * elements / _BLOCK,
+                count=count,
+                update_class=KernelClass.SSM_UPDATE,
+            )
 
     def head(self) -> Product:
         """Return the output head, on the last of the pipeline's stages: a share of it for each stage."""

@@ -84,11 +84,18 @@ class AttentionKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateKernel:
-    """The recurrent state of `count` linear-attention layers on one GPU: bytes per sequence, FLOPs per token."""
+    """The recurrent state of `count` layers on one GPU: bytes per sequence, FLOPs per decoded and per prompt token.
+
+    A prompt writes and reads `prompt_bytes` a token besides, such as the states between its blocks. Decoding is of the
+    class `update_class`, prompts are of `KernelClass.STATE`.
+    """
 
     sequence_bytes: float
     token_flops: float
+    prompt_flops: float
     count: float
+    prompt_bytes: float = 0.0
+    update_class: KernelClass = KernelClass.STATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +243,8 @@ def step_work(kernels: Kernels, load: Load) -> StepWork:
         *(_decode(item, load) for item in kernels.attentions),
         *(_prefill(item, load) for item in kernels.attentions),
         *(column for item in _sparse(kernels) for column in _selection(item, load)),
-        *(_state(item, load) for item in kernels.states),
+        *(_state_update(item, load) for item in kernels.states),
+        *(_state_scan(item, load) for item in kernels.states),
     ]
     return StepWork(
         flops=np.stack([column[0] for column in columns], axis=-1),
@@ -260,17 +268,23 @@ def _classes(kernels: Kernels) -> Sequence[KernelClass]:
         + [item.kernel_class for item in kernels.attentions]
         + [item.prefill_class for item in kernels.attentions]
         + [item.kernel_class for item in _sparse(kernels) for _ in range(SELECTION_KERNELS)]
+        + [item.update_class for item in kernels.states]
         + [KernelClass.STATE for _ in kernels.states]
     )
 
 
+_ARITHMETIC = {
+    KernelClass.DECODE_VECTOR: Arithmetic.VECTOR,
+    KernelClass.PREFILL_FP8: Arithmetic.FP8,
+    KernelClass.SSM_UPDATE: Arithmetic.VECTOR,
+}
+"""Arithmetic of kernels without weights; all others of them compute in 16 bits."""
+
+
 def _arithmetic(kernels: Kernels) -> Sequence[Arithmetic]:
-    products = [item.arithmetic for item in kernels.products] + [item.arithmetic for item in kernels.experts]
-    attentions = [item.kernel_class for item in kernels.attentions]
-    attentions += [item.prefill_class for item in kernels.attentions]
-    special = {KernelClass.DECODE_VECTOR: Arithmetic.VECTOR, KernelClass.PREFILL_FP8: Arithmetic.FP8}
-    others = SELECTION_KERNELS * len(_sparse(kernels)) + len(kernels.states)
-    return products + [special.get(item, Arithmetic.HALF) for item in attentions] + [Arithmetic.HALF] * others
+    weighted: list[Product | ExpertProduct] = [*kernels.products, *kernels.experts]
+    others = _classes(kernels)[len(weighted) :]
+    return [item.arithmetic for item in weighted] + [_ARITHMETIC.get(item, Arithmetic.HALF) for item in others]
 
 
 _Column = tuple[FloatArray, FloatArray, FloatArray]
@@ -362,7 +376,14 @@ def _selection(item: AttentionKernel, load: Load) -> tuple[_Column, ...]:
     return (nothing, nothing, count), scored, (nothing, _SCORE_BYTES * pairs, count)
 
 
-def _state(item: StateKernel, load: Load) -> _Column:
-    sequences = load.decoding + load.prompts
-    traffic = 2.0 * sequences * item.sequence_bytes
-    return load.tokens * item.token_flops, traffic, np.where(load.tokens > 0, item.count, 0.0)
+def _state_update(item: StateKernel, load: Load) -> _Column:
+    """Count the states of decoding sequences, which are read and written once a step."""
+    decoded = load.decoding * (1.0 + load.drafted)
+    traffic = 2.0 * load.decoding * item.sequence_bytes
+    return decoded * item.token_flops, traffic, np.where(load.decoding > 0, item.count, 0.0)
+
+
+def _state_scan(item: StateKernel, load: Load) -> _Column:
+    """Count the states of prompts, which are computed block by block."""
+    traffic = 2.0 * load.prompts * item.sequence_bytes + load.prefilled * item.prompt_bytes
+    return load.prefilled * item.prompt_flops, traffic, np.where(load.prefilled > 0, item.count, 0.0)

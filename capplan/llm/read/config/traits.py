@@ -150,6 +150,7 @@ TRAITS: Mapping[str, Traits] = {
     "qwen3_moe": _QWEN3,
     "qwen3_vl_text": _QWEN3,
     "qwen3_vl_moe_text": _QWEN3,
+    "qwen3_omni_moe_text": _QWEN3,
     "qwen3_next": _QWEN35,
     "qwen3_5_text": _QWEN35,
     "qwen3_5_moe_text": _QWEN35,

@@ -217,6 +217,7 @@ class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     model: ServedModel
     load: TokenLoad
     limits: LatencyLimits
+    certainty_fraction: Annotated[float, Meta(description="probability with which the intervals keep the limits")]
     recommended: DeploymentFitDocument | None
     cheaper_on_weaker_evidence: str | None
     fits: tuple[DeploymentFitDocument, ...]
@@ -267,6 +268,7 @@ def llm_plan_document(fleet: PlannedFleet) -> LlmPlanDocument:
         model=ServedModel(name=plan.model, params=plan.params, active_params=plan.active_params),
         load=plan.load,
         limits=plan.limits,
+        certainty_fraction=plan.certainty_fraction,
         recommended=fits[0] if fits else None,
         cheaper_on_weaker_evidence=plan.cheaper.gpu if plan.cheaper else None,
         fits=fits,

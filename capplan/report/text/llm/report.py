@@ -110,7 +110,10 @@ def _sections(report: ServingReport) -> tuple[Section, ...]:
 
 def _summary(report: ServingReport) -> Section:
     plan = report.fleet.plan
-    lines = [f"{headline(plan)}", f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}."]
+    lines = [
+        f"{headline(plan)}",
+        f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}{_sure_words(plan)}.",
+    ]
     if plan.fits:
         lines.append(disaggregation_line(plan))
     return Section([Lines(lines)], key="summary", title="Recommendation")
@@ -125,6 +128,10 @@ def limit_words(limits: LatencyLimits) -> str:
     statistic = limits.statistic
     of = "in the mean" if statistic is Statistic.MEAN else f"at the {statistic.value[1:]}th percentile"
     return f"{', '.join(words)} {of}"
+
+
+def _sure_words(plan: DeploymentPlan) -> str:
+    return f", with a certainty of {plan.certainty_fraction:.0%}" if plan.limits.are_set else ""
 
 
 def _front(plan: DeploymentPlan) -> Section:

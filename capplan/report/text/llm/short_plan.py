@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
+from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.serving.asked import Statistic, Task
 from capplan.llm.core.serving.energy import ServingEnergy
@@ -61,7 +62,8 @@ def _limit_words(plan: DeploymentPlan) -> str:
     pairs = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s), ("whole answer", limits.e2e_s))
     held = [f"{name} ≤ {format_seconds(most)}" for name, most in pairs if most is not None]
     who = "mean" if limits.statistic is Statistic.MEAN else limits.statistic.value
-    return f"; {', '.join(held)} ({who})" if held else ""
+    sure = "" if plan.certainty_fraction == 0.5 else f", {plan.certainty_fraction:.0%} sure"
+    return f"; {', '.join(held)} ({who}{sure})" if held else ""
 
 
 def _labelled(label: str, text: str, width: int, *, most: int = 3) -> Iterator[Line]:
@@ -142,16 +144,20 @@ def _times(plan: DeploymentPlan, best: DeploymentFit) -> str:
 
 def _limiting(plan: DeploymentPlan, best: DeploymentFit) -> str:
     """Return what comes nearest to its limit: a time, or the sequences that memory holds."""
-    seen, statistic = best.simulated, plan.limits.statistic
-    times = (
-        ("TTFT", best.ttft_s.expected if seen is None else seen.ttft_s.at(statistic), plan.limits.ttft_s),
-        ("TPOT", best.tpot_s.expected if seen is None else seen.tpot_s.at(statistic), plan.limits.tpot_s),
-        ("the whole answer", best.e2e_s.expected if seen is None else seen.e2e_s.at(statistic), plan.limits.e2e_s),
-    )
+    seen, limits, certainty = best.simulated, plan.limits, plan.certainty_fraction
+    held = expected_limits(limits, certainty=certainty, ttft=best.ttft_s, tpot=best.tpot_s)
+    times = (best.ttft_s.expected, best.tpot_s.expected, best.e2e_s.expected)
+    if seen is not None and limits.statistic is not Statistic.MEAN:
+        times = (
+            seen.ttft_s.at(limits.statistic), seen.tpot_s.at(limits.statistic), seen.e2e_s.at(limits.statistic)
+        )  # fmt: skip
+    names = ("TTFT", "TPOT", "the whole answer")
+    kept, asked = ((each.ttft_s, each.tpot_s, each.e2e_s) for each in (held, limits))
+    sure = "" if certainty == 0.5 else f" with {certainty:.0%} certainty"
     shares = [
-        (value / most, f"{name}: {format_seconds(value)} of {format_seconds(most)}")
-        for name, value, most in times
-        if most is not None
+        (value / most, f"{name}: {format_seconds(value / most * limit)}{sure} of {format_seconds(limit)}")
+        for name, value, most, limit in zip(names, times, kept, asked, strict=True)
+        if most is not None and limit is not None
     ]
     memory = best.running / max(best.memory.sequences_that_fit, 1)
     shares.append((memory, f"memory: {best.running:.0f} of {best.memory.sequences_that_fit:,} sequences that fit"))
@@ -162,6 +168,9 @@ def _limiting(plan: DeploymentPlan, best: DeploymentFit) -> str:
 
 def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
     others = f"the cheapest of {len(plan.fits)} deployments that carry it" if len(plan.fits) > 1 else "alone carries it"
+    weaker = plan.cheaper
+    if weaker is not None and weaker.usd_per_hour is not None:
+        others += f" and were measured on their like ({weaker.gpu} at {weaker.usd_per_hour:,.2f} USD/h was not)"
     ties = tied_engines(plan)
     tied = (
         f" {' and '.join(ties)} tie{'' if len(ties) > 1 else 's'} within the interval: take what you know."

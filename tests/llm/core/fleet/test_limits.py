@@ -1,11 +1,13 @@
 """How far limits let a replica go, on a curve with round figures."""
 
+from math import exp
+
 import pytest
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import front, load_front
-from capplan.llm.core.fleet.limits import broken_limit, fullest_point, highest_point
+from capplan.llm.core.fleet.limits import broken_limit, expected_limits, fullest_point, highest_point
 from capplan.llm.core.serving.load_curve import point_at_rate
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
@@ -85,3 +87,15 @@ def test_the_front_of_all_loads_rises_per_gpu_as_it_falls_per_user() -> None:
 def test_a_fleet_in_words() -> None:
     assert fit().words == "8 GPUs = 4 replicas × 2 GPUs"
     assert fit(replicas=1, sharding=Sharding()).words == "1 GPU = 1 replica × 1 GPU"
+
+
+def test_limits_on_expected_times_leave_one_deviation_at_84_percent() -> None:
+    # The 95th percentile lies 1.645 deviations above: of e^0.1645 and e^0.329 a deviation is 0.1 and 0.2.
+    # Φ(1) = 0.84134, so that expected times must be e^0.1 and e^0.2 times below the limits.
+    ttft, tpot = (Interval(low=0.5, expected=1.0, high=exp(1.645 * sd)) for sd in (0.1, 0.2))
+    asked = LatencyLimits(ttft_s=1.0, tpot_s=0.04, e2e_s=10.0)
+    found = expected_limits(asked, certainty=0.841345, ttft=ttft, tpot=tpot)
+    assert found.ttft_s == pytest.approx(exp(-0.1), rel=1e-5)
+    assert found.tpot_s == pytest.approx(0.04 * exp(-0.2), rel=1e-5)
+    assert found.e2e_s == pytest.approx(10 * exp(-0.2), rel=1e-5)
+    assert expected_limits(asked, certainty=0.5, ttft=ttft, tpot=tpot) == asked

@@ -3,13 +3,15 @@
 import pytest
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation, rank_correlation_if_known
+from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation, decisions, rank_correlation_if_known
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.sharding import Sharding
 
 
-def judged(measured: float, low: float, expected: float, high: float, *, gpu: str = "h100") -> JudgedAnswer:
+def judged(
+    measured: float, low: float, expected: float, high: float, *, gpu: str = "h100", clients: float = 1.0
+) -> JudgedAnswer:
     run = MeasuredRun(
         model="llama",
         gpu=gpu,
@@ -23,7 +25,7 @@ def judged(measured: float, low: float, expected: float, high: float, *, gpu: st
         output_len=1.0,
         spread=0.0,
         serving=Serving.CLOSED_LOOP,
-        clients=1.0,
+        clients=clients,
         rate_per_s=None,
         values={Metric.TPOT: measured},
         quality="A",
@@ -73,3 +75,23 @@ def test_a_common_error_of_runs_that_are_alike_can_be_mended_by_the_others() -> 
     assert overall is not None
     assert overall.spearman == pytest.approx(-0.5)
     assert rank_correlation_if_known(rows, lambda run: run.gpu) == pytest.approx(1.0)
+
+
+def test_a_decision_by_expected_times_breaks_what_one_by_the_interval_keeps() -> None:
+    # Limits that not all runs keep: 10 ms (8 ms alone keeps it), 7.5 ms and 5 ms (none does).
+    # By expected times 10 ms admits both (9 ms and 6 ms): the one with 4 clients is taken and takes 12 ms, 20 % more.
+    # 7.5 ms admits the one of 6 ms, which takes 8 ms, 6.7 % more; 5 ms admits none.
+    rows = [judged(0.008, 0.003, 0.006, 0.012, clients=1), judged(0.012, 0.0045, 0.009, 0.018, clients=4)]
+    expected = decisions(rows, certainty=0.5)
+    assert expected is not None
+    assert (expected.choices, expected.broken, expected.kept_rate) == (2, 2, 0.0)
+    assert expected.excess == pytest.approx((0.2 + 0.8 / 12) / 2)
+    # With 85 %: high ÷ expected = 2, so that times are 2^(1.0364 ÷ 1.645) = 1.55 times as long: 9.3 and 13.9 ms.
+    # 10 ms then admits the slower of the two, which keeps it.
+    sure = decisions(rows, certainty=0.85)
+    assert sure is not None
+    assert (sure.choices, sure.broken, sure.kept_rate) == (1, 0, pytest.approx(1.0))
+
+
+def test_a_run_alone_is_no_decision() -> None:
+    assert decisions([judged(0.02, 0.005, 0.009, 0.02)], certainty=0.5) is None

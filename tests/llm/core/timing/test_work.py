@@ -7,9 +7,18 @@ from capplan.core.weights import find_weight_format
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.weight_kernels import Arithmetic
-from capplan.llm.core.timing.work import AttentionKernel, Kernels, Load, experts_touched, padded_rows, step_work
+from capplan.llm.core.timing.work import (
+    AttentionKernel,
+    Kernels,
+    Load,
+    experts_touched,
+    kernel_classes,
+    padded_rows,
+    step_work,
+)
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LLAMA_70B
 
@@ -171,3 +180,47 @@ def test_a_window_bounds_what_decoding_reads() -> None:
 def _attention_columns(found: Kernels) -> list[tuple[AttentionKernel, int]]:
     first = len(found.products) + len(found.experts)
     return [(item, first + index) for index, item in enumerate(found.attentions)]
+
+
+NEMOTRON_LAYER = {
+    "model_type": "nemotron_h",
+    "hidden_size": 4480,
+    "num_hidden_layers": 1,
+    "hybrid_override_pattern": "M",
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 80,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "conv_kernel": 4,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "intermediate_size": 15680,
+    "vocab_size": 131072,
+}
+"""One state-space layer of NVIDIA-Nemotron-Nano-9B-v2."""
+
+
+def state_work(load: Load) -> tuple[list[float], list[float]]:
+    """Return FLOPs and bytes of the update and of the scan of the layer's states."""
+    found = kernels(NEMOTRON_LAYER)
+    work = step_work(found, load)
+    return [float(item) for item in work.flops[0, -2:]], [float(item) for item in work.traffic_bytes[0, -2:]]
+
+
+def test_a_state_space_layer_updates_its_states_while_decoding() -> None:
+    # 128 heads × 80 × 128 = 1,310,720 elements: h = a·h + x·b takes 4 FLOPs, y = c·h two; read and written in fp32
+    flops, traffic = state_work(Load.of(decoding=3, context=100))
+    assert flops == [3 * 6 * 1_310_720, 0]
+    assert traffic == [3 * 2 * 4 * 1_310_720, 0]
+    found = kernels(NEMOTRON_LAYER)
+    assert KernelClass.SSM_UPDATE in kernel_classes(found)
+
+
+def test_prompts_of_a_state_space_layer_are_computed_in_blocks() -> None:
+    # A block of 256 tokens: C·Bᵀ in 8 groups 2·256²·128, its product with X in 128 heads 2·256²·80, the block's own
+    # state and the output of the state before it 2·256·128·80 each (Mamba-2, section 6).
+    block = 8 * 2 * 256**2 * 128 + 128 * (2 * 256**2 * 80 + 2 * 2 * 256 * 128 * 80)
+    flops, traffic = state_work(Load.of(prefilled=512, prompts=1))
+    assert flops == [0, pytest.approx(2 * block)]
+    # One state is read and written in the end, two blocks' states are written and read twice.
+    assert traffic == [0, pytest.approx(4 * 1_310_720 * (2 + 2 * 4))]

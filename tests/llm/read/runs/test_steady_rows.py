@@ -9,7 +9,10 @@ from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.cases import Metric, Serving
 from capplan.llm.read.runs.serving_rows import read_serving
 
-HEADER = "model,task,gpu,engine,gpus,ep,dp,max_num_seqs,avg_batch,avg_output_tokens,itl_median_ms,power_w_all_gpus\n"
+HEADER = (
+    "model,task,gpu,engine,gpus,ep,dp,max_num_seqs,avg_batch,avg_output_tokens,itl_median_ms,power_w_all_gpus,"
+    "itl_p90_ms\n"
+)
 
 
 def rows(folder: Path, *lines: str) -> Path:
@@ -33,8 +36,9 @@ def test_the_median_gap_of_a_steady_run_is_its_time_between_tokens(tmp_path):
     [
         "Qwen/Qwen3-VL-8B-Instruct,video-chat,h100-sxm5-80gb,vllm,1,1,1,8,8,400,20,400",
         "Qwen/Qwen3-8B,lm-arena-chat,h100-sxm5-80gb,vllm,1,1,1,512,512,640,47,600",
+        "Qwen/Qwen3-8B,gpqa,b200-sxm-180gb,vllm,1,1,1,8,8,8290,32.5,320,51.0",
     ],
-    ids=["prompts that are not known", "a prompt in most steps"],
+    ids=["prompts that are not known", "a prompt in most steps", "uneven gaps with hardly a prompt"],
 )
 def test_rows_whose_steps_are_not_known_say_nothing_of_time(line, tmp_path):
     assert not read_serving(rows(tmp_path, line)).runs[0].values
