@@ -145,3 +145,17 @@ def test_the_choice_among_layouts_is_judged_by_what_it_loses() -> None:
 def test_a_row_that_cannot_be_read_says_why(columns: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         run(**columns)
+
+
+def test_a_file_without_a_column_of_sharding_means_what_frameworks_do() -> None:
+    assert run().job.layout.shard is Shard.ZERO3  # torchtitan shards by FSDP
+    assert run(framework="megatron").job.layout.shard is Shard.ZERO1
+    assert run(gpus="1").job.layout.shard is Shard.NONE
+    assert run(sharding="").job.layout.shard is Shard.NONE  # a column that is empty says that nothing is shared
+
+
+def test_bigsciences_runs_before_its_bf16_optimizer_are_of_fp16() -> None:
+    # chronicles-prequel: the runs of "Rebalancing layers" are the first with BF16_Optimizer, which takes more memory
+    note = "DeepSpeed ZeRO-1 + Megatron; TFLOPs include recomputation; section {}"
+    assert run(note=note.format("GBS Variations"), precision="bf16").job.compute is Compute.FP16
+    assert run(note=note.format("Rebalancing layers"), precision="bf16").job.compute is Compute.BF16

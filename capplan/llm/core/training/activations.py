@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from capplan.llm.core.architecture import Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2
-from capplan.llm.core.training.job import AttentionKernel, Method, Recompute, TrainingJob
+from capplan.llm.core.training.job import AttentionKernel, Compute, Method, Recompute, TrainingJob
 
 _HALF, _SINGLE = 2.0, 4.0
 """Bytes of an element in 16 bits and in fp32."""
+_NARROW_INPUTS = {Compute.FP8: 1.0, Compute.MXFP8: 1 + 1 / 32, Compute.NVFP4: 0.5 + 1 / 16}
+"""Bytes of an element with its scale: one byte per 32 elements of MXFP8, one per 16 of NVFP4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +119,9 @@ def layer_activations(layer: Layer, job: TrainingJob) -> LayerActivations:
 def _input_bytes(job: TrainingJob, targets: tuple[str, ...], *, readers: int = 1) -> float:
     """Return the bytes of an element that linear layers keep of their common input.
 
-    Trained layers keep it in 16 bits and frozen ones do not; bitsandbytes' quantised ones do, each a conversion of its
-    own where the input is in fp32. Adapters keep their own copy, in their format or after dropout.
+    Trained layers keep it in 16 bits, or in their products' narrow format where the framework's linear layers do, and
+    frozen ones do not; bitsandbytes' quantised ones do, each a conversion of its own where the input is in fp32.
+    Adapters keep their own copy, in their format or after dropout.
 
     Args:
         job: The job.
@@ -126,7 +129,7 @@ def _input_bytes(job: TrainingJob, targets: tuple[str, ...], *, readers: int = 1
         readers: How many layers read it.
     """
     if job.method is Method.FULL:
-        return _HALF
+        return _NARROW_INPUTS.get(job.compute, _HALF) if job.framework.narrows_inputs else _HALF
     adapted = job.framework.adapter_bytes if set(targets) & set(job.adapter.targets) else 0.0
     copies = readers if job.is_widened else 1
     return adapted + (_HALF * copies if job.method is Method.QLORA else 0.0)
@@ -158,7 +161,9 @@ def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
             mixed = mixer.query_heads * mixer.value_dim
             read = (queries + mixed) if job.framework.repeats_keys else (keys + values)
             kept = _HALF * (queries + read + mixed) + _SINGLE * mixer.query_heads
-            kept += max(0.0, _input_bytes(job, ("o",)) - _HALF) * mixed  # attention keeps its output in 16 bits anyway
+            # Attention keeps its output in 16 bits, which a layer that reads it in another format does not share.
+            own = _input_bytes(job, ("o",))
+            kept += (own if own < _HALF and job.method is Method.FULL else max(0.0, own - _HALF)) * mixed
             scores = _scores(mixer.query_heads, job, mixer.window)
             return kept, scores, queries + keys + values + hidden
         case LatentAttention():

@@ -37,9 +37,15 @@ class TrainingMemoryAnswer:
 
     @property
     def verdict(self) -> str:
-        """Return the verdict in words: fits, is tight where the interval reaches beyond the GPU, or does not fit."""
+        """Return the verdict in words: fits, is tight where the interval reaches beyond the GPU, or does not fit.
+
+        Held-out peaks of a kind may lie above their predictions in the middle, so that a job that is expected to fit
+        does so with a probability below a half.
+        """
         if not self.fits:
             return "does not fit" if self.peak.low > self.usable_bytes else "does not fit, but nearly"
+        if self.fit_probability < 0.5:
+            return "fits by its expected peak, but more likely does not"
         return "fits" if self.peak.high <= self.usable_bytes else "fits, but tightly"
 
     @property

@@ -63,6 +63,8 @@ class Framework:
             `remat_policy: full`.
         overlaps_tensor: Traffic of tensor parallelism runs beside products: the backward pass's beside the weights'
             gradients, or all of it by tiles (Transformer Engine's user buffers). Otherwise products wait for it.
+        narrows_inputs: Linear layers in fp8 and narrower keep their inputs in that format for the weights' gradients,
+            as Transformer Engine's do; otherwise in 16 bits.
         always_shards: Its recipes for several GPUs share everything among them by FSDP, in plain training and adapters.
         stage_buffers: Tensors of a pipeline stage's boundary that are kept of each micro-batch in flight, beside what
             autograd keeps: DeepSpeed's engine holds every stage's input and output.
@@ -89,6 +91,7 @@ class Framework:
     compiles: bool = False
     recomputes: bool = False
     overlaps_tensor: bool = False
+    narrows_inputs: bool = False
     always_shards: bool = False
     stage_buffers: int = 0
     launch: str = ""
@@ -107,6 +110,7 @@ def _megatron(
         fuses_activation=True,
         tunes_attention=True,
         keeps_gradients=True,
+        narrows_inputs=True,
         overlaps_tensor=overlaps_tensor,
         launch=launch,
         release=release,

@@ -247,6 +247,18 @@ class TrainingJob:
         return self.global_batch * self.sequence_tokens
 
 
+def default_shard(framework: Framework, *, ranks: int) -> Shard:
+    """Return what data-parallel ranks share unless a job says otherwise: states with Megatron, all with the others.
+
+    Args:
+        framework: What runs the job.
+        ranks: Ranks of data and context parallelism together.
+    """
+    if ranks <= 1:
+        return Shard.NONE
+    return Shard.ZERO1 if framework.family is Family.MEGATRON else Shard.ZERO3
+
+
 def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
     """Return what a job's framework can compute again, the least first.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from capplan.core.energy.power import CardWork, PowerLaw, energy_j, step_power_w
@@ -215,51 +215,33 @@ def plan_training(
         law: The law of power.
     """
     priced: list[PricedTraining] = []
-    runners_up: dict[tuple[str, int], Candidate] = {}
-    passed_over: dict[tuple[str, int], Candidate] = {}
-    rejected: Counter[str] = Counter()
+    searches: dict[tuple[str, int], Found] = {}
     refused: dict[str, str] = {}
-    tried = 0
     peaks: Peaks = {}
+    network = asked.network_bytes_per_s
     for gpu in gpus:
         try:
-            machine = training_gpu(gpu, laws, network_bytes_per_s=asked.network_bytes_per_s)
+            machine = training_gpu(gpu, laws, network_bytes_per_s=network)
         except CapplanError as error:
             refused[gpu.id] = str(error)
             continue
         for count in asked.counts:
-            found: Found = search_layouts(
+            found = searches[gpu.id, count] = search_layouts(
                 job, machine, gpus=count, global_batch=asked.global_batch, calibration=calibration, peaks=peaks
             )
-            rejected += found.rejected
-            tried += found.tried
-            if found.best is None:
-                continue
-            estimate = estimate_training(
-                found.best.job,
-                gpu,
-                calibration=calibration,
-                laws=laws,
-                network_bytes_per_s=asked.network_bytes_per_s,
-            )
-            priced.append(price_training(estimate, terms, offer=offers.get(gpu.id), law=law))
-            if found.passed_over is not None:
-                passed_over[gpu.id, count] = found.passed_over
-            others = [
-                each
-                for each in found.candidates[1:]
-                if each.job.layout != found.best.job.layout and each is not found.passed_over
-            ]
-            if others:
-                runners_up[gpu.id, count] = others[0]
+            if found.best is not None:
+                estimate = estimate_training(
+                    found.best.job, gpu, calibration=calibration, laws=laws, network_bytes_per_s=network
+                )
+                priced.append(price_training(estimate, terms, offer=offers.get(gpu.id), law=law))
     return TrainingPlan(
-        job=replace(job),
+        job=job,
         terms=terms,
         asked=asked,
         priced=tuple(priced),
-        runners_up=runners_up,
-        passed_over=passed_over,
-        rejected=rejected,
+        runners_up={key: found.runner_up for key, found in searches.items() if found.runner_up is not None},
+        passed_over={key: found.passed_over for key, found in searches.items() if found.passed_over is not None},
+        rejected=sum((found.rejected for found in searches.values()), Counter[str]()),
         refused=refused,
-        tried=tried,
+        tried=sum(found.tried for found in searches.values()),
     )

@@ -71,6 +71,12 @@ class Found:
         """Return the best layout; None where none fits."""
         return self.candidates[0] if self.candidates else None
 
+    @property
+    def runner_up(self) -> Candidate | None:
+        """Return the fastest candidate of another layout than the best, other than what was passed over for it."""
+        others = (each for each in self.candidates[1:] if each is not self.passed_over)
+        return next((each for each in others if each.job.layout != self.candidates[0].job.layout), None)
+
 
 def search_layouts(
     job: TrainingJob,

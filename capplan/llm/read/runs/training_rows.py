@@ -24,6 +24,7 @@ from capplan.llm.core.training.job import (
     TrainingLayout,
     adapter_targets,
     check_job,
+    default_shard,
 )
 from capplan.llm.core.training.memory import Kind
 from capplan.llm.core.training.runs import MeasuredTraining, SkippedTraining
@@ -114,7 +115,7 @@ def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
     framework = _framework(row)
     architecture = _architecture(row)
     method, adapter = _method(row)
-    layout = _layout(row)
+    layout = _layout(row, framework)
     sequence = _count(row, "seq_len", None)
     micro_batch, accumulation = _batches(row, layout)
     recompute, is_stated = _recompute(row, framework)
@@ -296,7 +297,7 @@ def _adapter_targets(text: str) -> tuple[str, ...]:
     return adapter_targets([word for word in re.split(r"[,\s]+", text) if word])
 
 
-def _layout(row: Mapping[str, str]) -> TrainingLayout:
+def _layout(row: Mapping[str, str], framework: Framework) -> TrainingLayout:
     tensor, pipeline, context = (_count(row, name, 1) for name in ("tp", "pp", "cp"))
     expert = _count(row, "ep", 1)
     data = _count(row, "dp", 0) if row.get("dp") else 0
@@ -310,7 +311,8 @@ def _layout(row: Mapping[str, str]) -> TrainingLayout:
         raise _UnreadableRowError("neither gpus nor dp is stated")
     if gpus % product and data:
         gpus = product * data
-    shard = _shard((row.get("sharding", "") or "none").lower())
+    ranks = max(1, gpus // product) * context
+    shard = _shard((row["sharding"] or "none").lower()) if "sharding" in row else default_shard(framework, ranks=ranks)
     is_hybrid = any(word in row.get("sharding", "").lower() for word in ("hybrid", "hsdp"))
     group = _count(row, "shard_group", 8) if row.get("shard_group") or is_hybrid else None
     experts = _count(row, "experts", 1)

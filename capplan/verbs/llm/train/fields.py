@@ -196,14 +196,13 @@ def build_job(
         CapplanError: The framework or a matrix is not known, or the job is not possible.
     """
     from capplan.core.gpus.machines import joined_gpus
-    from capplan.llm.core.training.job import TrainingLayout
+    from capplan.llm.core.training.job import TrainingLayout, default_shard
 
     job = method_job(question, model)
     shard = layout.shard
     ranks = layout.gpu_count // max(1, layout.tp * layout.pp * layout.cp) * layout.cp
     if shard is None:
-        family = job.framework.family
-        shard = Shard.NONE if ranks <= 1 else Shard.ZERO1 if family.value == "megatron" else Shard.ZERO3
+        shard = default_shard(job.framework, ranks=ranks)
     joined = joined_gpus(gpu)
     per_node = layout.gpus_per_node or max(8, joined)
     return replace(
