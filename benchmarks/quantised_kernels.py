@@ -1,4 +1,4 @@
-"""Judge the time of quantised matrix products against 16-bit ones, each GPU left out in turn.
+"""Judge quantised matrix products against 16-bit ones, each GPU left out in turn, and FlashAttention 3 on Hopper.
 
 Usage:
     python benchmarks/quantised_kernels.py ../shared/data/llm --write
@@ -7,7 +7,8 @@ Usage:
 over products of at least 4,096 rows of the measured time over that of the 16-bit product of the same shape, times the
 ratio of the GPU's printed peaks; how far the median of the other GPUs is off; and for single products of a GPU left
 out, predicted from their 16-bit times by the other GPUs' median, the errors and the share within the half-width that
-the file adds to an interval.
+the file adds to an interval. FlashAttention 3 was timed on an H100 alone: its rows of 4,096 and more tokens are set
+beside what capplan estimates of PyTorch's own attention there, of which a causal one computes half.
 """
 
 import argparse
@@ -17,9 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
+import capplan
 from capplan.core.gpus.rate_laws import QuantisedLaws
 from capplan.core.gpus.spec import PeakKind
+from capplan.core.ops.attention import AttentionBackend
 from capplan.specs import load_gpus
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
@@ -33,6 +37,7 @@ FORMATS = {
     "fp8_block": PeakKind.FP8, "nvfp4": PeakKind.FP4,
 }  # fmt: skip
 FEWEST_ROWS, SMALLEST_SIDE = 4096, 2048
+LONG, LAYERS = 4096, 20
 
 
 SCHEMES = {
@@ -115,6 +120,35 @@ def left_out(every: pd.DataFrame, laws: QuantisedLaws) -> str:
     return "\n".join(lines)
 
 
+class Attention(torch.nn.Module):
+    """So many layers of attention that a launch does not count."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        for _ in range(LAYERS):
+            query = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return query
+
+
+def flash_3(folder: Path) -> tuple[float, float, int]:
+    """Return the time of FlashAttention 3 over that of PyTorch's attention, its half-width in logs, and the rows."""
+    rows = pd.read_csv(folder / "op-attention-prefill.csv.gz")
+    rows = rows[
+        (rows.kernel_source == "vllm_flash_attn_fa3") & (rows.attn_dtype == "bfloat16") & (rows.isl >= LONG)
+        & (rows.kv_cache_dtype == "bfloat16") & (rows.step == 0) & (rows.num_heads == rows.num_key_value_heads)
+    ]  # fmt: skip
+    logs = []
+    for (length, width), group in rows.groupby(["isl", "head_dim"]):
+        inputs = [f"{name}=Nx1x{length}x{width}" for name in ("query", "key", "value")]
+        heads = (group.batch_size * group.num_heads).tolist()
+        answer = capplan.estimate(
+            Attention(), inputs=inputs, gpus=["h100-sxm5-80gb"], batches=sorted(set(heads)), precision="bf16"
+        )
+        times_s = {point.batch: point.latency_s.expected / LAYERS for point in answer.reports[0].curve}
+        logs += [np.log(s / 1e3 / (times_s[count] / 2)) for s, count in zip(group.latency_ms, heads, strict=True)]
+    middle = float(np.median(logs))
+    return float(np.exp(middle)), float(np.quantile(np.abs(np.array(logs) - middle), 0.9)), len(logs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -123,6 +157,10 @@ def main() -> None:
     words = parser.parse_args()
     every = products(words.folder)
     laws = fitted(every)
+    slowdown, half_width, count = flash_3(words.folder)
+    print(f"flash-3 over PyTorch's attention on an H100: {slowdown:.3f}, 90 % of {count} within {half_width:.3f}\n")
+    name = AttentionBackend.FLASH_3.value
+    laws = replace(laws, slowdown={**laws.slowdown, name: slowdown}, half_width={**laws.half_width, name: half_width})
     if words.write:
         path = calibration_file(RATES_FILE)
         origin = LawsOrigin(sections=("quantised",), made=words.made, command=_COMMAND, data=_DATA)
@@ -139,7 +177,7 @@ def main() -> None:
 
 
 _COMMAND = "python benchmarks/quantised_kernels.py ../shared/data/llm --write"
-_DATA = "op-gemm-vllm.csv.gz, op-gemm-trtllm.csv.gz"
+_DATA = "op-gemm-vllm.csv.gz, op-gemm-trtllm.csv.gz, op-attention-prefill.csv.gz"
 
 
 if __name__ == "__main__":

@@ -260,6 +260,7 @@ def estimate(
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
+    part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
     ulysses: int = ...,
     ring: int = ...,
@@ -309,6 +310,7 @@ def estimate(
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.
@@ -366,6 +368,7 @@ def make_report(
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
+    part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
@@ -430,6 +433,7 @@ def make_report(
         weights: Quantise the weights of linear layers; NAME is a configuration of torchao, such as int8_dynamic.
         activations: Quantise their activations, too.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
         gpus: A GPU such as l4 or 'RTX 4090', a family such as a100, or a list t4,l4; repeatable; all by default.
         vendors: NVIDIA, AMD, ...; repeatable.
@@ -583,6 +587,7 @@ def memory(
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
+    part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
     ulysses: int = ...,
     ring: int = ...,
@@ -628,6 +633,7 @@ def memory(
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.
@@ -677,6 +683,7 @@ def plan(
     weights: str | None = ...,
     activations: str | None = ...,
     settings: Mapping[str, Any] = ...,
+    part_settings: Mapping[str, Any] = ...,
     offload: Offload | str | None = ...,
     ulysses: int = ...,
     ring: int = ...,
@@ -736,6 +743,7 @@ def plan(
         activations: Quantise their activations, too.
         model: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml.
         settings: Set a parameter of a pipeline, such as steps=28 or height=768; repeatable.
+        part_settings: State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.
         offload: Where the weights of a pipeline's waiting parts are; the fastest that fits by default.
         ulysses: GPUs of a machine that share a pipeline's sequence by heads; times ring.
         ring: GPUs that share it in a ring of blocks; times ulysses.

@@ -76,9 +76,9 @@ class ReportRequest:
     A model may also be the words of a file that `capplan plan --format json` saved. `largest_batches` are the batch
     limits compared. `load` is a file that describes a service, a job or a training purchase; None compares GPUs
     without one. `measured` are measurement files that stand beside the estimates, `local` a currency for
-    the costs of the choice. `pipeline_settings` are parameters of the pipelines among the models, and `offload` says
-    where their weights wait. `states_precision`, `weights` and `part_source` are as in a `PipelineRequest`. `command`
-    is printed in the report, to make it again.
+    the costs of the choice. `pipeline_settings` are parameters of the pipelines among the models, `part_settings` those
+    of their parts, and `offload` says where their weights wait. `states_precision`, `weights` and `part_source` are as
+    in a `PipelineRequest`. `command` is printed in the report, to make it again.
     """
 
     models: tuple[ModelSource, ...]
@@ -90,6 +90,7 @@ class ReportRequest:
     offers: OfferRequest = field(default_factory=OfferRequest)
     measured: tuple[Path, ...] = ()
     pipeline_settings: Mapping[str, float] = field(default_factory=dict)
+    part_settings: Mapping[str, object] = field(default_factory=dict)
     offload: Offload | None = None
     states_precision: bool = False
     weights: str | None = None
@@ -116,8 +117,9 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
     stated = _admitting(stated, request, found, prices)
     gpus = _affordable(request, found, prices.hourly, stated.loads[0].demand.constraints)
     sources = _sources(stated, request)
-    if (request.pipeline_settings or request.offload) and not any(_is_pipeline(source) for _, source in sources):
-        raise UsageError("--set and --offload describe a pipeline, and no model here is one; drop them.")
+    of_pipelines = request.pipeline_settings or request.part_settings or request.offload
+    if of_pipelines and not any(_is_pipeline(source) for _, source in sources):
+        raise UsageError("--set, --part and --offload describe a pipeline, and no model here is one; drop them.")
     planned = [(load, plan) for load, source in sources for plan in _plans(source, request, gpus, feedback)]
     circumstances = _circumstances(request, [plan for _, plan in planned])
     with feedback.progress("working out the report"):
@@ -288,6 +290,7 @@ def _pipeline_plan(source: ModelRequest, request: ReportRequest, gpus: GpuChoice
         words=source.words,
         workload=request.workload,
         settings=request.pipeline_settings,
+        part_settings=request.part_settings,
         offload=request.offload,
         states_precision=request.states_precision,
         weights=request.weights,

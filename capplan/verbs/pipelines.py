@@ -74,6 +74,7 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
     return PipelineRequest(
         words=context.pipeline_words(question.model),
         settings=settings_of(question.settings),
+        part_settings=question.part_settings,
         workload=workload,
         states_precision=getattr(question, "precision", None) is not None,
         weights=question.weights,

@@ -255,6 +255,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         ),
         measured=question.measured,
         pipeline_settings=settings_of(question.settings),
+        part_settings=question.part_settings,
         offload=question.offload,
         states_precision=question.precision is not None,
         weights=question.weights,

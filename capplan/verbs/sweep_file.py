@@ -2,22 +2,24 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
+from capplan.core.pipelines.types import Offload
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.serving_engines import find_engine
 from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
-from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, workload_label
+from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, PipelineEntry, workload_label
 from capplan.core.workload import Mode
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 from capplan.verbs.plan import PlanQuestion
-from capplan.verbs.statement.fields import ModelFields, TrainingFields
+from capplan.verbs.statement.fields import ModelFields, PipelineItemFields, TrainingFields
 from capplan.verbs.statement.options import Door, Field, fields_of
 from capplan.verbs.statement.read import read_field
 
@@ -45,7 +47,8 @@ def _by_key(fields: Iterable[Field]) -> dict[str, Field]:
 
 _IN_WORKLOADS = ("weights", "activations")
 """Fields of a model's layers that stand in a workload, because they multiply with number formats."""
-_OF_MODELS = _by_key(fields_of(ModelFields))
+_OF_PIPELINES = _by_key(fields_of(PipelineItemFields))
+_OF_MODELS = {**_by_key(fields_of(ModelFields)), **_OF_PIPELINES}
 _MODEL_KEYS = tuple(name for name in _OF_MODELS if name not in _IN_WORKLOADS)
 _WORKLOAD_FIELDS = {
     **{name: field for name, field in _by_key(fields_of(PlanQuestion)).items() if name not in _OF_MODELS},
@@ -104,15 +107,42 @@ class _SweepReader(Checker):
         items = given if isinstance(given, list) else [given]
         if not items:
             self.refuse("models", _MISSING["models"].replace("is missing", "is empty"))
-        entries = [self._model(f"models[{index}]", item) for index, item in enumerate(items)]
-        return tuple(entry for entry in entries if entry is not None)
+        return tuple(entry for index, item in enumerate(items) for entry in self._models(f"models[{index}]", item))
 
-    def _model(self, key: str, given: object) -> ModelEntry | None:
+    def _models(self, key: str, given: object) -> tuple[ModelEntry, ...]:
+        """Read one entry, which stands for several where a pipeline's parameters or parts have lists of values."""
         if isinstance(given, str) and given.strip():
-            return ModelEntry(words=given.strip())
+            return (ModelEntry(words=given.strip()),)
         if not isinstance(given, dict):
             self.refuse(key, f"must be a model's name, a glob, a file or a folder, not {given!r}")
-            return None
+            return ()
+        entry = self._model(key, given)
+        return () if entry is None else tuple(replace(entry, pipeline=each) for each in self._pipelines(key, given))
+
+    def _pipelines(self, key: str, given: Tree) -> Iterator[PipelineEntry]:
+        """Read what is stated of a pipeline: the product of all lists."""
+        settings, parts = (self._choices(f"{key}.{name}", given.get(name, {})) for name in ("set", "part"))
+        offloads = self._members(f"{key}.offload", given["offload"], Offload) if "offload" in given else [None]
+        for setting, part, offload in itertools.product(settings, parts, offloads):
+            for name, value in setting:
+                if isinstance(value, str):
+                    self.refuse(f"{key}.set.{name}", f"must be a number or a list of numbers, not {value!r}")
+                    return
+            yield PipelineEntry(settings=setting, part_settings=part, offload=offload)
+
+    def _choices(self, key: str, given: object) -> list[tuple[tuple[str, Any], ...]]:
+        """Return each way to choose one value of every name."""
+        if not isinstance(given, dict):
+            self.refuse(key, f"must be keys with values, such as {{steps: [20, 28]}}, not {given!r}")
+            return []
+        values = {str(name): _as_list(value) for name, value in given.items()}
+        for name, choices in values.items():
+            if not choices or not all(isinstance(value, str | int | float) for value in choices):
+                self.refuse(f"{key}.{name}", f"must be a value or a list of values, not {given[name]!r}")
+                return []
+        return [tuple(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+
+    def _model(self, key: str, given: Tree) -> ModelEntry | None:
         self.unknown_keys(given, _MODEL_KEYS, f"{key}.")
         words = self.words(given, ("model", "input_size", "inputs_from"), prefix=f"{key}.")
         if "model" not in words:

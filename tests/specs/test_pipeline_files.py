@@ -67,7 +67,10 @@ def test_everything_that_a_file_states_is_read(tmp_path: Path) -> None:
         ("parts: {a: {model: resnet50, weights_of: b}}", "parts.a.weights_of: 'b' is no part before it"),
         ("parameters: {batch: 2}\nparts: {a: {model: resnet50}}", "parameters.batch: is the batch's own"),
         ("parameters: {steps: many}\nparts: {a: {model: resnet50}}", "parameters.steps: must be a number"),
-        ("offload: disk\nparts: {a: {model: resnet50}}", "offload: 'disk' is not known; use none, model, sequential"),
+        (
+            "offload: disk\nparts: {a: {model: resnet50}}",
+            "offload: 'disk' is not known; use none, model, streamed, sequential",
+        ),
     ],
 )
 def test_what_a_file_gets_wrong_is_said_with_its_key(tmp_path: Path, text: str, message: str) -> None:

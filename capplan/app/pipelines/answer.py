@@ -8,23 +8,27 @@ from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, 
 from capplan.app.pipelines.find import find_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.core.batches import BatchChoice, Batches
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.memory.fit import available_memory
+from capplan.core.ops.attention import ask_attention
 from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.expression import Number
 from capplan.core.pipelines.prepared import PreparedPart, PreparedPipeline
 from capplan.core.pipelines.sharing import Degrees, share_sequence
 from capplan.core.pipelines.timing import Correction
-from capplan.core.pipelines.types import Offload, Part, PartKind, Pipeline
+from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, PartKind, Pipeline
 from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.planner import Prepared, make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Change, Fit, Job, Plan, Rejection, rank_fits
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.workload import Framework, Workload
-from capplan.errors import CapplanError, UsageError
+from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.probe.inputs.request import ModelRequest
+from capplan.specs import load_gpus
 from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.specs.pipelines.file import with_part_settings
 
 SourceOf = Callable[[Part], ModelSource]
 """How a door finds the model of a part whose inputs and steps hold no expressions any more."""
@@ -37,6 +41,7 @@ class PipelineRequest:
     Attributes:
         words: what names the pipeline.
         settings: values of its parameters.
+        part_settings: what parts have of their own, as {"vae.precision": "fp32"}; a key without a part is for all.
         workload: the conditions; `precision` counts only where the question states it.
         states_precision: True if the question states number formats, which then hold for all parts.
         weights: the number format that weights are quantised to; None for the parts' own.
@@ -48,6 +53,7 @@ class PipelineRequest:
 
     words: str
     settings: Mapping[str, Number] = field(default_factory=dict)
+    part_settings: Mapping[str, object] = field(default_factory=dict)
     workload: Workload = field(default_factory=Workload)
     states_precision: bool = False
     weights: str | None = None
@@ -57,19 +63,20 @@ class PipelineRequest:
     is_strict: bool = False
 
     def pipeline(self) -> Pipeline:
-        """Return the pipeline with its parameters as they are set.
+        """Return the pipeline with its parameters and parts as they are set.
 
         Raises:
-            UsageError: there is no such pipeline or parameter.
+            UsageError: there is no such pipeline, parameter or part.
         """
         if self.workload.training is not None:
             raise UsageError(f"{self.words} is a pipeline, which runs: --train is for a model; name a part of it.")
-        return find_pipeline(self.words).with_settings(self.settings)
+        return with_part_settings(find_pipeline(self.words).with_settings(self.settings), self.part_settings)
 
     def offloads(self, pipeline: Pipeline) -> tuple[Offload, ...]:
         """Return the places of waiting weights to try, the fastest first."""
         chosen = self.offload or pipeline.offload
-        return tuple(Offload) if chosen is None and len(pipeline.parts) > 1 else (chosen or Offload.NONE,)
+        is_open = chosen is None and len(pipeline.parts) > 1 and any(part.offload is None for part in pipeline.parts)
+        return tuple(Offload) if is_open else (chosen or Offload.NONE,)
 
 
 def _source_here(part: Part) -> ModelSource:
@@ -119,7 +126,7 @@ class TracedParts:
     def _part(self, part: Part, pipeline: Pipeline, request: PipelineRequest, weights: str | None) -> PreparedPart:
         filled, workload = pipeline.filled(part), workload_of(part, pipeline, request)
         degrees = request.degrees if part.tokens else Degrees()
-        key = (part.name, part.model, filled.inputs, filled.prepare, weights, workload, degrees)
+        key = (part.name, part.model, filled.inputs, filled.prepare, weights, workload, degrees, part.attention)
         if key not in self._parts:
             model = self._model(filled, request, weights)
             self._parts[key] = self._prepared(part, model, workload, pipeline, degrees)
@@ -148,7 +155,11 @@ class TracedParts:
         first = model.trace([configuration])
         trace = first if first.recording(configuration).exact_batch is None else model.trace_at(configuration, 1)
         kernels, memory = self.context.calibration, self.context.memory_calibration
-        whole = model.prepared(trace, workload, calibration=kernels, memory_calibration=memory)
+        if part.attention is None:
+            whole = model.prepared(trace, workload, calibration=kernels, memory_calibration=memory)
+        else:
+            trace = replace(trace, recordings=(ask_attention(trace.recording(configuration), part.attention),))
+            whole = Prepared.of(trace, workload, calibration=kernels, memory_calibration=memory)
         correction = None if part.kind is PartKind.OTHER else Correction(calibration=self.calibration)
         if degrees.gpu_count == 1:
             return PreparedPart(part=part, whole=whole, shared=whole, correction=correction)
@@ -175,6 +186,7 @@ def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[Pre
     parts = traced.of(pipeline, request)
     shown = next((part.whole for part in parts if part.part.kind is PartKind.DENOISER), parts[0].whole)
     workload = replace(shown.workload, framework=request.workload.framework)
+    hosts = _hosts(pipeline)
     return tuple(
         PreparedPipeline(
             pipeline=pipeline,
@@ -183,9 +195,30 @@ def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[Pre
             parts=parts,
             offload=offload,
             degrees=request.degrees,
+            hosts=hosts,
         )
         for offload in request.offloads(pipeline)
     )
+
+
+def _hosts(pipeline: Pipeline) -> dict[str, GpuSpec]:
+    """Return the CPUs that parts run on.
+
+    Raises:
+        UsageError: a part runs on what is neither a place nor a CPU.
+    """
+    named = {part.name: part.on for part in pipeline.parts if part.on not in (ON_GPU, ON_STREAM, ON_ANOTHER)}
+    if not named:
+        return {}
+    known = load_gpus().cpus
+    for part, name in named.items():
+        if name not in known:
+            meant = ", ".join(nearest_names(name, known) or sorted(known)[:4])
+            raise UsageError(
+                f"{pipeline.name}: {part} runs on {name!r}; use {ON_GPU}, {ON_STREAM}, {ON_ANOTHER} (a GPU of the same "
+                f"kind), or a CPU such as {meant}."
+            )
+    return {name: known[name] for name in named.values()}
 
 
 def plan_pipeline(

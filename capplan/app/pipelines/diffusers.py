@@ -179,6 +179,7 @@ def diffusers_pipeline(words: str) -> Pipeline:
         times="steps" if together else "steps * passes",
         samples="passes" if together else "1",
         kind=PartKind.DENOISER,
+        after=tuple(encoders),
         tokens=("image_tokens", known.joint) if known.tokens else (),
         quantises=True,
     )
@@ -226,6 +227,7 @@ def _text_encoder(index: DiffusersIndex, name: str) -> Part:
         ),
         times="passes",
         kind=PartKind.TEXT_ENCODER,
+        after=(),
     )
 
 

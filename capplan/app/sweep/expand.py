@@ -145,8 +145,10 @@ def _sweep_model(entry: ModelEntry) -> SweepModel:
             entry = replace(entry, words=canonical_words(entry.words))
     except UnknownNameError as error:
         unknown = str(error)
-    request = ModelRequest(**{each.name: getattr(entry, each.name) for each in fields(ModelEntry)})
-    return SweepModel(label=" ".join([request.words, *request.options]), request=request, unknown=unknown)
+    named = {each.name: getattr(entry, each.name) for each in fields(ModelEntry) if each.name != "pipeline"}
+    request = ModelRequest(**named)
+    label = " ".join([request.words, *request.options, *entry.pipeline.options])
+    return SweepModel(label=label, request=request, pipeline=entry.pipeline, unknown=unknown)
 
 
 def _expanded(entry: ModelEntry, beside: Path | None, *, within: tuple[Path, ...] = ()) -> Iterator[ModelEntry]:

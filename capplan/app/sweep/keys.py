@@ -119,7 +119,7 @@ class KeyMaker:
             return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
         if model.is_pipeline:
             corrected = [find_pipeline(request.words), load_pipeline_calibration()]
-            return None if is_code(request.words) else digest_of(["pipeline", corrected])
+            return None if is_code(request.words) else digest_of(["pipeline", corrected, model.pipeline.options])
         if is_file(request.words):
             return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
         if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):
@@ -132,7 +132,7 @@ class KeyMaker:
         words = model.request.words
         file = words.partition(":")[0]
         content = Path(file).read_bytes() if is_file(file) else b""
-        return digest_of(["failed", words, model.request.options, hashlib.sha256(content).hexdigest()])
+        return digest_of(["failed", words, model.label, hashlib.sha256(content).hexdigest()])
 
     def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
         if self.cache is None:

@@ -10,6 +10,7 @@ from capplan.app.plan import PlanTerms
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.pipelines.types import Offload
 from capplan.core.plan.types import Limits
 from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.grid import Columns, plan_columns
@@ -37,12 +38,31 @@ def is_code(words: str) -> bool:
 
 
 def refuse_options(model: SweepModel) -> None:
-    """Raise a UsageError for options of a model beside a pipeline."""
-    if names_pipeline(model.request.words) and model.request.options:
+    """Refuse options of a model beside a pipeline, those of a pipeline beside a model, and what it has not.
+
+    Raises:
+        UsageError: there are such options, or there is no such parameter or part.
+    """
+    words, own = model.request.words, model.pipeline
+    if not names_pipeline(words):
+        if own.options:
+            raise UsageError(f"{', '.join(own.options[::2])} describe a pipeline, and {words} is a model; drop them.")
+        return
+    if model.request.options:
         raise UsageError(
-            f"{model.request.words} is a pipeline: {', '.join(model.request.options[::2])} belongs to a model; write a "
-            "FILE.pipeline.yaml in which its parameters and parts have them."
+            f"{words} is a pipeline: {', '.join(model.request.options[::2])} belongs to a model; set its parameters "
+            "with `set`, its parts with `part`, or write a FILE.pipeline.yaml in which they have them."
         )
+    if model.unknown is None and own.options:
+        _request(model).pipeline()
+
+
+def _request(model: SweepModel) -> PipelineRequest:
+    own = model.pipeline
+    return PipelineRequest(
+        words=model.request.words, settings=dict(own.settings), part_settings=dict(own.part_settings),
+        offload=Offload(own.offload) if own.offload else None, states_precision=True,
+    )  # fmt: skip
 
 
 def pipeline_columns(
@@ -73,8 +93,6 @@ def pipeline_columns(
         limits=Limits(utilization_fraction=conditions.utilization_fraction),
         power_law=replace(law, cap_w=conditions.power_limit_w) if law else None,
     )
-    request = PipelineRequest(
-        words=model.request.words, workload=conditions.workload, states_precision=True, weights=conditions.weights
-    )
+    request = replace(_request(model), workload=conditions.workload, weights=conditions.weights)
     traced = TracedParts(context=surroundings, calibration=load_pipeline_calibration())
     return plan_columns(judge_pipeline(prepare_pipeline(request, traced), terms, surroundings), conditions)

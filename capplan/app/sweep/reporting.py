@@ -74,6 +74,11 @@ def request_of(label: str) -> ModelRequest:
     values: dict[str, list[str]] = {}
     for option, value in map(_parted, options):
         values.setdefault(option, []).append(value)
+    if stated := [option for option in ("--set", "--part", "--offload") if option in values]:
+        raise UsageError(
+            f"a report of a sweep's models cannot repeat {', '.join(stated)} of {label[:120]}; name the pipeline: "
+            f"`capplan report {words} {stated[0]} ...`."
+        )
 
     def single(option: str) -> str | None:
         return values[option][0] if option in values else None

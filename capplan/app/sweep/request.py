@@ -11,7 +11,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.sweep.conditions import AnyConditions, ServingConditions
-from capplan.core.sweep.definition import Definition
+from capplan.core.sweep.definition import NO_OPTIONS, Definition, PipelineEntry
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.probe.inputs.request import ModelRequest
@@ -86,7 +86,7 @@ class PlanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepModel:
-    """A model of the sweep: what its rows call it, and how it is opened.
+    """A model of the sweep: what its rows call it, how it is opened, and what is stated of a pipeline.
 
     `unknown` is the reason why its name stands for no model; None where it stands for one. The rows of an unknown
     model are failures with that reason.
@@ -94,6 +94,7 @@ class SweepModel:
 
     label: str
     request: ModelRequest
+    pipeline: PipelineEntry = NO_OPTIONS
     unknown: str | None = None
 
     @property

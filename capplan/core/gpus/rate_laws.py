@@ -102,10 +102,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantisedLaws:
-    """Quantised products against 16-bit ones, by scheme.
+    """Quantised products against 16-bit ones, by scheme, and attention of other libraries against PyTorch's, by name.
 
-    `slowdown` is the time over that of a 16-bit product, times the ratio of their printed peaks, where arithmetic
-    binds; `half_width` what such a product adds to an interval in square, in logs.
+    `slowdown` is the time over that of the 16-bit kernel, times the ratio of their printed peaks, where arithmetic
+    binds; `half_width` what such a kernel adds to an interval in square, in logs.
     """
 
     slowdown: Mapping[str, float] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from capplan.core.gpus.sustained import (
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.numbers import BoolArray, FloatArray, IntArray
+from capplan.core.ops.attention import HOPPER, AttentionBackend, asked_backend
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Host, Precision, Workload
 
@@ -161,12 +162,15 @@ def _issued(gpu: GpuSpec, laws: RateLaws) -> float:
 
 
 def missing_kernels(recording: Recording, gpu: GpuSpec) -> Unsupported | None:
-    """Return why a GPU lacks the kernels of quantised layers in a recording; None where it has them all.
+    """Return why a GPU lacks kernels that a recording asks for by name; None where it has them all.
 
     Kernels that compute in 16 bits run anywhere; a GPU without a CUDA compute capability must state a rate for narrower
     arithmetic.
     """
     for kernel in recording.kernels:
+        if asked_backend(kernel) is AttentionBackend.FLASH_3 and gpu.compute_capability != HOPPER:
+            reason = f"attention by flash-3 needs a GPU of compute capability 9.0 (Hopper), which {gpu.id} is not"
+            return Unsupported(reason=reason, lacking="flash-3")
         needed = kernel.attributes.get("capability")
         if not isinstance(needed, int):
             continue

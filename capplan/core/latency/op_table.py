@@ -23,6 +23,7 @@ from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.ops.attention import asked_backend
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
 from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat, Operand
 from capplan.core.workload import Workload
@@ -240,7 +241,8 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ro
     gemm_like = label in _GEMM_LIKE
     shape = matmul_shape(kernel, batch) if gemm_like else None
     use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
-    scheme = str(kernel.attributes.get("scheme"))
+    asked = asked_backend(kernel) if label == kinds.ATTENTION else None
+    scheme = asked.value if asked else str(kernel.attributes.get("scheme"))
     return Row(
         label=label,
         peak_use=use,

@@ -49,7 +49,8 @@ class LatencyEstimate:
     cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
     gradients over several `micro_batches` of the batch; its time is theirs together. On several GPUs each of
     `gpu_count` takes such a batch; `gpus_per_batch` share one. `evidence` says what the GPU's
-    speed rests on, `evidence_reason` names it.
+    speed rests on, `evidence_reason` names it. `interval_s` is the time from one batch to the next where batches
+    overlap; None where one starts when the last is over.
     """
 
     batch: int
@@ -64,6 +65,7 @@ class LatencyEstimate:
     gpus_per_batch: int = 1
     evidence: Evidence = Evidence.SPEC_SHEET
     evidence_reason: str = ""
+    interval_s: Interval | None = None
 
     @property
     def samples(self) -> int:
@@ -73,8 +75,7 @@ class LatencyEstimate:
     @property
     def throughput_per_s(self) -> Interval:
         """Samples per second; the low end belongs to the high latency. [1/s]"""
+        time_s = self.interval_s or self.latency_s
         return Interval(
-            low=self.samples / self.latency_s.high,
-            expected=self.samples / self.latency_s.expected,
-            high=self.samples / self.latency_s.low,
+            low=self.samples / time_s.high, expected=self.samples / time_s.expected, high=self.samples / time_s.low
         )

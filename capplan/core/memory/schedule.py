@@ -28,6 +28,7 @@ from capplan.core.memory.workspace import (
     takes_cublas,
     takes_cublaslt,
     takes_cudnn,
+    unfused_scores_bytes,
 )
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version, capability_class, choose_attention
@@ -72,6 +73,7 @@ class Purpose(StrEnum):
     CUBLASLT = "cuBLASLt workspace"
     PASSING = "within an operator"
     SPARED = "more cuDNN workspace than is expected, done without on a full device"
+    SCORES = "scores of unfused attention, or their softmax"
     SAVED = "saved by unfused attention"
 
 
@@ -205,16 +207,21 @@ class WorkspaceSizes:
             return row.size_bytes if row else Interval.exact(0)
         if workspace.purpose is Purpose.SAVED:
             return Interval.exact(saved_bytes(kernel, batch=batch, release=release))
+        backend = self.backend(kernel, batch)
+        scores = unfused_scores_bytes(kernel, batch=batch, backend=backend, release=release)
+        if workspace.purpose is Purpose.SCORES:
+            return Interval.exact(scores)
         passing = passing_bytes(
             kernel,
             batch=batch,
-            backend=self.backend(kernel, batch),
+            backend=backend,
             calibration=self.calibration,
             release=release,
             on_cpu=self.on_cpu,
         )
         if not takes_cudnn(kernel):
-            return passing
+            both = 2 * scores
+            return Interval(low=passing.low - both, expected=passing.expected - both, high=passing.high - both)
         if workspace.purpose is Purpose.PASSING:
             return Interval(low=passing.low, expected=passing.expected, high=passing.expected)
         return Interval(low=0, expected=0, high=passing.high - passing.expected)
@@ -285,7 +292,7 @@ def build_schedule(recording: Recording, sizes: WorkspaceSizes) -> AllocationSch
             born[storage.birth].append(index)
             dying[storage.death].append(index)
     for index, workspace in enumerate(workspaces, start=len(storages)):
-        if workspace.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.CUBLASLT):
+        if workspace.purpose in (Purpose.PASSING, Purpose.SPARED, Purpose.SCORES, Purpose.CUBLASLT):
             passing[workspace.birth].append(index)
         else:
             born[workspace.birth].append(index)
@@ -373,7 +380,8 @@ def _workspaces(recording: Recording, sizes: WorkspaceSizes) -> list[Workspace]:
 
 def _traits(kernel: Kernel, sizes: WorkspaceSizes, recording: Recording, batch: int, index: int) -> tuple[Purpose, ...]:
     purposes = [Purpose.CUBLASLT] * takes_cublaslt(kernel)
-    for purpose in (Purpose.PASSING, Purpose.SPARED) if takes_cudnn(kernel) else (Purpose.PASSING,):
+    own = (Purpose.SCORES, Purpose.SCORES) if kernel.name.startswith("capplan.attention") else ()
+    for purpose in (Purpose.PASSING, Purpose.SPARED) if takes_cudnn(kernel) else (*own, Purpose.PASSING):
         probe = Workspace(purpose=purpose, kernel=index, birth=0, death=0)
         if sizes.of(probe, recording, batch).high > 0:
             purposes.append(purpose)

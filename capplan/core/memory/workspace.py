@@ -244,6 +244,14 @@ def _attention_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | 
     return Interval(low=logsumexp, expected=logsumexp + accumulator, high=logsumexp + 1.5 * accumulator)
 
 
+def unfused_scores_bytes(kernel: Kernel, *, batch: int, backend: AttentionBackend | None, release: Release) -> float:
+    """Return the size of the matrix of scores of unfused attention, and of its softmax: a block each. [bytes]"""
+    if backend is not AttentionBackend.MATH:
+        return 0.0
+    query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
+    return math.prod(query[:-1]) * key[-2] * release.scores_bytes(ITEM_BYTES[kernel.inputs[0].dtype]) / 2
+
+
 _EXPANDS_MASKS, _PADS_MASKS_FIRST, _MASK_ALIGNMENT = (2, 1), (2, 2), 16
 
 

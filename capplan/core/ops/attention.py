@@ -5,10 +5,10 @@ in the releases named. Each rule states what a backend accepts; the first backen
 preference that accepts the call runs it, and `math`, which accepts everything, closes every order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from capplan.core.trace.types import Kernel
+from capplan.core.trace.types import Kernel, Recording
 
 Version = tuple[int, int]
 
@@ -18,9 +18,14 @@ _HALVES = frozenset({"float16", "bfloat16"})
 
 
 class AttentionBackend(StrEnum):
-    """Implementations of fused attention; `MATH` is the unfused one, which holds the score matrix."""
+    """Implementations of fused attention; `MATH` is the unfused one, which holds the score matrix.
+
+    PyTorch never chooses `FLASH_3`, a library of its own for Hopper (Shah et al., FlashAttention-3, 2024): a model asks
+    for it, as by diffusers' `set_attention_backend("_flash_3")`.
+    """
 
     FLASH = "flash"
+    FLASH_3 = "flash-3"
     EFFICIENT = "efficient"
     CUDNN = "cudnn"
     MATH = "math"
@@ -76,6 +81,8 @@ class AttentionRule:
 
 _ANY_LATER = (99, 99)
 _FLASH, _EFFICIENT, _CUDNN = AttentionBackend.FLASH, AttentionBackend.EFFICIENT, AttentionBackend.CUDNN
+HOPPER: Version = (9, 0)
+"""The compute capability that FlashAttention 3 is written for."""
 
 RULES: tuple[AttentionRule, ...] = (
     # FlashAttention 1, torch 2.0 and 2.1: no padding of the head size.
@@ -124,11 +131,41 @@ RULES: tuple[AttentionRule, ...] = (
         backend=_CUDNN, since=(2, 8), capabilities=((10, 0), (10, 0)), dtypes=_HALVES,
         max_head_dim=128, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=True, takes_grouped_heads=True,
     ),
+    AttentionRule(
+        backend=AttentionBackend.FLASH_3, since=(1, 0), capabilities=(HOPPER, HOPPER), dtypes=_HALVES,
+        max_head_dim=256, head_dim_multiple={"float16": 8, "bfloat16": 8}, takes_mask=False, takes_grouped_heads=True,
+    ),
 )  # fmt: skip
 
 
 PREFERENCE: tuple[AttentionBackend, ...] = (_CUDNN, _FLASH, _EFFICIENT)
 """The order in which backends are asked; `math` takes what none accepts. The rules say from which release each is."""
+
+_OWN_LIBRARIES: Version = (2, 11)
+"""The release whose kernels libraries of their own have, such as xFormers, which a model of any release may call."""
+_ASKED = "asked_backend"
+"""The attribute of an attention whose model asks for a kernel by name."""
+
+
+def ask_attention(recording: Recording, backend: AttentionBackend) -> Recording:
+    """Return a recording whose attention asks for a backend by name, whatever release of PyTorch runs it.
+
+    Calls that the backend does not take run what PyTorch chooses.
+    """
+    kernels = tuple(
+        replace(kernel, attributes={**kernel.attributes, _ASKED: backend.value})
+        if kernel.name == "capplan.attention"
+        else kernel
+        for kernel in recording.kernels
+    )
+    return replace(recording, kernels=kernels)
+
+
+def asked_backend(kernel: Kernel) -> AttentionBackend | None:
+    """Return the backend that an attention asks for by name; None where PyTorch chooses."""
+    asked = kernel.attributes.get(_ASKED)
+    return None if asked is None else AttentionBackend(str(asked))
+
 
 _GRADIENTS_UP_TO_192 = ((8, 6), (8, 9), (12, 0), (12, 1))
 """Compute capabilities whose flash backward lacks the shared memory for larger heads."""
@@ -150,12 +187,15 @@ def choose_attention(
     if kernel.attributes.get("rank", 4) != 4 or broadcasts_heads(kernel):
         return AttentionBackend.MATH  # fused kernels take [batch, heads, length, width] only
     call = attention_call(kernel, batch=batch, dtype=dtype)
-    capability = compute_capability or (8, 0)
-    for backend in PREFERENCE:
+    capability, asked = compute_capability or (8, 0), asked_backend(kernel)
+    if asked is AttentionBackend.MATH:
+        return asked
+    for backend in PREFERENCE if asked is None else (asked, *PREFERENCE):
         if backend is _FLASH and _flash_declines(call, capability):
             continue
+        release = _OWN_LIBRARIES if backend is asked else torch_version
         if any(
-            rule.backend is backend and rule.accepts(call, torch_version=torch_version, compute_capability=capability)
+            rule.backend is backend and rule.accepts(call, torch_version=release, compute_capability=capability)
             for rule in RULES
         ):
             return backend

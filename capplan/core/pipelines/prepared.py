@@ -1,11 +1,14 @@
-"""A pipeline that can be planned: its memory at the worst moment, and the sum of its parts' times.
+"""A pipeline that can be planned: its memory at the worst moment, and its parts' times with what overlaps.
 
 Memory. With all weights on the GPU the peak is the largest, over the parts that run, of what that part takes and the
 weights of the others. With the weights of waiting parts on the host (`enable_model_cpu_offload`) it is that of the part
-alone; layer by layer (`enable_sequential_cpu_offload`) that of the part without its weights but for its largest layer.
+alone; layer by layer (`enable_sequential_cpu_offload`) that of the part without its weights but for its largest layer,
+or its two largest where one is copied while another computes (`enable_group_offload`). Two streams of a GPU take what
+both take at once.
 
-Time. Parts run one after the other. Weights that wait on the host are moved over PCIe: once there and back for a batch
-of items, or there for each run where they go layer by layer.
+Time. Parts run one after the other, unless a pipeline says that they run elsewhere (`capplan.core.pipelines.overlap`).
+Weights that wait on the host are moved over PCIe: once there and back for a batch of items, or there for each run where
+they go layer by layer; what is copied while a layer computes takes the time that computing does not.
 """
 
 from collections import defaultdict
@@ -21,9 +24,10 @@ from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
+from capplan.core.pipelines.overlap import Span, batch_time_s, device_of, interval_s, start_times
 from capplan.core.pipelines.sharing import Degrees
-from capplan.core.pipelines.timing import Correction, time_runs
-from capplan.core.pipelines.types import Offload, Part, Pipeline, Runs
+from capplan.core.pipelines.timing import Correction, kernels_share, time_runs
+from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, Pipeline, Runs
 from capplan.core.plan.planner import Planned, Prepared
 from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, PipelineFacts
 from capplan.core.trace.model_input import ModelInput
@@ -32,6 +36,13 @@ from capplan.core.workload import Workload
 PAGEABLE_SHARE = Interval(low=0.25, expected=0.5, high=0.9)
 """The share of the printed PCIe rate at which weights move between pageable memory of the host and a GPU: copies pass a
 staging buffer of the driver. An assumption: no pipeline with offloading was measured."""
+PINNED_SHARE = Interval(low=0.6, expected=0.8, high=0.95)
+"""The same of copies on a stream of their own, which need pinned memory of the host. An assumption, too."""
+_SLOWEST_FIRST = {"low": "high", "expected": "expected", "high": "low"}
+"""The end of a rate's interval that gives an end of a time's."""
+_LAYERS_AT_ONCE = {Offload.SEQUENTIAL: 1, Offload.STREAMED: 2}
+_WEIGHTS = ("weights", "buffers", "largest layer", "largest layers", "weights of other parts")
+"""The parts of memory that hold weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,16 +70,20 @@ class PreparedPart:
             if storage.role.value in ("parameter", "buffer")
         )
 
+    def largest_layers_bytes(self, count: int) -> int:
+        """Return the weights of the largest modules, which are on the GPU at once where layers are moved. [bytes]"""
+        return sum(self._layer_bytes[:count])
+
     @cached_property
-    def largest_layer_bytes(self) -> int:
-        """The weights of the largest module, which are on the GPU at once where layers are moved one by one. [bytes]"""
+    def _layer_bytes(self) -> list[int]:
+        """The weights of each module, the largest first. [bytes]"""
         sizes: dict[str, int] = defaultdict(int)
         trace = self.shared.trace
         for storage in self.shared.memory.recording.storages:
             if storage.parameter is not None:
                 module = trace.parameters[storage.parameter].names[0].rpartition(".")[0]
                 sizes[module] += storage.size_bytes.at(1)
-        return max(sizes.values(), default=0)
+        return sorted(sizes.values(), reverse=True)
 
     @property
     def held_at(self) -> int | None:
@@ -93,6 +108,7 @@ class PreparedPipeline(Planned):
         parts: the traced parts, in order.
         offload: where the weights of waiting parts are.
         degrees: the GPUs that share an item's sequence.
+        hosts: the CPUs that parts run on, by id.
     """
 
     pipeline: Pipeline
@@ -101,6 +117,7 @@ class PreparedPipeline(Planned):
     parts: tuple[PreparedPart, ...]
     offload: Offload = Offload.NONE
     degrees: Degrees = field(default_factory=Degrees)
+    hosts: Mapping[str, GpuSpec] = field(default_factory=dict)
 
     @cached_property
     def facts(self) -> ModelFacts:  # type: ignore[override] # worked out once, read only
@@ -147,15 +164,28 @@ class PreparedPipeline(Planned):
                     flops_per_item=float(run.times * run.batch * facts.flops_per_sample),
                 )
             )
-        several = self.degrees.gpu_count > 1
+        shared = [f"ulysses {self.degrees.ulysses}, ring {self.degrees.ring}"] * (self.degrees.gpu_count > 1)
+        apart = [f"{each.part.name} on one of its own" for each in self.parts if each.part.on == ON_ANOTHER]
         return PipelineFacts(
             item=self.pipeline.item,
             parts=tuple(parts),
             parameters={name: float(values[name]) for name in self.pipeline.parameters},
             item_seconds=self.pipeline.seconds_of_item(),
-            gpu_count=self.degrees.gpu_count,
-            sharing=f"ulysses {self.degrees.ulysses}, ring {self.degrees.ring}" if several else "",
+            gpu_count=self.gpu_count,
+            sharing=", ".join([*shared, *apart]),
         )
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that make a batch of items together."""
+        return self.degrees.gpu_count + any(each.part.on == ON_ANOTHER for each in self.parts)
+
+    def _is_elsewhere(self, each: PreparedPart) -> bool:
+        """Return True for a part on a CPU, whose memory no GPU holds."""
+        return each.part.on in self.hosts
+
+    def _offload_of(self, each: PreparedPart) -> Offload:
+        return Offload.NONE if self._is_elsewhere(each) else each.part.offload or self.offload
 
     @property
     def target(self) -> str:
@@ -193,8 +223,8 @@ class PreparedPipeline(Planned):
         return self._known_runs[key]
 
     def _running(self, batch: int) -> list[tuple[PreparedPart, Runs]]:
-        """Return the parts that run for a batch of items; all of them where none does, so that memory has a moment."""
-        found = [(each, self._runs(each, batch)) for each in self.parts]
+        """Return the parts that run on GPUs for a batch; all of them where none does, so that memory has a moment."""
+        found = [(each, self._runs(each, batch)) for each in self.parts if not self._is_elsewhere(each)]
         return [(each, run) for each, run in found if run.times > 0] or found
 
     def _items_for(self, each: PreparedPart, most: int) -> int:
@@ -206,6 +236,8 @@ class PreparedPipeline(Planned):
 
     def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
         """Return the largest batch of items whose worst moment fits a GPU."""
+        if self._streams:
+            return self._searched(gpu, available_bytes)
         largest = LARGEST_BATCH
         for each, run in self._running(1):
             room = available_bytes - self._beside(each)
@@ -214,20 +246,36 @@ class PreparedPipeline(Planned):
                 if not fits:
                     return 0
                 if self._runs(each, 2).batch != run.batch:
-                    largest = min(largest, self._searched(each, gpu, available_bytes))
+                    largest = min(largest, self._searched(gpu, available_bytes, only=each))
                 continue
             most = each.shared.largest_batch(gpu, available_bytes=room) if room > 0 else 0
             largest = min(largest, self._items_for(each, most))
         return largest
 
-    def _searched(self, each: PreparedPart, gpu: GpuSpec, available_bytes: float) -> int:
-        """Find the largest batch of a part whose memory is taken as growing evenly with it."""
-        low, high = 1, LARGEST_BATCH
-        while low < high:
-            middle = (low + high + 1) // 2
-            needed = self._at(each, self._runs(each, middle), gpu, available_bytes).total_bytes.expected
-            low, high = (middle, high) if needed <= available_bytes else (low, middle - 1)
+    def _searched(self, gpu: GpuSpec, available_bytes: float, *, only: PreparedPart | None = None) -> int:
+        """Find the largest batch that fits, of one part or of the worst moment; 0 where none does."""
+
+        def fits(batch: int) -> bool:
+            memory = (
+                self.memory_at(batch, gpu, available_bytes=available_bytes)
+                if only is None
+                else self._at(only, self._runs(only, batch), gpu, available_bytes)
+            )
+            return memory.total_bytes.expected <= available_bytes
+
+        above = 1
+        while above <= LARGEST_BATCH and fits(above):
+            above *= 2
+        low, high = above // 2, min(above, LARGEST_BATCH + 1)
+        while low + 1 < high:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
         return low
+
+    @property
+    def _streams(self) -> bool:
+        """True if two streams of a GPU hold what their parts take at once."""
+        return any(each.part.on == ON_STREAM for each in self.parts)
 
     @property
     def _holders(self) -> list[PreparedPart]:
@@ -235,32 +283,35 @@ class PreparedPipeline(Planned):
         return [each for each in self.parts if not each.part.weights_of]
 
     def _beside(self, each: PreparedPart) -> int:
-        """Return what lies on the GPU beside a part while it runs; negative where its own weights do not. [bytes]"""
-        if self.offload is Offload.NONE:
-            own = each.part.weights_of or each.part.name
-            return sum(other.weight_bytes for other in self._holders if other.part.name != own)
-        if self.offload is Offload.SEQUENTIAL:
-            return each.largest_layer_bytes - each.weight_bytes
-        return 0
+        """Return what lies on its GPU beside a part while it runs; negative where its own weights do not. [bytes]"""
+        layers = _LAYERS_AT_ONCE.get(self._offload_of(each))
+        missing = 0 if layers is None else each.weight_bytes - each.largest_layers_bytes(layers)
+        return self._waiting(each) - missing
+
+    def _waiting(self, each: PreparedPart) -> int:
+        """Return the weights of other parts that lie on the GPU of a part. [bytes]"""
+        own, device = each.part.weights_of or each.part.name, device_of(each.part.on)
+        return sum(
+            other.weight_bytes
+            for other in self._holders
+            if other.part.name != own and device_of(other.part.on) == device and self._offload_of(other) is Offload.NONE
+        )
 
     def _at(self, each: PreparedPart, run: Runs, gpu: GpuSpec | None, available_bytes: float | None) -> MemoryEstimate:
         """Estimate the memory while a part runs, with what lies beside it."""
         batch, ratio = each.traced_batch(run.batch)
-        beside = self._beside(each)
-        room = None if available_bytes is None else max(0.0, available_bytes - beside)
+        room = None if available_bytes is None else max(0.0, available_bytes - self._beside(each))
         found = each.shared.memory.estimate(batch=batch, gpu=gpu, available_bytes=room)
         parts = found.parts
         if ratio != 1.0:
             parts = tuple(_grown(part, ratio) if part.name == "activations" else part for part in parts)
-        if self.offload is Offload.SEQUENTIAL:
+        if (layers := _LAYERS_AT_ONCE.get(self._offload_of(each))) is not None:
             kept = [part for part in parts if part.name not in ("weights", "buffers")]
-            layer = MemoryPart(
-                name="largest layer", size_bytes=Interval.exact(each.largest_layer_bytes), origin="trace"
-            )
-            parts = (layer, *kept)
-        elif beside:
-            waiting = MemoryPart(name="weights of other parts", size_bytes=Interval.exact(beside), origin="trace")
-            parts = (*parts, waiting)
+            size = Interval.exact(each.largest_layers_bytes(layers))
+            parts = (MemoryPart(name=f"largest layer{'s' * (layers > 1)}", size_bytes=size, origin="trace"), *kept)
+        if waiting := self._waiting(each):
+            beside = MemoryPart(name="weights of other parts", size_bytes=Interval.exact(waiting), origin="trace")
+            parts = (*parts, beside)
         name = f"{each.part.name}.{found.peak_module}".rstrip(".") if len(self.parts) > 1 else found.peak_module
         return replace(found, parts=parts, peak_module=name)
 
@@ -274,10 +325,25 @@ class PreparedPipeline(Planned):
             gpu: the GPU; None takes the workspaces and context of an unknown one.
             available_bytes: what the process may take; None leaves it all of the GPU. [bytes]
         """
+        found = [(each, self._at(each, run, gpu, available_bytes)) for each, run in self._running(batch)]
         return tuple(
-            (each.part.name, replace(self._at(each, run, gpu, available_bytes), batch=batch))
-            for each, run in self._running(batch)
+            (each.part.name, replace(memory, batch=batch, parts=(*memory.parts, *self._other_stream(each, found))))
+            for each, memory in found
         )
+
+    def _other_stream(
+        self, each: PreparedPart, found: Sequence[tuple[PreparedPart, MemoryEstimate]]
+    ) -> tuple[MemoryPart, ...]:
+        """Return what the most demanding part of a GPU's other stream takes beside a part, without weights."""
+        if not self._streams or device_of(each.part.on) != ON_GPU:
+            return ()
+        sizes = [
+            sum(part.size_bytes.expected for part in memory.parts if part.name not in _WEIGHTS)
+            for other, memory in found
+            if device_of(other.part.on) == ON_GPU and other.part.on != each.part.on
+        ]
+        size = Interval(low=0.0, expected=max(sizes, default=0.0), high=max(sizes, default=0.0))
+        return (MemoryPart(name="the other stream", size_bytes=size, origin="trace"),)
 
     def memory_at(self, batch: int, gpu: GpuSpec, *, available_bytes: float) -> MemoryEstimate:
         """Estimate the memory of the worst moment of a batch of items."""
@@ -311,6 +377,8 @@ class PreparedPipeline(Planned):
     def _work(self, gpu: GpuSpec, batch: int) -> PeakSeconds | None:
         total = PeakSeconds()
         for each in self.parts:
+            if self._is_elsewhere(each):
+                continue
             run = self._runs(each, batch)
             size, ratio = each.traced_batch(run.batch)
             work = each.shared.peak_seconds(gpu, [size])[0]
@@ -325,7 +393,10 @@ class PreparedPipeline(Planned):
         """Estimate one run of a part on each GPU at each batch of items."""
         wanted = [each.traced_batch(self._runs(each, batch).batch) for batch in batches]
         sizes = sorted({size for size, _ in wanted})
-        rows = time_runs(each.shared.step, gpus, sizes, each.correction)
+        if self._is_elsewhere(each):
+            rows = time_runs(each.shared.step, [self.hosts[each.part.on]], sizes, each.correction) * len(gpus)
+        else:
+            rows = time_runs(each.shared.step, gpus, sizes, each.correction)
         return tuple(
             row
             if isinstance(row, Unsupported)
@@ -334,62 +405,105 @@ class PreparedPipeline(Planned):
         )
 
     def _summed(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate]) -> LatencyEstimate:
+        """Join the estimates of one run of each part into that of a batch of items."""
         runs = [self._runs(each, batch) for each in self.parts]
-        if len(rows) == 1 and runs[0].times == 1 and self.offload is Offload.NONE:
-            return replace(rows[0], batch=batch, gpus_per_batch=self.degrees.gpu_count)
+        if len(rows) == 1 and runs[0].times == 1 and self._offload_of(self.parts[0]) is Offload.NONE:
+            return replace(rows[0], batch=batch, gpus_per_batch=self.gpu_count)
         spent = [_times(row, run.times) for row, run in zip(rows, runs, strict=True) if run.times > 0]
-        moved = [self._moving_s(each, run, gpu) for each, run in zip(self.parts, runs, strict=True)]
-        parts = [*(row.latency_s for row in spent), *moved] or [Interval.exact(0.0)]
+        low, expected, high = (self._spans(gpu, batch, rows, end) for end in ("low", "expected", "high"))
         total = Interval(
-            low=max(1e-12, sum(part.low for part in parts)),
-            expected=max(1e-12, sum(part.expected for part in parts)),
-            high=max(1e-12, sum(part.high for part in parts)),
+            low=max(1e-12, batch_time_s(low)),
+            expected=max(1e-12, batch_time_s(expected)),
+            high=max(1e-12, batch_time_s(high)),
         )
+        work_s = sum(span.time_s for span in expected) or 1.0
+        moved_s = work_s - sum(row.latency_s.expected for row in spent)
         main = max(spent, key=lambda row: row.latency_s.expected, default=rows[0])
         shares = dict.fromkeys(Binding, 0.0)
         for row in spent:
             for binding, share in row.share_by_binding:
-                shares[binding] += share * row.latency_s.expected / total.expected
-        shares[Binding.BANDWIDTH] += sum(part.expected for part in moved) / total.expected
+                shares[binding] += share * row.latency_s.expected / work_s
+        shares[Binding.BANDWIDTH] += max(0.0, moved_s) / work_s
+        least = [
+            replace(span, time_s=float(row.bound_s * run.times)) for span, row, run in zip(low, rows, runs, strict=True)
+        ]
+        interval = None
+        if self.pipeline.overlaps:
+            interval = Interval(low=interval_s(low), expected=interval_s(expected), high=interval_s(high))
         return replace(
             main,
             batch=batch,
-            bound_s=min(total.low, sum(row.bound_s for row in spent)),
+            bound_s=min(total.low, batch_time_s(least)),
             latency_s=total,
+            interval_s=interval,
             bound_by=max(shares, key=lambda binding: shares[binding]),
             share_by_binding=tuple(shares.items()),
             notes=tuple(dict.fromkeys(note for row in spent for note in row.notes)),
-            gpus_per_batch=self.degrees.gpu_count,
+            gpus_per_batch=self.gpu_count,
         )
 
-    def _moving_s(self, each: PreparedPart, run: Runs, gpu: GpuSpec) -> Interval:
-        """Return how long a batch of items waits for a part's weights. [s]"""
-        is_there = self.offload is Offload.MODEL and bool(each.part.weights_of)
-        if self.offload is Offload.NONE or run.times == 0 or is_there:
-            return Interval.exact(0.0)
-        moves = 2.0 if self.offload is Offload.MODEL else float(run.times)
-        least_s = moves * each.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
-        return Interval(
-            low=least_s / PAGEABLE_SHARE.high,
-            expected=least_s / PAGEABLE_SHARE.expected,
-            high=least_s / PAGEABLE_SHARE.low,
-        )
+    def _spans(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate], end: str) -> list[Span]:
+        """Return the parts of a batch over time, at one end of their intervals.
+
+        Args:
+            gpu: the GPU.
+            batch: items made at once.
+            rows: one run of each part.
+            end: `low`, `expected` or `high`.
+        """
+        spans = []
+        for each, row in zip(self.parts, rows, strict=True):
+            run = self._runs(each, batch)
+            one_s = float(getattr(row.latency_s, end))
+            busy = 1.0
+            if self._streams and device_of(each.part.on) == ON_GPU:
+                busy = kernels_share(each.shared.step, gpu, each.traced_batch(run.batch)[0], each.correction)
+            spans.append(
+                Span(
+                    name=each.part.name,
+                    on=each.part.on,
+                    after=self.pipeline.waits_for(each.part),
+                    time_s=run.times * one_s + self._moving_s(each, run, gpu, run_s=one_s, end=end),
+                    kernels_s=run.times * one_s * busy,
+                )
+            )
+        return spans
+
+    def _moving_s(self, each: PreparedPart, run: Runs, gpu: GpuSpec, *, run_s: float, end: str) -> float:
+        """Return how long a batch of items waits for a part's weights, at one end of an interval. [s]"""
+        offload = self._offload_of(each)
+        is_there = offload is Offload.MODEL and bool(each.part.weights_of)
+        if offload is Offload.NONE or run.times == 0 or is_there:
+            return 0.0
+        shares = PINNED_SHARE if offload is Offload.STREAMED else PAGEABLE_SHARE
+        share = float(getattr(shares, _SLOWEST_FIRST[end]))
+        once_s = each.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S) / share
+        if offload is Offload.STREAMED:  # each run waits for what is not copied while it computes
+            return float(run.times) * max(0.0, once_s - run_s)
+        return once_s * (2.0 if offload is Offload.MODEL else float(run.times))
 
     def part_times(self, gpu: GpuSpec, batch: int, *, available_bytes: float) -> tuple[PartTime, ...]:
         """Return what each part takes of a batch of items on a GPU; none where the GPU cannot run a part."""
-        found = []
-        for each in self.parts:
-            row = self._part_latencies(each, [gpu], [batch])[0]
-            if isinstance(row, Unsupported):
-                return ()
+        rows = [self._part_latencies(each, [gpu], [batch])[0] for each in self.parts]
+        known = [row[0] for row in rows if not isinstance(row, Unsupported)]
+        if len(known) < len(rows):
+            return ()
+        spans = self._spans(gpu, batch, known, "expected")
+        starts, found = start_times(spans), []
+        for each, row, span in zip(self.parts, known, spans, strict=True):
             run = self._runs(each, batch)
+            compute_s = float(run.times * row.latency_s.expected)
+            held = 0.0 if self._is_elsewhere(each) else self._at(each, run, gpu, available_bytes).total_bytes.expected
             found.append(
                 PartTime(
                     name=each.part.name,
                     times=float(run.times),
-                    compute_s=float(run.times * row[0].latency_s.expected),
-                    moving_s=self._moving_s(each, run, gpu).expected,
-                    peak_bytes=self._at(each, run, gpu, available_bytes).total_bytes.expected,
+                    compute_s=compute_s,
+                    moving_s=span.time_s - compute_s,
+                    peak_bytes=held,
+                    start_s=starts[each.part.name],
+                    on=each.part.on,
+                    offload=self._offload_of(each).value,
                 )
             )
         return tuple(found)
@@ -397,10 +511,13 @@ class PreparedPipeline(Planned):
     def with_parts(self, fit: Fit, *, available_bytes: float) -> Fit:
         """Return a fit with what each part takes and where weights wait; a power cap lengthens all parts alike."""
         parts = self.part_times(fit.gpu, fit.batch, available_bytes=available_bytes)
-        summed_s = sum(part.total_s for part in parts)
-        longer = fit.latency.latency_s.expected / summed_s if summed_s else 1.0
+        end_s = max((part.start_s + part.total_s for part in parts), default=0.0)
+        longer = fit.latency.latency_s.expected / end_s if end_s else 1.0
         if longer > 1 + 1e-9:
-            parts = tuple(replace(part, compute_s=part.compute_s + (longer - 1) * part.total_s) for part in parts)
+            parts = tuple(
+                replace(part, compute_s=part.compute_s + (longer - 1) * part.total_s, start_s=part.start_s * longer)
+                for part in parts
+            )
         return replace(fit, parts=parts, offload=self.offload.value)
 
     def input_bytes(self, batch: int) -> int:
@@ -422,7 +539,14 @@ class PreparedPipeline(Planned):
         grown = [
             f"{each.part.name}: traced at batch {each.held_at}, more samples taken one after the other" for each in held
         ]
-        return ("parts run one after the other; an item's scheduler and its saving are left out", *grown)
+        places = {ON_STREAM: "a stream of its own", ON_ANOTHER: "another GPU of the same kind"}
+        apart = [
+            f"{each.part.name} runs on {places.get(each.part.on, each.part.on)}"
+            for each in self.parts
+            if each.part.on != ON_GPU
+        ]
+        order = f"{', '.join(apart)}, beside the next batch" if apart else "parts run one after the other"
+        return (f"{order}; an item's scheduler and its saving are left out", *grown)
 
     @property
     def notes(self) -> tuple[str, ...]:

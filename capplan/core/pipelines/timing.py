@@ -16,7 +16,14 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import FloatArray, Interval
 from capplan.core.pipelines.calibration import ATTENTION as ATTENTION_GROUP
-from capplan.core.pipelines.calibration import CONVOLUTIONS, GROUPS, OTHERS, PRODUCTS, PipelineCalibration
+from capplan.core.pipelines.calibration import (
+    CONVOLUTIONS,
+    GROUPS,
+    OTHERS,
+    PRODUCTS,
+    UNCALIBRATED,
+    PipelineCalibration,
+)
 from capplan.core.pipelines.sharing import Degrees, SharedAttention, exchange_s
 
 _NORM = 4
@@ -106,6 +113,19 @@ class Correction:
         laws, layers = self.calibration.sequence, sum(each.calls for each in self.attention)
         per_layer = laws.layer_host_s + laws.ring_host_s * (self.degrees.ring - 1)
         return layers * (per_layer + laws.ulysses_host_s * (self.degrees.ulysses > 1))
+
+
+def kernels_share(step: ExecutedStep, gpu: GpuSpec, batch: int, correction: Correction | None) -> float:
+    """Return the share of a run's time in which kernels keep a GPU busy; 1 on a device that groups say nothing of."""
+    times = group_times(step, gpu, [batch])
+    if times is None:
+        return 1.0
+    calibration = UNCALIBRATED if correction is None else correction.calibration
+    whole_s, kernels_s = (
+        float(part.corrected(calibration, gpu, waited_s=np.zeros(1), host_added_s=0.0)[0])
+        for part in (times, replace(times, host_s=0.0))
+    )
+    return kernels_s / whole_s
 
 
 def time_runs(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from capplan.core.ops.attention import AttentionBackend
 from capplan.core.pipelines.expression import Number, evaluate, filled
 from capplan.core.workload import Framework, Precision
 from capplan.errors import UsageError, nearest_names
@@ -20,11 +21,18 @@ class Offload(StrEnum):
 
     `NONE` keeps all on the GPU. `MODEL` moves a part there when its turn comes and back after it
     (`enable_model_cpu_offload`). `SEQUENTIAL` moves each layer for every pass (`enable_sequential_cpu_offload`).
+    `STREAMED` does so, too, but copies the next layer while one computes (`enable_group_offload` with
+    `offload_type="leaf_level", use_stream=True`).
     """
 
     NONE = "none"
     MODEL = "model"
+    STREAMED = "streamed"
     SEQUENTIAL = "sequential"
+
+
+ON_GPU, ON_STREAM, ON_ANOTHER = "gpu", "stream", "another"
+"""Places where a part runs; any other is the id of a CPU."""
 
 
 class PartKind(StrEnum):
@@ -54,6 +62,10 @@ class Part:
         framework: how it runs; None for the pipeline's.
         weights: the number format that its linear layers are quantised to.
         weights_of: the part whose weights it runs with; empty for its own.
+        attention: the attention kernel that it asks for by name; None for the question's, else what PyTorch chooses.
+        offload: where its weights wait; None for the pipeline's.
+        on: where it runs: `gpu`; `stream`, beside it on the same GPU; `another`, a GPU of the same kind; or a CPU's id.
+        after: the parts that must be over before it starts; None for the part before it.
         tokens: the lengths of the sequence that several GPUs share; empty for a part that each GPU runs whole.
         quantises: True if an option that quantises weights means this part.
     """
@@ -70,6 +82,10 @@ class Part:
     framework: Framework | None = None
     weights: str | None = None
     weights_of: str = ""
+    attention: AttentionBackend | None = None
+    offload: Offload | None = None
+    on: str = ON_GPU
+    after: tuple[str, ...] | None = None
     tokens: tuple[str, ...] = ()
     quantises: bool = False
 
@@ -123,6 +139,32 @@ class Pipeline:
             values[name] = evaluate(text, values, where=f"{self.name}: {name}")
         return values
 
+    @property
+    def overlaps(self) -> bool:
+        """True if parts run elsewhere than one after the other on one GPU, so that batches of items overlap."""
+        return any(part.on != ON_GPU for part in self.parts)
+
+    def waits_for(self, part: Part) -> tuple[str, ...]:
+        """Return the parts that must be over before a part starts."""
+        if part.after is not None:
+            return part.after
+        place = self.parts.index(part)
+        return (self.parts[place - 1].name,) if place else ()
+
+    def disorder(self) -> str:
+        """Return why the parts cannot run as they are ordered and placed; empty where they can."""
+        places: dict[str, str] = {}
+        for part in self.parts:
+            for name in part.after or ():
+                if name not in places:
+                    return f"{part.name}.after: {name!r} is not a part before it"
+            if part.weights_of and places.get(part.weights_of, part.on) != part.on:
+                return f"{part.name}.on: it has the weights of {part.weights_of}, and must run where that runs"
+            places[part.name] = part.on
+        if self.parts and ON_GPU not in places.values():
+            return f"no part runs on the GPU: leave one of {', '.join(places)} without `on`"
+        return ""
+
     def filled(self, part: Part) -> Part:
         """Return a part whose inputs and steps have the parameters' values in the place of expressions.
 
@@ -144,7 +186,7 @@ class Pipeline:
         """
         values, where = self.values(batch), f"{self.name}: {part.name}"
         times = evaluate(part.times, values, where=f"{where}: times")
-        samples = batch * evaluate(part.samples, values, where=f"{where}: samples")
+        samples = round(batch * evaluate(part.samples, values, where=f"{where}: samples"), 9)  # 49 · (1 / 49) is not 1
         if not 0 <= times <= LARGEST_RUNS:
             raise UsageError(f"{where}: times is {times:g}; a part runs from 0 to {LARGEST_RUNS:,} times.")
         if samples < 1 or samples != int(samples):

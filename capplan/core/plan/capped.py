@@ -74,11 +74,18 @@ def _lengthened(point: LatencyEstimate, factor: Interval, *, cap_w: float) -> La
     if factor.high == 1.0:
         return point
     time_s = point.latency_s
+    between = point.interval_s
     note = f"a limit of {format_watts(cap_w)} makes it {factor.expected:.2f} times as long"
     return replace(
         point,
         latency_s=Interval(
             low=time_s.low * factor.low, expected=time_s.expected * factor.expected, high=time_s.high * factor.high
+        ),
+        interval_s=between
+        and Interval(
+            low=between.low * factor.low,
+            expected=between.expected * factor.expected,
+            high=between.high * factor.high,
         ),
         notes=(note, *point.notes),
     )

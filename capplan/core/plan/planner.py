@@ -391,7 +391,8 @@ def with_energy(
             continue
         work, latency = planned.peak_seconds(each.gpu, [each.batch])[0], each.latency
         gpus = latency.gpu_count * latency.gpus_per_batch
-        energy = work and step_energy(each.gpu, work, latency.latency_s, law, samples=latency.samples, gpus=gpus)
+        time_s = latency.interval_s or latency.latency_s
+        energy = work and step_energy(each.gpu, work, time_s, law, samples=latency.samples, gpus=gpus)
         draw_w = energy.power_w.expected if energy else None
         if max_draw_w is None or (draw_w is not None and draw_w <= max_draw_w):
             found.append(replace(each, energy=energy or None))

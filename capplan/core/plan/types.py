@@ -115,7 +115,8 @@ class PipelineFacts:
 class PartTime:
     """A part's share of a batch of items on one GPU: how often it runs, in what time, and what moving it takes. [s]
 
-    `peak_bytes` is the memory of the process while it runs.
+    `peak_bytes` is the memory of the process while it runs, 0 on a CPU. `start_s` is when its first run starts, `on`
+    where it runs, and `offload` where its weights wait.
     """
 
     name: str
@@ -123,6 +124,9 @@ class PartTime:
     compute_s: float
     moving_s: float
     peak_bytes: float
+    start_s: float = 0.0
+    on: str = "gpu"
+    offload: str = "none"
 
     @property
     def total_s(self) -> float:

@@ -7,6 +7,25 @@ from capplan.core.workload import DEFAULT_UTILIZATION, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineEntry:
+    """What an entry of `models` states of a pipeline: values of its parameters, of its parts, where weights wait."""
+
+    settings: tuple[tuple[str, int | float], ...] = ()
+    part_settings: tuple[tuple[str, str | int | float], ...] = ()
+    offload: str | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the words of a command line that state the same."""
+        stated = [("--set", each) for each in self.settings] + [("--part", each) for each in self.part_settings]
+        words = [word for option, (name, value) in stated for word in (option, f"{name}={value}")]
+        return (*words, *(("--offload", self.offload) if self.offload else ()))
+
+
+NO_OPTIONS = PipelineEntry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
     """One entry of `models`: a name, a glob, a trace file or a folder of traces, with the options of a model."""
 
@@ -18,6 +37,7 @@ class ModelEntry:
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
+    pipeline: PipelineEntry = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,5 +114,7 @@ def definition_to_json(definition: Definition) -> dict[str, object]:
 
 
 def _without_empty(entry: ModelEntry | GpuEntry) -> dict[str, object]:
-    values = {name: getattr(entry, name) for name in type(entry).__dataclass_fields__}
+    values = {name: getattr(entry, name) for name in type(entry).__dataclass_fields__ if name != "pipeline"}
+    if isinstance(entry, ModelEntry) and entry.pipeline.options:
+        values["pipeline"] = entry.pipeline.options
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value}

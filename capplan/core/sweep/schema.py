@@ -143,7 +143,7 @@ _ANSWER = (
     _number("joules_per_output_token", "energy of an output token, of serving, expected", "J"),
     _number("joules_low_per_output_token", "low end of the energy of an output token", "J"),
     _number("joules_high_per_output_token", "high end of the energy of an output token", "J"),
-    _text("offload", "where weights of a pipeline's waiting parts are: none, model or sequential; null for models"),
+    _text("offload", "where a pipeline's waiting weights are: none, model, streamed or sequential; null for models"),
     _integer("usable_bytes", "memory that the driver leaves on the GPU, expected", "bytes"),
     _integer("max_batch", "largest batch that fits the GPU; of serving, sequences that fit a replica"),
     _integer("recommended_batch", "from here on, doubling the batch gains less than 10 % of throughput"),

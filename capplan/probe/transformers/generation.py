@@ -27,7 +27,10 @@ def decode_step(*given: Any) -> torch.nn.Module:
     config = getattr(module, "config", None)
     if config is None or not hasattr(config, "vocab_size"):
         raise UsageError(f"--prepare decode: {type(module).__name__} is not a language model of transformers.")
-    return _DecodeStep(module, context)
+    decoder = module.get_decoder() if getattr(config, "is_encoder_decoder", False) else module
+    named = type(type(decoder).__name__, (_DecodeStep,), {})  # answers show the class that people know
+    step: torch.nn.Module = named(module, context)
+    return step
 
 
 class _DecodeStep(torch.nn.Module):

@@ -8,7 +8,7 @@ from capplan.units import format_bytes, format_seconds
 
 
 def timeline_chart(parts: Sequence[PartTime], *, title: str, usable_bytes: float) -> Drawing:
-    """Draw the parts of one batch of items, one after the other.
+    """Draw the parts of one batch of items, each from its start; those of a CPU are as high as a line.
 
     Args:
         parts: the parts in the order in which they run.
@@ -17,23 +17,21 @@ def timeline_chart(parts: Sequence[PartTime], *, title: str, usable_bytes: float
     """
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    rows, at = [], 0.0
+    rows, last = [], max((part.start_s + part.total_s for part in parts), default=0.0)
     for part in parts:
-        end = at + part.total_s
         label = (
             f"{part.name}: {part.times:g} × {format_seconds(part.total_s / part.times)}" if part.times else part.name
         )
         rows.append({
-            "part": label, "start": at, "end": end, "none": 0.0, "memory": part.peak_bytes / 2**30,
-            "words": format_bytes(part.peak_bytes),
+            "part": label, "start": part.start_s, "end": part.start_s + part.total_s, "none": 0.0,
+            "memory": part.peak_bytes / 2**30, "words": format_bytes(part.peak_bytes),
         })  # fmt: skip
-        at = end
     labels = [str(row["part"]) for row in rows]
     bars = alt.Chart(data(rows, "parts")).mark_rect(opacity=0.75, stroke="white", strokeWidth=0.5)
     limit = alt.Chart(data([{"limit": usable_bytes / 2**30}], "limit"))
     chart = alt.layer(
         bars.encode(
-            x=alt.X("start:Q", title="seconds", scale=alt.Scale(domain=[0, at])),
+            x=alt.X("start:Q", title="seconds", scale=alt.Scale(domain=[0, last])),
             x2="end:Q",
             y=alt.Y("memory:Q", title="memory of the process, GiB"),
             y2="none:Q",

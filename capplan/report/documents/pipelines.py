@@ -105,7 +105,7 @@ class PlacedMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline's memory with its waiting weights in one place, on one GPU. [bytes]"""
 
     gpu: Annotated[str | None, Meta(description="null: an unknown GPU")]
-    offload: Annotated[str, Meta(description="none, model or sequential")]
+    offload: Annotated[str, Meta(description="none, model, streamed or sequential")]
     peak_allocated_bytes: Interval
     peak_reserved_bytes: Interval
     total_bytes: Annotated[Interval, Meta(description="what nvidia-smi would show for the process")]

@@ -110,7 +110,10 @@ class PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
     times: Annotated[float, Meta(description="how often it runs for the batch")]
     compute_s: Annotated[float, Meta(description="all its runs")]
     moving_s: Annotated[float, Meta(description="its weights between the host and the GPU")]
-    peak_bytes: Annotated[float, Meta(description="the process while it runs")]
+    peak_bytes: Annotated[float, Meta(description="the process while it runs; 0 on a CPU")]
+    start_s: Annotated[float, Meta(description="when its first run starts")] = 0.0
+    on: Annotated[str, Meta(description="gpu, stream, another or a CPU")] = "gpu"
+    offload: Annotated[str, Meta(description="none, model, streamed or sequential")] = "none"
 
 
 class PipelinePart(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +157,9 @@ class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
         int | None, Meta(description="where more batch stops buying throughput, within memory and latency limit")
     ] = None
     latency_s: Annotated[Bounded, Meta(description="per batch; bound is the roofline, which cannot be beaten")]
+    interval_s: Annotated[
+        Interval | None, Meta(description="from one batch to the next where batches of a pipeline overlap")
+    ] = None
     throughput_per_s: Bounded
     bound_by: Binding
     share_by_binding: dict[Binding, float] = {}
@@ -280,6 +286,11 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     provenance: PlanProvenance
 
+    @property
+    def item(self) -> str:
+        """Return what is made, in the singular: a sample of a model, or what a pipeline makes."""
+        return "sample" if self.pipeline is None else self.pipeline.item
+
     def fits_on(self, gpu: str) -> tuple[PlannedFit, ...]:
         """Return a GPU's fits, smallest batch first.
 
@@ -399,6 +410,7 @@ def _fit(fit: Fit, plan: Plan) -> PlannedFit:
         scales=fit.scales,
         recommended_batch=fit.recommended_batch,
         latency_s=bounded_latency(latency),
+        interval_s=latency.interval_s,
         throughput_per_s=bounded(_bound_per_s(latency), latency.throughput_per_s),
         bound_by=latency.bound_by,
         share_by_binding=dict(latency.share_by_binding),
@@ -418,6 +430,9 @@ def _fit(fit: Fit, plan: Plan) -> PlannedFit:
                 compute_s=part.compute_s,
                 moving_s=part.moving_s,
                 peak_bytes=part.peak_bytes,
+                start_s=part.start_s,
+                on=part.on,
+                offload=part.offload,
             )
             for part in fit.parts
         ),
@@ -431,7 +446,10 @@ def _fit(fit: Fit, plan: Plan) -> PlannedFit:
 
 def _bound_per_s(latency: LatencyEstimate) -> float | None:
     """Return the throughput that cannot be beaten; None for a model that neither computes nor moves anything. [1/s]"""
-    return latency.samples / latency.bound_s if latency.bound_s else None
+    if not latency.bound_s:
+        return None
+    share = latency.interval_s.expected / latency.latency_s.expected if latency.interval_s else 1.0
+    return latency.samples / (latency.bound_s * share)
 
 
 def _memory(memory: MemoryEstimate, *, usable_bytes: float) -> PlannedMemory:

@@ -66,7 +66,7 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     if row is None or row.money.cost_usd_per_year is None:
         return ()
     if isinstance(load, OneGpu):
-        return _cards_of_one_gpu(row)
+        return _cards_of_one_gpu(model, row)
     row, stated = _as_recommended(row, verdict.assured), row
     shown = [
         _cost_card(row, verdict),
@@ -77,6 +77,8 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
         ),
         _fleet_card(row, load, stated),
     ]  # fmt: skip
+    if model.plan.pipeline is not None:
+        shown.append(_unit_cost(model, row))
     if isinstance(load, Service):
         shown.append(_latency_card(row, load))
     elif row.speed.finish_s is not None:
@@ -113,12 +115,12 @@ def _stated_card(row: OptionRow) -> KeyFigure:
     return KeyFigure(label="For the load as stated", figure=counted(row.count.gpus, "GPU"), note=note)
 
 
-def _cards_of_one_gpu(row: OptionRow) -> tuple[KeyFigure, ...]:
+def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ...]:
     """Return what one GPU costs and does, where no load is stated."""
     speed, time_s = row.speed, row.speed.batch_latency_s
     rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
     return (
-        _unit_cost(row),
+        _unit_cost(model, row),
         KeyFigure(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
         KeyFigure(
             label="Time of a batch", figure=format_seconds(time_s.expected),
@@ -202,10 +204,14 @@ def _assured_card(assured: AssuredRow) -> KeyFigure:
     return KeyFigure(label=label, figure=counted(assured.gpus, "GPU"), note=more)
 
 
-def _unit_cost(row: OptionRow) -> KeyFigure:
-    return KeyFigure(
-        label="Per million samples", figure=f"{figures.money(row.money.usd_per_million)} USD", note=figures.price(row)
-    )
+def _unit_cost(model: ModelReport, row: OptionRow) -> KeyFigure:
+    """Return the cost of a million samples, or of a thousand of what a pipeline makes."""
+    million = row.money.usd_per_million
+    if model.plan.pipeline is None:
+        return KeyFigure(label="Per million samples", figure=f"{figures.money(million)} USD", note=figures.price(row))
+    thousand = None if million is None else million / 1000
+    label = f"Per thousand {model.items}"
+    return KeyFigure(label=label, figure=f"{figures.money(thousand)} USD", note=figures.price(row))
 
 
 def _between(low: str, high: str) -> str:
@@ -249,7 +255,7 @@ def compared_table(report: Report, model: ModelReport) -> Grid:
     ]
     if isinstance(report.demand.load, OneGpu):
         columns += [
-            figure("samples per s", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
+            figure(f"{model.items} per s", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
             figure("latency", lambda row: pace_by_key[row.key]),
             figure("USD per hour or GPU", lambda row: figures.money(row.offer.price_usd)),
             amount("USD per million", "usd_per_million"),
@@ -365,11 +371,11 @@ def host_table(report: Report, model: ModelReport) -> Grid | None:
         return None
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
-        figure("samples per s of one GPU", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
+        figure(f"{model.items} per s of one GPU", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
         figure("input, GB/s", lambda row: f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
         figure("of PCIe's printed rate", _pcie_share),
         figure(
-            f"ms of CPU time per sample, {cores:g} cores",
+            f"ms of CPU time per {model.plan.item}, {cores:g} cores",
             lambda row: f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
         ),
         words(

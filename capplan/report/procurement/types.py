@@ -377,6 +377,11 @@ class ModelReport:
     service: str | None = None
     demand: Demand | None = None
 
+    @property
+    def items(self) -> str:
+        """Return what is made, in the plural: samples, or what a pipeline makes."""
+        return f"{self.plan.item}s"
+
     def option(self, key: str | None) -> OptionRow | None:
         """Return an option by its key."""
         return next((option for option in self.options if option.key == key), None)
@@ -497,6 +502,12 @@ class Report:
     def of(self, model: ModelReport) -> "Report":
         """Return this report as one model's tables need it: with that model's own load."""
         return self if model.demand is None else replace(self, demand=model.demand)
+
+    @property
+    def items(self) -> str:
+        """Return what all models make, in the plural; samples where they make different things."""
+        made = {model.items for model in self.models}
+        return made.pop() if len(made) == 1 else "samples"
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -32,16 +32,16 @@ def format_usd(amount: float) -> str:
     return f"{headline_money(amount)} USD"
 
 
-def describe_load(load: Load) -> str:
-    """Describe the load in one phrase."""
+def describe_load(load: Load, items: str) -> str:
+    """Describe the load in one phrase; `items` are what is asked for, in the plural."""
     if isinstance(load, Service):
         return (
-            f"{format_rate(load.peak_per_s)} samples/s at peak ({format_rate(load.mean_in_use_per_s)}/s on average), "
+            f"{format_rate(load.peak_per_s)} {items}/s at peak ({format_rate(load.mean_in_use_per_s)}/s on average), "
             f"{load.percentile:g} % of them within {format_seconds(load.latency_limit_s)}"
             f"{_use_words(load)}{_up_words(load)}"
         )
     if isinstance(load, Job):
-        return f"{load.samples:,.0f} samples within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
+        return f"{load.samples:,.0f} {items} within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
     if isinstance(load, TrainingPurchase):
         return (
             f"training {load.epochs:g} epochs of {load.samples:,.0f} samples within {_hours(load.deadline_s)}, "
@@ -67,9 +67,10 @@ def _up_words(load: Service) -> str:
 def load_words(report: Report) -> str:
     """Describe what a report answers: the load, or every service's."""
     if report.fleet is None:
-        return describe_load(report.demand.load)
+        return describe_load(report.demand.load, report.items)
     return "; ".join(
-        f"{model.service}: {describe_load((model.demand or report.demand).load)}" for model in report.models
+        f"{model.service}: {describe_load((model.demand or report.demand).load, model.items)}"
+        for model in report.models
     )
 
 
@@ -341,7 +342,7 @@ def _reasons(
     load = answer.demand.load
     speed = _SPEED_WORDS[choice.evidence.speed_tier]
     return [
-        *_load_reasons(answer, load, choice),
+        *_load_reasons(answer, load, choice, f"{plan.item}s"),
         _rank_words(load, rows),
         *_runner_up_words(answer, choice, other),
         *_certainty_reasons(answer, load, choice),
@@ -351,14 +352,14 @@ def _reasons(
     ]
 
 
-def _load_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[str]:
+def _load_reasons(answer: Answer, load: Load, choice: OptionRow, items: str) -> list[str]:
     """Describe what one GPU carries, and how many the load needs; nothing without a load."""
     if isinstance(load, OneGpu):
         return []
     if isinstance(load, Service):
-        return _service_reasons(answer, load, choice)
+        return _service_reasons(answer, load, choice, items)
     rate, need = format_rate(choice.speed.rate_per_gpu_per_s), choice.count.gpus_needed
-    words = f"Each GPU processes {rate} samples/s at batch {choice.speed.batch}"
+    words = f"Each GPU processes {rate} {items}/s at batch {choice.speed.batch}"
     return [f"{words}; the deadline needs {counted(need, 'GPU')}.", *_parallel_words(choice)]
 
 
@@ -437,22 +438,24 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
     copies = f"{taken:.3g} GB/s to each GPU, {format_fraction(used)} of PCIe,"
     if used < _HARDLY:
         copies = "under a thousandth of what PCIe carries to each GPU,"
-    words = f"Its host copies {copies} and prepares a sample every {every}"
+    words = (
+        f"Its host copies {copies} and prepares {'an' if plan.item[0] in 'aeiou' else 'a'} {plan.item} every {every}"
+    )
     if speed.is_host_bound:
         return [
             f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "
-            f"{format_rate(speed.host_per_s)} samples/s at most."
+            f"{format_rate(speed.host_per_s)} {plan.item}s/s at most."
         ]
     return [f"{words}."]
 
 
-def _service_reasons(answer: Answer, load: Service, choice: OptionRow) -> list[str]:
+def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
     sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
     rate = format_rate(choice.speed.rate_per_gpu_per_s)
     reasons = [
-        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate}/s: {sizing.need} needed at today's "
-        f"peak; {fewest} is the theoretical minimum.",
+        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate} {items}/s: {sizing.need} needed at "
+        f"today's peak; {fewest} is the theoretical minimum.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]

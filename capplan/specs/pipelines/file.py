@@ -1,12 +1,14 @@
 """Read FILE.pipeline.yaml: the parts of a pipeline, how often each runs, and the parameters of an item."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from capplan.core.ops.attention import AttentionBackend
 from capplan.core.pipelines.types import BATCH_NAME, Offload, Part, PartKind, Pipeline
 from capplan.core.workload import Framework, Precision
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree, read_yaml
 
@@ -16,13 +18,22 @@ KNOWN_PREFIX = "pipeline:"
 _KNOWN = Path(__file__).parent / "known"
 _MOST_PARTS = 32
 _KEYS = ("name", "item", "parameters", "derived", "item_seconds", "precision", "offload", "parts")
+_SETTABLE = ("times", "precision", "framework", "weights", "attention", "offload", "on", "after")
+"""What a question may state of a part, too."""
 _PART_KEYS = (
-    "model", "arguments", "inputs", "prepare", "times", "samples", "kind", "precision", "framework", "weights",
-    "weights_of", "tokens",
+    "model",
+    "arguments",
+    "inputs",
+    "prepare",
+    "samples",
+    "kind",
+    "weights_of",
+    "tokens",
     "quantises",
-)  # fmt: skip
+    *_SETTABLE,
+)
 
-Word = TypeVar("Word", Precision, Framework, Offload, PartKind)
+Word = TypeVar("Word", Precision, Framework, Offload, PartKind, AttentionBackend)
 
 
 def known_names() -> tuple[str, ...]:
@@ -70,6 +81,8 @@ def read_pipeline(path: Path) -> Pipeline:
     for part in pipeline.parts:
         if part.weights_of and part.weights_of not in names[: names.index(part.name)]:
             checker.refuse(f"parts.{part.name}.weights_of", f"{part.weights_of!r} is no part before it")
+    if not checker.problems and (reason := pipeline.disorder()):
+        checker.refuse("parts", reason)
     checker.finish({})
     for part in pipeline.parts:
         pipeline.filled(part)
@@ -84,7 +97,7 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         checker.refuse(f"parts.{name}", "must be keys with values, with a model among them")
         return None
     checker.unknown_keys(given, _PART_KEYS, where)
-    words = checker.words(given, ("model", "weights", "weights_of"), prefix=where)
+    words = checker.words(given, ("model", "weights_of"), prefix=where)
     if "model" not in words:
         checker.refuse(
             f"{where}model", "is missing; write it as `capplan plan` takes it, such as timm:vit_base_patch16_224"
@@ -101,16 +114,61 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         arguments=arguments,
         inputs=checker.texts({f"{where}inputs": given.get("inputs", [])}, f"{where}inputs"),
         prepare=checker.texts({f"{where}prepare": given.get("prepare", [])}, f"{where}prepare"),
-        times=_expression(checker, given, "times", "1", prefix=where),
         samples=_expression(checker, given, "samples", "1", prefix=where),
         kind=_word(checker, given, "kind", PartKind, prefix=where) or PartKind.OTHER,
-        precision=_word(checker, given, "precision", Precision, prefix=where),
-        framework=_word(checker, given, "framework", Framework, prefix=where),
-        weights=words.get("weights"),
         weights_of=words.get("weights_of", ""),
         tokens=tuple(_text(each) for each in (tokens if isinstance(tokens, list) else [tokens])),
         quantises=given.get("quantises") is True,
+        **_settings(checker, given, where),
     )
+
+
+def _settings(checker: Checker, given: Tree, where: str) -> dict[str, Any]:
+    """Return what a file or a question states of how and where a part runs, by the name of the part's attribute."""
+    found: dict[str, Any] = {}
+    for key, members in (
+        ("precision", Precision), ("framework", Framework), ("attention", AttentionBackend), ("offload", Offload),
+    ):  # fmt: skip
+        if key in given:
+            found[key] = _word(checker, given, key, members, prefix=where)
+    if "times" in given:
+        found["times"] = _expression(checker, given, "times", "1", prefix=where)
+    if "after" in given:
+        after = given["after"] if not isinstance(given["after"], tuple) else list(given["after"])
+        found["after"] = checker.texts({f"{where}after": [after] if isinstance(after, str) else after}, f"{where}after")
+    return {**found, **checker.words(given, ("weights", "on"), prefix=where)}
+
+
+def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipeline:
+    """Return a pipeline whose parts run as a question states.
+
+    Args:
+        pipeline: the pipeline.
+        given: values by PART.KEY, or by KEY for all parts; the keys are those of a file's parts.
+
+    Raises:
+        UsageError: there is no such part or key, or a value is refused.
+    """
+    names = [part.name for part in pipeline.parts]
+    changes: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for key, value in sorted(given.items(), key=lambda item: "." in item[0]):  # those of one part come last
+        name, _, rest = key.rpartition(".")
+        checker = Checker("--part", "")
+        if rest not in _SETTABLE:
+            meant = nearest_names(rest, _SETTABLE) or _SETTABLE
+            raise UsageError(f"--part {key}: {rest!r} is not what a part may be set; use {', '.join(meant)}.")
+        if name and name not in names:
+            raise UsageError(f"--part {key}: {pipeline.name} has no part {name!r}; it has {', '.join(names)}.")
+        found = _settings(checker, {rest: value}, f"{name}." if name else "")
+        if checker.problems:
+            problem = checker.problems[0]
+            raise UsageError(f"--part {problem.key}: {problem.message}.")
+        for part in [name] if name else names:
+            changes[part] |= found
+    made = replace(pipeline, parts=tuple(replace(part, **changes[part.name]) for part in pipeline.parts))
+    if reason := made.disorder():
+        raise UsageError(f"--part: {reason}.")
+    return made
 
 
 def _model_words(words: str, path: Path) -> str:

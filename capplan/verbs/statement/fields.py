@@ -230,6 +230,13 @@ class PipelineItemFields:
             metavar="NAME=NUMBER", topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
         ),
     ] = field(default_factory=dict)  # fmt: skip
+    part_settings: Annotated[
+        dict[str, Any],
+        Option(
+            help="State how a part of a pipeline runs: vae.precision=fp32, unet.attention=flash-3, ...; repeatable.",
+            flags=("--part",), metavar="PART.KEY=VALUE", topic=Topic.MODEL, words=ASSIGNMENTS, doors=SWEPT,
+        ),
+    ] = field(default_factory=dict)  # fmt: skip
     offload: Annotated[
         Offload | None,
         Option(
@@ -248,15 +255,12 @@ class PipelineFields(PipelineItemFields):
         Meta(ge=1, le=64),
         Option(
             help="GPUs of a machine that share a pipeline's sequence by heads; times --ring.", topic=Topic.MODEL,
-            doors=SWEPT,
         ),
     ] = 1  # fmt: skip
     ring: Annotated[
         int,
         Meta(ge=1, le=64),
-        Option(
-            help="GPUs that share it in a ring of blocks; times --ulysses.", topic=Topic.MODEL, doors=SWEPT
-        ),
+        Option(help="GPUs that share it in a ring of blocks; times --ulysses.", topic=Topic.MODEL),
     ] = 1  # fmt: skip
 
     @property
@@ -270,10 +274,10 @@ class PipelineFields(PipelineItemFields):
         Raises:
             UsageError: one was given.
         """
-        if self.settings or self.offload is not None or self.sharing_gpus > 1:
+        if self.settings or self.part_settings or self.offload is not None or self.sharing_gpus > 1:
             raise UsageError(
-                f"--set, --offload, --ulysses and --ring describe a pipeline, and {model} is a model: name a pipeline, "
-                "such as diffusers:black-forest-labs/FLUX.1-dev or FILE.pipeline.yaml."
+                f"--set, --part, --offload, --ulysses and --ring describe a pipeline, and {model} is a model: name a "
+                "pipeline, such as diffusers:black-forest-labs/FLUX.1-dev or FILE.pipeline.yaml."
             )
 
 

@@ -1,5 +1,6 @@
 """Laws of pipelines: time is a sum, memory the worst moment, and a pipeline of one part is the part."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import capplan
 from capplan.core.plan.types import Fit, Plan
 from capplan.errors import CapplanError
 from capplan.report.text.pipelines.plan import pipeline_lines
+from capplan.specs.pipelines.file import read_pipeline
 from capplan.units import format_joules
 
 GPU = "h100-sxm5-80gb"
@@ -70,6 +72,80 @@ def test_offloading_takes_less_memory_and_more_time(pipeline_file: Path) -> None
     assert memory[0] > memory[2]
     assert times == sorted(times)
     assert [fit.offload for fit in fits] == ["none", "model", "sequential"]
+
+
+def test_parts_on_other_devices_leave_the_batch_its_time_and_follow_at_that_of_the_busiest(pipeline_file: Path) -> None:
+    plain, stream, another = (
+        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[4], part_settings=settings).fits[0]
+        for settings in ({}, {"decoder.on": "stream"}, {"decoder.on": "another"})
+    )
+    times = {part.name: part.total_s for part in plain.parts}
+    for fit in (stream, another):
+        assert fit.latency.latency_s.expected == pytest.approx(plain.latency.latency_s.expected)
+    # two GPUs: encoder and denoiser on one, the decoder on the other, which is free sooner
+    assert another.latency.gpus_per_batch == 2
+    assert another.latency.throughput_per_s.expected == pytest.approx(4 / (times["encoder"] + times["denoiser"]))
+    # two streams of one GPU: no faster than the busier stream, no slower than one after the other
+    between = 4 / stream.latency.throughput_per_s.expected
+    assert times["encoder"] + times["denoiser"] <= between * (1 + 1e-9) <= plain.latency.latency_s.expected * (1 + 2e-9)
+    assert stream.memory.total_bytes.expected >= plain.memory.total_bytes.expected
+
+
+def test_a_part_that_waits_for_none_runs_beside_the_others_where_it_has_a_device_of_its_own(
+    pipeline_file: Path,
+) -> None:
+    apart = {"encoder.on": "epyc-9654", "denoiser.after": (), "decoder.after": ["encoder", "denoiser"]}
+    apart["encoder.precision"] = "fp32"
+    plan = capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], part_settings=apart)
+    [fit] = plan.fits
+    encoder, denoiser, decoder = fit.parts
+    assert (encoder.start_s, denoiser.start_s, encoder.on, encoder.peak_bytes) == (0, 0, "epyc-9654", 0)
+    assert decoder.start_s == pytest.approx(max(encoder.total_s, denoiser.total_s))
+    assert fit.latency.latency_s.expected == pytest.approx(decoder.start_s + decoder.total_s)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"decoder.speed": 2}, "'speed' is not what a part may be set; use"),
+        ({"decode.on": "stream"}, "has no part 'decode'; it has encoder, denoiser, decoder"),
+        (
+            {"decoder.on": "epyc-9655"},
+            "decoder runs on 'epyc-9655'; use gpu, stream, another .* a CPU such as epyc-97",
+        ),
+        ({"on": "stream"}, "no part runs on the GPU"),
+        ({"encoder.after": "decoder"}, "encoder.after: 'decoder' is not a part before it"),
+        ({"decoder.attention": "flash-4"}, "decoder.attention: 'flash-4' is not known; use flash, flash-3"),
+    ],
+)
+def test_part_settings_that_say_nothing_are_refused(
+    pipeline_file: Path, settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(CapplanError, match=message):
+        capplan.plan(str(pipeline_file), gpus=[GPU], part_settings=settings)
+
+
+def test_one_sample_a_run_is_whole_at_every_batch(pipeline_file: Path) -> None:
+    pipeline = read_pipeline(pipeline_file)
+    part = replace(pipeline.parts[2], samples="1 / batch", times="batch")
+    assert {pipeline.runs(part, batch).batch for batch in range(1, 300)} == {1}  # 49 * (1 / 49) is 0.9999999999999999
+
+
+def test_layers_that_are_copied_ahead_take_the_longer_of_copying_and_computing(pipeline_file: Path) -> None:
+    none, streamed, sequential = (
+        capplan.plan(str(pipeline_file), gpus=[GPU], batches=[1], offload=offload).fits[0]
+        for offload in ("none", "streamed", "sequential")
+    )
+    h100 = none.gpu.pcie_bytes_per_s
+    assert h100 is not None
+    for before, after in zip(none.parts, streamed.parts, strict=True):
+        weights = 2 * (128 * 512 + 512 + 512 * 128 + 128) if before.name == "denoiser" else 2 * 33_088
+        copied_s = before.times * weights / (0.8 * h100)  # 33,088 = 64·256 + 256 + 256·64 + 64; pinned memory at 0.8
+        assert after.total_s == pytest.approx(max(before.total_s, copied_s))
+    assert (
+        none.latency.latency_s.expected <= streamed.latency.latency_s.expected < sequential.latency.latency_s.expected
+    )
+    assert sequential.memory.total_bytes.expected <= streamed.memory.total_bytes.expected
 
 
 def test_a_larger_batch_never_takes_less_memory_or_time(pipeline_file: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 import capplan
 from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.pipelines import pipeline_columns
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import preview_sweep, sweep
+from capplan.core.sweep.conditions import Conditions
 from capplan.errors import UsageError
 from capplan.report.procurement.render import render_report
 from tests.app.sweep.conftest import make_request
@@ -38,6 +40,37 @@ def test_a_sweep_plans_a_pipeline_with_the_figures_of_a_plan_and_keeps_them(
         # fp16: the encoder's and decoder's mixers of 64 and the denoiser's of 128, all on the GPU
         assert row["weight_bytes"] == 2 * (2 * (64 * 256 + 256 + 256 * 64 + 64) + 128 * 512 + 512 + 512 * 128 + 128)
     assert preview_sweep(replace(request, file=None)).cells == 4
+
+
+def test_a_sweep_over_settings_of_a_pipeline_has_a_model_for_each_choice(pipeline_file: Path, tmp_path: Path) -> None:
+    entry = {"model": str(pipeline_file), "set": {"steps": [10, 20]}, "part": {"decoder.precision": "fp32"}}
+    made = expand_sweep(make_request(tmp_path / "out", [{**entry, "offload": "model"}], workloads=[{}]))
+    told = "--part decoder.precision=fp32 --offload model"
+    assert [model.label for model in made.models] == [f"{pipeline_file} --set steps={n} {told}" for n in (10, 20)]
+    [conditions] = made.context.workloads.values()
+    assert isinstance(conditions, Conditions)
+    gpu = made.context.gpus["l4"]
+    columns = pipeline_columns(made.models[1], conditions, made.context, [gpu])
+    plan = capplan.plan(
+        str(pipeline_file), batches=[1], gpus=["l4"], precision="fp32", settings={"steps": 20}, offload="model"
+    )
+    assert list(columns["latency_s"]) == [plan.fits[0].latency.latency_s.expected]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"set": {"stepz": 3}}, "has no parameter 'stepz'"),
+        ({"part": {"decode.on": "stream"}}, "has no part 'decode'"),
+        ({"model": "resnet18", "set": {"steps": 3}}, "--set describe a pipeline, and .*resnet18 is a model"),
+    ],
+)
+def test_settings_of_a_sweep_that_say_nothing_are_refused(
+    pipeline_file: Path, tmp_path: Path, entry: dict[str, object], message: str
+) -> None:
+    request = make_request(tmp_path / "out", [{"model": str(pipeline_file), **entry}])
+    with pytest.raises(UsageError, match=message):
+        expand_sweep(request)
 
 
 def test_a_sweep_of_a_file_runs_no_code_of_a_pipeline_and_takes_no_options_of_a_model(

@@ -73,7 +73,7 @@ def worth_usd(report: Report, option: OptionRow) -> float | None:
 
 def worth_unit(report: Report) -> str:
     """Return the unit of what options are ranked by."""
-    return "USD per million samples" if report.demand.load.kind == "one-gpu" else "USD per year"
+    return f"USD per million {report.items}" if report.demand.load.kind == "one-gpu" else "USD per year"
 
 
 def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:

@@ -38,13 +38,13 @@ def leading_gpus(model: ModelReport, *, count: int = _GPUS) -> list[str]:
 
 
 def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
-    """Draw samples per second over the batch, with the estimate's interval."""
+    """Draw samples, or what a pipeline makes, per second over the batch, with the estimate's interval."""
     return _over_batch(
         model,
         identity=f"{prefix}-throughput",
         title="Throughput over batch",
         quantity=_Quantity(
-            label="samples per second",
+            label=f"{model.items} per second",
             value=lambda each: each.throughput_per_s.interval,
             to_text=format_rate,
         ),
@@ -131,7 +131,7 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
     if pick is None or not pick.loads:
         return None
     columns: list[Column[tuple[float, float]]] = [
-        figure("samples per second of one GPU", lambda point: point[0] * pick.capacity_per_s, format_rate),
+        figure(f"{model.items} per second of one GPU", lambda point: point[0] * pick.capacity_per_s, format_rate),
         figure("load factor", lambda point: figures.fraction(point[0])),
         figure("latency", lambda point: point[1], format_seconds),
     ]
@@ -140,16 +140,16 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
         identity=f"{prefix}-load", title=f"p{load.percentile:g} latency over load: {choice.gpu_name}",
         description=f"Latency percentile of one {choice.gpu_name} over its rate, with the limit and where it runs.",
         caption="Simulated with Poisson arrivals unless burstiness is stated; shaded is beyond the limit.",
-        drawing=drawing(_load_layers(load, choice, pick)), data=content,
+        drawing=drawing(_load_layers(load, choice, pick, model.items)), data=content,
     )  # fmt: skip
 
 
-def _load_layers(load: Service, choice: OptionRow, pick: PickRow) -> Any:
+def _load_layers(load: Service, choice: OptionRow, pick: PickRow, items: str) -> Any:
     """Draw the latency percentile over one GPU's rate, what exceeds the limit, and where the fleet runs."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
-    x = alt.X("rate:Q", title="samples per second of one GPU", axis=alt.Axis(format=NUMBER))
+    x = alt.X("rate:Q", title=f"{items} per second of one GPU", axis=alt.Axis(format=NUMBER))
     limit_ms = 1e3 * load.latency_limit_s
     top = 1.6 * limit_ms
     y = alt.Y("ms:Q", title=f"p{load.percentile:g} latency, ms", scale=alt.Scale(domain=[0, top], clamp=True))

@@ -78,7 +78,7 @@ def _result_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]
     ):  # fmt: skip
         yield column(key=key, title=title, value=partial(_money, field), digits="#,##0.00")
     million = partial(_money, "usd_per_million")
-    yield column(key="million", title="USD per million samples", value=million, digits="0.0000", width=12)
+    yield column(key="million", title=f"USD per million {model.items}", value=million, digits="0.0000", width=12)
     may = partial(column, key="may", title="may be recommended", width=14)
     yield may(value=lambda o: "yes" if o.key in pool else "no")
 
@@ -86,7 +86,7 @@ def _result_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]
 def _speed_columns(report: Report) -> Iterator[SheetColumn]:
     """Yield how fast one GPU is, and how GPUs are bought."""
     yield SheetColumn(key="batch", title="batch", value=lambda o: o.speed.batch, digits="#,##0")
-    rate = partial(SheetColumn, key="rate", title="samples/s per GPU", digits="#,##0.00")
+    rate = partial(SheetColumn, key="rate", title=f"{report.items}/s per GPU", digits="#,##0.00")
     yield rate(value=lambda o: o.speed.rate_per_gpu_per_s)
     if isinstance(report.demand.load, TrainingPurchase):
         for key, title, field in (

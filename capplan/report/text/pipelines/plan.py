@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
+from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
 from capplan.core.plan.types import Change, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
 from capplan.report.sections import (
     Block,
@@ -32,13 +33,25 @@ from capplan.units import (
 _LABEL_WIDTH = 9
 _MOST_GPUS = 8
 _MOST_MISSES = 4
-OFFLOAD_WORDS = {"none": "on the GPU", "model": "part by part", "sequential": "layer by layer"}
+OFFLOAD_WORDS = {
+    "none": "on the GPU", "model": "part by part", "streamed": "layers copied ahead", "sequential": "layer by layer",
+}  # fmt: skip
 """Where a pipeline's weights are, by how they are offloaded."""
 
 
 def item_seconds(fit: Fit) -> float:
     """Return the time of one item of a batch. [s]"""
     return fit.latency.latency_s.expected / fit.batch
+
+
+def weights_place(fit: Fit) -> str:
+    """Return where the weights of a fit's parts are: of all, and of the parts that differ."""
+    apart = [
+        f"{part.name} {OFFLOAD_WORDS[part.offload]}"
+        for part in fit.parts
+        if part.offload != fit.offload and part.peak_bytes
+    ]
+    return ", ".join([OFFLOAD_WORDS[fit.offload], *apart])
 
 
 def items_per_hour(fit: Fit) -> float:
@@ -94,7 +107,7 @@ def _head(plan: Plan) -> Line:
     facts, model = _facts(plan), plan.model
     batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
     shown = ", ".join(map(str, batches))
-    several = f" on {facts.gpu_count} GPUs ({facts.sharing})" if facts.gpu_count > 1 else ""
+    several = f" on {facts.gpu_count} GPUs ({facts.sharing})" if facts.sharing else ""
     framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
     return line(
         Span(text=model.name.removeprefix("diffusers:").rpartition("/")[2], style=Style.CHOSEN),
@@ -139,7 +152,7 @@ def _takes(plan: Plan) -> list[Line]:
         money = "" if cost is None or fit.rent is None else (
             f", {cost:.3g} USD per 1,000 ({fit.rent.provider})"
         )  # fmt: skip
-        weights = "" if fit.offload == "none" else f", offloaded {OFFLOAD_WORDS[fit.offload]}"
+        weights = "" if (placed := weights_place(fit)) == OFFLOAD_WORDS["none"] else f", weights {placed}"
         label = Span(text=key[0], style=Style.CHOSEN)
         text = f"  {', '.join(why)}: {_time(item_seconds(fit))} per {item}{weights}{money}"
         lines.append(_labelled("Take" if index == 0 else "or", label, text))
@@ -176,7 +189,7 @@ def columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
         figure(f"{item}s/h", items_per_hour, format_rate, rank=2),
         figure("USD/1,000", usd_per_thousand, "{:.3g}".format, rank=1),
         figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=4),
-        words("weights", lambda fit: OFFLOAD_WORDS[fit.offload], rank=1),
+        words("weights", weights_place, rank=1),
         *([words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")] if unsure else []),
         figure("max batch", largest_batch, rank=5),
         words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
@@ -206,10 +219,14 @@ def _wrapped(label: str, head: str, pieces: Sequence[str], width: int) -> list[L
     return [_labelled("" if index else label, text) for index, text in enumerate([*rows, row])]
 
 
+_PLACES = {ON_STREAM: "a stream of its own", ON_ANOTHER: "another GPU"}
+
+
 def _runs(part: PartTime) -> str:
     each_s = part.compute_s / part.times
     moved = f" + {format_seconds(part.moving_s)} moving" if part.moving_s else ""
-    return f"{part.times:g} × {format_seconds(each_s)}{moved}"
+    place = "" if part.on == ON_GPU else f" on {_PLACES.get(part.on, part.on)}"
+    return f"{part.times:g} × {format_seconds(each_s)}{moved}{place}"
 
 
 def _changes(plan: Plan, width: int) -> list[Line]:
@@ -221,7 +238,8 @@ def _changes(plan: Plan, width: int) -> list[Line]:
 
 
 def _changed(change: Change) -> str:
-    stays = "" if change.after.offload == change.before.offload else f", weights {OFFLOAD_WORDS[change.after.offload]}"
+    moved = change.after.offload != change.before.offload
+    stays = f", weights {OFFLOAD_WORDS[change.after.offload]}" if moved else ""
     return f"{format_speedup(change.speedup)} ({_time(item_seconds(change.after))}{stays})"
 
 
