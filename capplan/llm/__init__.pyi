@@ -134,6 +134,7 @@ def estimate(
     prefix_fraction: float = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
+    power_calibration: str | Path | None = ...,
     first_burst: bool = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
@@ -173,6 +174,7 @@ def estimate(
         prefix_fraction: Share of a prompt that the prefix cache holds.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         first_burst: Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
@@ -240,6 +242,8 @@ def plan(
     currency: str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
+    power_calibration: str | Path | None = ...,
+    max_power_draw_w: float | str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -302,6 +306,8 @@ def plan(
         currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
+        max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -367,6 +373,7 @@ def simulate(
     percentile: int | str = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
+    power_calibration: str | Path | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -426,6 +433,7 @@ def simulate(
         percentile: Requests that keep the limits: mean, 50, 90, 95, 99.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants from `capplan llm fit`; the shipped ones by default.
@@ -464,6 +472,8 @@ def fleet(
     regions: Sequence[str] | str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
+    power_calibration: str | Path | None = ...,
+    max_power_draw_w: float | str | None = ...,
     share_gpus: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -478,6 +488,8 @@ def fleet(
         regions: Only offers in this region, country (de) or area (eu); repeatable.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
+        power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
+        max_power_draw_w: Most mean power of all GPUs of an answer, without the host, such as 400W.
         file: models: a list of loads, each with its model.
         share_gpus: Also put several models on the same GPUs where that is cheaper (estimate).
         specs: Own GPU specs, laid over the built-in ones.

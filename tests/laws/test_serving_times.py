@@ -39,5 +39,18 @@ def test_flags_of_the_scheduler_move_estimate_and_simulation_alike(engine):
         assert _mean(seldom.ttft_s) - _mean(often.ttft_s) == pytest.approx(14.5 * gap_s, rel=0.1)
 
 
+def test_a_measured_run_moves_estimate_and_simulation_alike(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text(
+        "model,gpu,engine,tp,input_len,output_len,concurrency,weights,tpot_ms,ttft_ms\n"
+        "qwen3-32b,l40s,vllm,4,1024,128,16,bf16,40,250\n"
+    )
+    asked = {"gpu": "l40s", "tp": 4, "concurrency": (16,), "measured": [path]}
+    point = capplan.llm.estimate("qwen3-32b", **asked).points[0]
+    load = capplan.llm.simulate("qwen3-32b", **asked, requests=1000).answers[0]
+    assert point.ttft_s.expected == pytest.approx(load.ttft_s.mean, rel=0.15)
+    assert point.tpot_s.expected == pytest.approx(load.tpot_s.mean, rel=0.15)
+
+
 def _mean(times):
     return times.expected if hasattr(times, "expected") else times.mean

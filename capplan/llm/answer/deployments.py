@@ -16,6 +16,9 @@ from capplan.specs import Gpus
 DEFAULT_CPU = "ryzen-9-7950x"
 """The host's CPU where layers are left to it and none is named: a desktop with two channels of DDR5."""
 _WIDER = (2, 4, 8, 16)
+_FULLER = 0.85
+"""Memory fraction that is proposed where an engine's own default leaves no room, such as SGLang's of many data-parallel
+ranks: recipes of DeepSeek-V3 on 64 and more H100 state 0.8 to 0.9."""
 
 
 class OversizeError(CapplanError):
@@ -103,6 +106,13 @@ class Deployments:
         capacity = deployment.sequences_that_fit(held_len)
         if capacity >= 1:
             return capacity
+        fuller = replace(words, utilization_fraction=_FULLER)
+        if words.utilization_fraction is None and self.find(fuller).sequences_that_fit(held_len) >= 1:
+            raise OversizeError(
+                f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id} "
+                f"with what {words.engine} keeps free by default; use --utilization {_FULLER:g} (which holds it).",
+                None,
+            )
         tensor = self._least_tensor(words, held_len)
         wider = "more GPUs (--tp)" if tensor is None else f"--tp {tensor} (which holds it)"
         raise OversizeError(

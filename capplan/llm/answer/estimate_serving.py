@@ -194,13 +194,18 @@ def _ends_under_cap(case: Case, constants: Constants) -> tuple[ServingTimes, ...
 def _adjustments(
     question: ServingQuestion, deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
 ) -> dict[Metric, Adjustment]:
-    """Learn from the measured runs by what factor this deployment differs; TTFT is left alone, since queues differ."""
+    """Learn from the measured runs by what factor this deployment differs.
+
+    Steps with prompts take the same factor, as in a simulation, but TTFT stays as uncertain: queues differ from run to
+    run.
+    """
     check_runs(question.measured, deployment)
     learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
     if learnt is None:
         return {}
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
-    return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse}
+    first = Adjustment(factor=learnt.factor, runs=learnt.runs)
+    return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse, Metric.TTFT: first}
 
 
 def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point: ServingPoint) -> tuple[Load, Load]:
@@ -239,9 +244,10 @@ def _notes(
         )
     if deployment.spans_servers or deployment.words.sharding.gpus > max(8, deployment.machine.server_gpus):
         port = deployment.machine.network_bytes_per_s / 2
+        assumed = "" if deployment.words.network_bytes_per_s else ", which is assumed; --network states yours"
         found.append(
             f"Servers of {deployment.machine.server_gpus} GPUs are joined by a network of {port / 1e9:g} GB/s a GPU in "
-            "one direction; --network states yours."
+            f"one direction{assumed}."
         )
     if not deployment.machine.switched and deployment.words.sharding.gpus > 1 and deployment.machine.server_gpus > 1:
         found.append("The GPUs are joined through the host; --link states the bandwidth of yours.")

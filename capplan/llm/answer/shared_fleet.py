@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from capplan.core.energy.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
@@ -34,6 +35,7 @@ def plan_shared_fleet(
     shares_gpus: bool = False,
     measured: Sequence[MeasuredRun] = (),
     power_law: PowerLaw | None = None,
+    max_power_draw_w: float | None = None,
 ) -> FleetAnswer:
     """Plan every model of a fleet, and put the plans together.
 
@@ -45,6 +47,7 @@ def plan_shared_fleet(
         shares_gpus: True to put several models on the same GPUs where that is cheaper.
         measured: Measured runs, each of which names its deployment.
         power_law: The law of power, with a cap of all GPUs; None where nobody asks for energy.
+        max_power_draw_w: Most mean power of all GPUs of a fleet; None for any. [W]
 
     Raises:
         CapplanError: A model or GPU is not known.
@@ -55,4 +58,7 @@ def plan_shared_fleet(
         plan_serving(question, deployments=deployments, calibration=calibration, measured=measured)
         for question in questions
     )
-    return FleetAnswer(plans=plans, fleets=shared_fleets(plans, shares_gpus=shares_gpus))
+    fleets = shared_fleets(plans, shares_gpus=shares_gpus)
+    if max_power_draw_w is not None:
+        fleets = tuple(fleet for fleet in fleets if (fleet.power_w or inf) <= max_power_draw_w)
+    return FleetAnswer(plans=plans, fleets=fleets)

@@ -108,14 +108,13 @@ def unknown_model(name: str) -> CapplanError:
         if _plain(word) in known or (not begun and _is_begun(word, known)):
             return UnusualModelError(entry["reason"])
     nearest = tuple(dict.fromkeys((*begun[:_MOST_BEGUN], *nearest_names(word, catalogue_ids()))))[:_MOST_BEGUN]
-    return UnknownNameError(
-        "language model",
-        name,
-        nearest=nearest,
-        hint="Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf.",
-    )
+    hint = "Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf."
+    if _ENCODERS.match(word):
+        hint = f"Encoders are no language models here: `capplan plan hf:config.json` plans them. {hint}"
+    return UnknownNameError("language model", name, nearest=nearest, hint=hint)
 
 
+_ENCODERS = re.compile(r"(bge|e5|gte|minilm|all-minilm|(\w+-)?bert|roberta|xlm-roberta)\b", re.IGNORECASE)
 _MOST_BEGUN = 3
 _SHORTEST_BEGINNING = 7
 

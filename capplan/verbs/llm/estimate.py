@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.verbs.llm.fields import (
     CLIENTS,
+    CardPowerFields,
     FilesHereFields,
     MeanLengthFields,
     MeasuredFields,
@@ -14,7 +15,6 @@ from capplan.verbs.llm.fields import (
     ReplicaFields,
 )
 from capplan.verbs.statement.contract import Context, Look, Verb
-from capplan.verbs.statement.fields import EnergyFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 
@@ -53,7 +53,7 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, EnergyFields, _ShownFields,
+    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, CardPowerFields, _ShownFields,
     FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""

@@ -13,7 +13,7 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, Statistic, Task, read_clients
 from capplan.verbs.statement.contract import Context
-from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
@@ -259,6 +259,36 @@ class LinkFields:
             metavar="RATE", words=RATE,
         ),
     ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardPowerFields(EnergyFields):
+    """Power and energy, by what one's own cards draw."""
+
+    power_calibration: Annotated[
+        Path | None,
+        Option(
+            help="What your own GPUs draw: a file of `capplan calibrate power -o FILE`.", metavar="FILE", doors=HERE
+        ),
+    ] = None  # fmt: skip
+
+    def power_law(self, *, needed: bool = False) -> "PowerLaw | None":
+        """Return the law of power with the factors of one's own cards.
+
+        Raises:
+            UsageError: the file holds no card.
+        """
+        law = super().power_law(needed=needed or self.power_calibration is not None)
+        if law is None or self.power_calibration is None:
+            return law
+        from capplan.specs.calibration import load_calibration
+
+        cards = load_calibration(self.power_calibration).power
+        if not cards:
+            raise UsageError(
+                f"{self.power_calibration} holds the power of no card; make one with `capplan calibrate power`."
+            )
+        return replace(law, cards=cards)
 
 
 @dataclass(frozen=True, kw_only=True)

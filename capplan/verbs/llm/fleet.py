@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import TIME_CALIBRATION, MeasuredFields
+from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.statement.fields import EnergyFields, OfferFields, OwnSpecs
+from capplan.verbs.statement.fields import DrawFields, OfferFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmFleetQuestion(MeasuredFields, OfferFields, EnergyFields):
+class LlmFleetQuestion(MeasuredFields, OfferFields, CardPowerFields, DrawFields):
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[
@@ -64,6 +64,7 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
             shares_gpus=question.share_gpus,
             measured=question.named_runs(),
             power_law=question.power_law(),
+            max_power_draw_w=question.max_power_draw_w,
         )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
     AdapterFields,
+    CardPowerFields,
     FilesHereFields,
     HostCpuFields,
     LanguageModelFields,
@@ -25,7 +26,7 @@ from capplan.verbs.llm.fields import (
     names_of,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import CurrencyFields, EnergyFields
+from capplan.verbs.statement.fields import CurrencyFields, DrawFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
@@ -114,7 +115,7 @@ class _ShownFields:
 class LlmPlanQuestion(
     LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    CurrencyFields, EnergyFields, _ShownFields, FilesHereFields,
+    CurrencyFields, CardPowerFields, DrawFields, _ShownFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -167,6 +168,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         offload=offload,
         cpu=question.cpu or "",
         kv_offload_bytes=question.kv_offload_bytes,
+        max_power_draw_w=question.max_power_draw_w,
     )
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         found = plan_fleet(
@@ -189,12 +191,12 @@ def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "
 
 
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":
-    """Return the answer on one screen; None where all of it or the launch is asked for."""
-    if question.everything or question.launch:
+    """Return the answer on one screen; None where all of it is asked for."""
+    if question.everything:
         return None
     from capplan.report.text.llm.short_plan import plan_lines
 
-    return plan_lines(answers[0], width=look.width)
+    return plan_lines(answers[0], width=look.width, launch=question.launch)
 
 
 def _document(answers: "Sequence[PlannedFleet]", _question: LlmPlanQuestion) -> Any:

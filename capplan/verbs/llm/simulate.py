@@ -10,6 +10,7 @@ from msgspec import Meta
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
     CLIENTS,
+    CardPowerFields,
     FilesHereFields,
     LatencyLimitFields,
     LengthFields,
@@ -19,7 +20,6 @@ from capplan.verbs.llm.fields import (
     Word,
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Verb
-from capplan.verbs.statement.fields import EnergyFields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 from capplan.verbs.statement.words import TIME_LIMIT, Words
@@ -139,7 +139,7 @@ class _PlotFields:
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
     ReplicaFields, MeasuredFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
-    EnergyFields, FilesHereFields,
+    CardPowerFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""
 

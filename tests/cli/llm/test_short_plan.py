@@ -12,8 +12,9 @@ from capplan.report.text.llm.short_plan import MOST_LINES
         ("--concurrency", "8"),
         ("--rate", "4", "--max-tpot", "1ms"),
         ("--rate", "20", "--task", "embed"),
+        ("--rate", "4", "--launch", "--growth", "50%", "--api-price", "0.1,0.2"),
     ],
-    ids=["limits at a percentile", "clients", "nothing carries it", "embedding"],
+    ids=["limits at a percentile", "clients", "nothing carries it", "embedding", "launch"],
 )
 def test_a_plan_is_one_screen_without_a_row_twice(run, load):
     lines = run("llm", "plan", "llama-3.1-8b-instruct", "--gpu", "l40s,h100-pcie-80gb,l4", *load).stdout.splitlines()

@@ -6,6 +6,10 @@ from math import ceil
 
 from capplan.core.gpus.prices import Price
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.machine import CARD_SERVER
+
+_BRIDGED = 2
+"""GPUs that a bridge between cards joins; the cards of a server are timed over its host, whatever bridges there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +58,9 @@ class RentedGpu:
         """
         group = sharding.tensor * sharding.data
         if group > self.machine_gpus:
-            smaller = self.joined < fast_gpus  # its times assume larger servers, so that less crosses the network
-            if group <= fast_gpus or smaller or group % self.machine_gpus or not self.networked:
+            timed = fast_gpus if fast_gpus > _BRIDGED else CARD_SERVER  # GPUs of a server, as times are computed
+            smaller = self.joined < fast_gpus or self.machine_gpus < timed  # more would cross the network than is timed
+            if group <= timed or smaller or group % self.machine_gpus or not self.networked:
                 return None
             return replicas * sharding.pipeline * (group // self.machine_gpus)
         if 1 < group <= fast_gpus and group > self.joined:

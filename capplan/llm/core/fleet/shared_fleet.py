@@ -27,6 +27,12 @@ class SharedFleet:
         return sum(part.fit.gpus for part in self.parts) + sum(group.gpus for group in self.shared)
 
     @property
+    def power_w(self) -> float | None:
+        """Return the expected mean power of all GPUs; None where it is not known of all, or models share GPUs. [W]"""
+        drawn = [part.fit.energy.power_w.expected for part in self.parts if part.fit.energy is not None]
+        return None if self.shared or len(drawn) < len(self.parts) else sum(drawn)
+
+    @property
     def usd_per_hour(self) -> float | None:
         """Return the rent of whole machines for all models; None where no offer holds them. [USD/h]"""
         rented = [self._rented(gpu) for gpu in self._kinds]

@@ -25,6 +25,7 @@ from capplan.llm.core.search.rescue import advice, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search, Sizing
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 from capplan.units import counted
 
 MOST_SIMULATED = 24
@@ -53,9 +54,10 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     judged = {words: search.judge(words) for words in search.candidates()}
     judged |= _over_servers(search, judged)
     settled = _settle(search, judged)
-    fits = settled.fits
+    over = [found for fit in settled.fits if (found := search.over_draw(search.words_of(fit), fit))]
+    fits = tuple(fit for fit in settled.fits if not over or search.over_draw(search.words_of(fit), fit) is None)
     rejections = [each for each in judged.values() if isinstance(each, DeploymentRejection)]
-    rescued = with_rescues(search, [*rejections, *settled.failed], fits)
+    rescued = with_rescues(search, [*rejections, *settled.failed, *over], fits)
     return DeploymentPlan(
         model=architecture.name,
         params=count_parameters(architecture),
@@ -199,9 +201,19 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
         f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
         "request, and the simulation decides",
         *_certainty_words(question),
+        *_network_words(question),
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
         "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: GPUs that "
         "exchange data in every layer stand in one machine, within the fast links that their times assume",
+    )
+
+
+def _network_words(question: PlanQuestion) -> tuple[str, ...]:
+    if question.network_bytes_per_s is not None:
+        return ()
+    return (
+        f"the network between servers is assumed to carry {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one "
+        "direction (--network states yours)",
     )
 
 

@@ -8,7 +8,7 @@ from capplan.errors import CapplanError
 from capplan.llm.core.engines import version_of
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
 from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
-from capplan.llm.core.search.search import Search
+from capplan.llm.core.search.search import DRAW_OPTION, Search
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.units import format_seconds
@@ -102,6 +102,11 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         limits: The limits asked for.
         rejections: Every deployment searched.
     """
+    if any(each.broken_option == DRAW_OPTION for each in rejections):
+        return (
+            f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
+            "(--gpu) or narrower weights (--weights)."
+        )
     broken = [each for each in rejections if each.least_s is not None and each.broken_option is not None]
     if broken:
         first = min(broken, key=lambda each: (each.least_s or 0.0) / _limit(limits, each.broken_option or ""))

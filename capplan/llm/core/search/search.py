@@ -46,10 +46,12 @@ from capplan.llm.core.sharding import Offload, Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
+from capplan.units import format_watts
 
 DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
 """Engines that are searched where none is named: those whose runs the constants were learnt from."""
 SIMULATED_REQUESTS = 2_000
+DRAW_OPTION = "--max-power-draw"
 _TOLERANCE = 1.02
 """A simulated mean within 2 % of a limit counts as kept: the random numbers of 2,000 requests move it by about that."""
 _SEARCHED_WITHIN = 0.05
@@ -79,6 +81,7 @@ class PlanQuestion:
         offload: What llama.cpp leaves in host memory; None for nothing.
         cpu: The host's CPU, which computes that; a desktop's if empty.
         kv_offload_bytes: Host memory of a replica that keeps prefixes. [bytes]
+        max_power_draw_w: Most mean power of all GPUs; None for any. [W]
     """
 
     model: str
@@ -101,6 +104,7 @@ class PlanQuestion:
     offload: Offload | None = None
     cpu: str = ""
     kv_offload_bytes: float = 0.0
+    max_power_draw_w: float | None = None
 
     def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> DeploymentWords:
         """Return the words of a deployment of the model, with what is asked of all of them."""
@@ -209,7 +213,17 @@ class Search:
         broken = broken_at(curve[0], self.expected_limits(deployment), load.output_len)
         if broken is not None:
             return limit_rejection(words, self._asked(broken), "even with one request at a time")
-        return self._fit(deployment, curve, capacity)
+        fit = self._fit(deployment, curve, capacity)
+        return self.over_draw(words, fit) or fit
+
+    def over_draw(self, words: DeploymentWords, fit: DeploymentFit) -> DeploymentRejection | None:
+        """Return a rejection if all GPUs of a fleet draw more than they may, or their power is not known."""
+        most = self.question.max_power_draw_w
+        if most is None or (fit.energy is not None and fit.energy.power_w.expected <= most):
+            return None
+        drawn = "an unknown power" if fit.energy is None else format_watts(fit.energy.power_w.expected)
+        made = rejection(words, f"its GPUs draw {drawn}; {DRAW_OPTION} is {format_watts(most)}", Obstacle.LIMIT)
+        return replace(made, broken_option=DRAW_OPTION)
 
     def service(self, deployment: ServingDeployment) -> Service:
         """Return a deployment ready to be asked for times."""

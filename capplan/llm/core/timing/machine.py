@@ -124,7 +124,7 @@ def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
 NETWORK_BYTES_PER_S = 50e9
 """Network of one GPU to another server, one direction: a port of 400 Gbit/s for each GPU of a board, as DGX H100
 has. [bytes/s]"""
-_CARD_SERVER = 8
+CARD_SERVER = 8
 """Cards that one server holds at most."""
 
 
@@ -161,7 +161,7 @@ def machine_of(
     network = 2 * (network_bytes_per_s or NETWORK_BYTES_PER_S)
     switched = bool(gpu.nvlink_bytes_per_s) and (group <= joined or (joined > 1 and not is_bridged(gpu)))
     printed = gpu.nvlink_bytes_per_s if switched and gpu.nvlink_bytes_per_s else pcie
-    server_gpus = joined if switched else 1 if gpu.nvlink_bytes_per_s and not is_bridged(gpu) else _CARD_SERVER
+    server_gpus = joined if switched else 1 if gpu.nvlink_bytes_per_s and not is_bridged(gpu) else CARD_SERVER
     return Machine(
         id=gpu.id,
         vendor=gpu.vendor,

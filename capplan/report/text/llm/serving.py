@@ -79,8 +79,8 @@ def _points(estimate: ServingEstimate) -> list[Column[ServingPoint]]:
         words("90 %", lambda point: _range(point.tpot_s, format_seconds)),
         figure("tokens/s", lambda point: point.output_tokens_per_s.expected, format_rate),
         words("90 %", lambda point: _range(point.output_tokens_per_s, format_rate)),
-        figure("per GPU", lambda point: point.output_tokens_per_s.expected / gpus, format_rate),
-        figure("per user", lambda point: 1 / point.tpot_s.expected, format_rate),
+        figure("per GPU", lambda point: point.output_tokens_per_s.expected / gpus, format_rate, rank=1),
+        figure("per user", lambda point: 1 / point.tpot_s.expected, format_rate, rank=2),
         figure("running", lambda point: point.running, "{:.0f}".format),
     ]
 

@@ -1,11 +1,12 @@
 """The short answer to a plan of LLM serving: one screen that says what to take, why, what it costs, and what else."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
+from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.serving.asked import Statistic, Task
@@ -23,7 +24,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.prices import local_words
-from capplan.report.text.styled import styled_table
+from capplan.report.text.styled import cut_line, styled_table
 from capplan.units import format_joules, format_rate, format_seconds, format_watts
 
 MOST_LINES = 30
@@ -34,18 +35,22 @@ _MOST_LINES_OF_A_NOTE = 3
 _NEAREST = 3
 
 
-def plan_lines(fleet: PlannedFleet, *, width: int) -> list[Line]:
+def plan_lines(fleet: PlannedFleet, *, width: int, launch: bool = False) -> list[Line]:
     """Lay a plan out on one screen: at most `MOST_LINES` lines of at most `width` characters.
 
     Args:
         fleet: The plan with its money.
         width: Characters that a line may have.
+        launch: True to show the command that starts a replica instead of other choices.
     """
     plan = fleet.plan
     model = line(Span(text=plan.model, style=Style.CHOSEN))
     asked = [model, *_labelled("Asked", f"{load_words(plan.load)}{_limit_words(plan)}", width)]
     if plan.recommended is None:
         lines = [*asked, *_nothing(plan, width)]
+    elif launch and fleet.launch is not None:
+        lines = [*asked, *_taken(fleet, plan.recommended, width)]
+        lines += [*_money(fleet, width, labels=("Growth", "API")), line(""), *_launched(fleet.launch, width)]
     else:
         lines = [
             *asked,
@@ -55,6 +60,19 @@ def plan_lines(fleet: PlannedFleet, *, width: int) -> list[Line]:
             *_rest(fleet, width),
         ]
     return lines[:MOST_LINES]
+
+
+def _launched(launch: Launch, width: int) -> Iterator[Line]:
+    """Yield the command that starts a replica, with the reason of each option on one line."""
+    command = textwrap.wrap(launch.command, width - 2, break_long_words=False, break_on_hyphens=False)
+    yield from (line(f"{part} \\" if part != command[-1] else part) for part in command)
+    for option in launch.options:
+        yield cut_line(line(Span(text="  " + " ".join(option.words), style=Style.HEADING), f"  {option.why}"), width)
+    for name, text in launch.files:
+        yield line(Span(text=f"{name}:", style=Style.HEADING))
+        yield from (cut_line(line(f"  {part}"), width) for part in text.splitlines())
+    for note in launch.notes:
+        yield from _labelled("Note", note, width)
 
 
 def _limit_words(plan: DeploymentPlan) -> str:
@@ -220,14 +238,20 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
     mixed = mixed_line(plan)
     if mixed is not None:
         yield from _labelled("Mixed", mixed.removeprefix("Mixed: "), width, most=2)
-    for text in list(money_lines(fleet))[1:]:
-        label, _, rest = text.partition(" ")
-        yield from _labelled(label.rstrip(":"), rest, width, most=2)
+    yield from _money(fleet, width)
     for note in plan.notes[: _MOST_NOTES - (mixed is not None)]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
     failing = f"; {lacking} GPUs do not carry it" if lacking else ""
     yield from _labelled("More", f"--all shows {len(plan.fits)} deployments and what is assumed{failing}", width)
+
+
+def _money(fleet: PlannedFleet, width: int, *, labels: Collection[str] = ()) -> Iterator[Line]:
+    """Yield what money says beside the cost of tokens; with labels those sentences alone."""
+    for text in list(money_lines(fleet))[1:]:
+        label, _, rest = text.partition(" ")
+        if not labels or label.rstrip(":") in labels:
+            yield from _labelled(label.rstrip(":"), rest, width, most=2)
 
 
 def _nothing(plan: DeploymentPlan, width: int) -> Iterator[Line]:

@@ -54,12 +54,14 @@ def saturation_line(found: Simulation) -> str:
 def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
     """Return the columns of simulated loads; those without values are left out."""
 
-    def time(title: str, times: Callable[[LoadAnswer], Percentiles | None], name: str) -> Column[LoadAnswer]:
+    def time(
+        title: str, times: Callable[[LoadAnswer], Percentiles | None], name: str, *, rank: int = 0
+    ) -> Column[LoadAnswer]:
         def value(load: LoadAnswer) -> float | None:
             percentiles = times(load)
             return None if percentiles is None else getattr(percentiles, name)
 
-        return figure(title, value, format_seconds)
+        return figure(title, value, format_seconds, rank=rank)
 
     columns: list[Column[LoadAnswer]] = [
         words("hours", lambda load: load.label),
@@ -70,13 +72,13 @@ def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
         *(time(name, lambda load: load.ttft_s, name) for name in ("p50", "p90", "p99")),
         time("TPOT mean", lambda load: load.tpot_s, "mean"),
         time("p99", lambda load: load.tpot_s, "p99"),
-        time("ITL p50", lambda load: load.itl_s, "p50"),
-        time("p99", lambda load: load.itl_s, "p99"),
+        time("ITL p50", lambda load: load.itl_s, "p50", rank=2),
+        time("ITL p99", lambda load: load.itl_s, "p99", rank=1),
         time("E2E mean", lambda load: load.e2e_s, "mean"),
         time("p99", lambda load: load.e2e_s, "p99"),
         figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
-        figure("per GPU", lambda load: load.output_tokens_per_s / found.gpus, format_rate),
-        figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate),
+        figure("per GPU", lambda load: load.output_tokens_per_s / found.gpus, format_rate, rank=3),
+        figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate, rank=3),
         figure("power", lambda load: load.energy.power_w.expected if load.energy else None, format_watts),
         figure("J/token", _joules, format_joules),
         figure("within limits", lambda load: load.goodput_fraction, format_fraction),

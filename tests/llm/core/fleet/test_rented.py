@@ -72,3 +72,15 @@ def test_bridges_count_where_an_offer_has_them() -> None:
     assert fast_link_gpus([offer(4, 1.0, joined=2)], in_one_server=2, is_bridged=True) == 2
     assert fast_link_gpus([], in_one_server=2, is_bridged=True) == 2
     assert fast_link_gpus([offer(1, 1.0)], in_one_server=8, is_bridged=False) == 8
+
+
+def test_cards_of_a_server_are_not_spread_over_smaller_machines() -> None:
+    # Two cards are timed over the PCIe of one server of eight, so that machines of one card and a network do not hold
+    # them; sixteen are timed over the network between servers of eight, which two machines of eight are.
+    one, eight = (
+        RentedGpu(usd_per_hour=1.0, provider="own", day="2026-11-23", tier="quoted", machine_gpus=gpus, networked=True)
+        for gpus in (1, 8)
+    )
+    assert one.machines_for(Sharding(tensor=2), 1, fast_gpus=1) is None
+    assert one.machines_for(Sharding(tensor=16), 1, fast_gpus=1) is None
+    assert eight.machines_for(Sharding(tensor=16), 1, fast_gpus=1) == 2

@@ -1,11 +1,15 @@
 """Power of served models under a load, and of cards whose power limit was lowered."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capplan import llm
+from capplan.core.energy.power import CardPower
 from capplan.errors import CapplanError
+from capplan.specs.calibration import dump_calibration, load_calibration
 
 ASKED: dict[str, Any] = {"gpu": "h100-sxm5-80gb", "input_len": 300, "output_len": 500}
 
@@ -64,3 +68,25 @@ def test_a_plan_states_the_power_of_all_its_gpus_and_keeps_a_cap() -> None:
     assert capped.energy.power_w.high <= 350 * capped.gpus
     assert capped.max_rate_per_s <= free.max_rate_per_s
     assert capped.tpot_s.high / capped.tpot_s.expected > free.tpot_s.high / free.tpot_s.expected
+
+
+def test_a_plan_keeps_a_limit_of_its_draw_or_says_what_breaks_it() -> None:
+    # One L40S is allowed 350 W and draws at least its idle power: 400 W leave one of them, 20 W none.
+    asked = {"rate_per_s": 1, "gpu": "l40s,h100-sxm5-80gb", "engine": "vllm", "output_len": 64}
+    kept = llm.plan("qwen3-8b", max_power_draw_w=400, **asked).plan
+    assert kept.fits
+    assert all(fit.energy.power_w.expected <= 400 for fit in kept.fits)
+    none = llm.plan("qwen3-8b", max_power_draw_w=20, **asked).plan
+    assert not none.fits
+    assert "draws more than" in none.advice
+
+
+def test_served_models_draw_what_own_cards_were_calibrated_to(tmp_path: Path) -> None:
+    # The factor of a card multiplies the power of the law at any load that its limit allows.
+    shipped = load_calibration(None)
+    card = CardPower(factor=0.8, log_half_width=0.05, models=3, rows=9)
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_calibration(replace(shipped, power={"h100-sxm5-80gb": card})))
+    asked = {"gpu": "h100-sxm5-80gb", "concurrency": [1], "energy": True}
+    law, own = (llm.estimate("qwen3-8b", **asked, **more).points[0] for more in ({}, {"power_calibration": path}))
+    assert own.energy.power_w.expected == pytest.approx(0.8 * law.energy.power_w.expected, rel=0.02)
