@@ -684,6 +684,7 @@ def train_estimate(
     tokens: float | str | None | None = ...,
     samples: float | str | None | None = ...,
     mean_len: float | None = ...,
+    lengths: Sequence[int] | str = ...,
     epochs: float = ...,
     padded: bool = ...,
     failure_hours: float = ...,
@@ -733,8 +734,9 @@ def train_estimate(
         tokens: Tokens of the data set, such as 2T or 10G.
         samples: Samples of the data set instead of tokens.
         mean_len: Mean tokens of a sample; whole sequences by default.
+        lengths: Tokens of samples that are equally frequent, such as quantiles, instead of their mean: 60,350,1500.
         epochs: Passes over the data set.
-        padded: Each sample is padded to a sequence instead of packed with others.
+        padded: Samples are padded to sequences, or to the longest of a batch with lengths, instead of packed.
         failure_hours: GPU hours between failures; Llama 3's report by default.
         storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
         restart_s: Time to start again after a failure.
@@ -772,6 +774,7 @@ def train_plan(
     tokens: float | str | None | None = ...,
     samples: float | str | None | None = ...,
     mean_len: float | None = ...,
+    lengths: Sequence[int] | str = ...,
     epochs: float = ...,
     padded: bool = ...,
     failure_hours: float = ...,
@@ -813,8 +816,9 @@ def train_plan(
         tokens: Tokens of the data set, such as 2T or 10G.
         samples: Samples of the data set instead of tokens.
         mean_len: Mean tokens of a sample; whole sequences by default.
+        lengths: Tokens of samples that are equally frequent, such as quantiles, instead of their mean: 60,350,1500.
         epochs: Passes over the data set.
-        padded: Each sample is padded to a sequence instead of packed with others.
+        padded: Samples are padded to sequences, or to the longest of a batch with lengths, instead of packed.
         failure_hours: GPU hours between failures; Llama 3's report by default.
         storage_bytes_per_s: Bandwidth at which a checkpoint is written, of the whole job.
         restart_s: Time to start again after a failure.

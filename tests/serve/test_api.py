@@ -137,7 +137,7 @@ def test_errors_are_problem_documents_with_the_sentence_of_the_command_line(  # 
         (
             "llm/train/estimate",
             {"model": "qwen3-8b", "gpu": "l4", "mean_len": 9},
-            "mean_len and padded describe samples",
+            "mean_len, lengths and padded describe samples",
         ),
     ],
 )

@@ -354,6 +354,29 @@ TOKEN_PRICES = Words(
 """What an API asks per million input and per million output tokens in US dollars: 0.6,2.4."""
 
 
+_MOST_LENGTHS, _LONGEST = 100_000, 10**8
+
+
+def _read_lengths(given: Any, what: str) -> tuple[int, ...]:
+    pieces = given.split(",") if isinstance(given, str) else given
+    texts = [str(piece).strip() for piece in pieces if str(piece).strip()] if isinstance(pieces, Sequence) else [""]
+    if not all(text.isascii() and text.isdecimal() and 0 < int(text[:20]) <= _LONGEST for text in texts):
+        raise UsageError(f"{what} {str(given)[:80]!r}: write tokens of samples parted by commas, such as 60,350,1500.")
+    if len(texts) > _MOST_LENGTHS:
+        raise UsageError(f"{what}: {len(texts):,} lengths are more than {_MOST_LENGTHS:,}; give quantiles of them.")
+    return tuple(map(int, texts))
+
+
+LENGTHS = Words(
+    python="Sequence[int] | str",
+    read=_read_lengths,
+    write=lambda lengths: ",".join(map(str, lengths)),
+    wire=Annotated[list[Annotated[int, Meta(ge=1, le=_LONGEST)]], Meta(min_length=1, max_length=_MOST_LENGTHS)] | _Text,
+    to_wire=list,
+)
+"""Tokens of samples that are equally frequent: 60,350,1500."""
+
+
 def _read_names(given: Any, what: str) -> tuple[str, ...]:
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):

@@ -75,7 +75,7 @@ def price_training(
         law: The law of power.
     """
     job = estimate.job
-    tokens = terms.dataset.processed_tokens(job.sequence_tokens)
+    tokens = terms.dataset.processed_tokens(job.sequence_tokens, micro_batch=job.micro_batch)
     if tokens is None:
         return PricedTraining(estimate=estimate, run=None, offer=offer, usd=None, energy_j=None)
     run = plan_run(job, step_s=estimate.step_s, tokens=tokens, reliability=terms.reliability)

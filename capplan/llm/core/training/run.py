@@ -17,25 +17,43 @@ CHECKPOINT_BYTES_PER_PARAMETER = 14.0
 class Dataset:
     """What is trained on: `tokens` in all, or `samples` of `mean_tokens` each, `epochs` times.
 
-    Packed samples fill sequences; others are each padded to a whole sequence, whose padding costs time, too.
+    `lengths` are tokens of samples that are equally frequent, in ascending order, instead of their mean. Packed samples
+    fill sequences. Others are padded to a whole sequence, or to the longest one of their micro-batch where lengths are
+    known, and padding costs time, too.
     """
 
     tokens: float | None = None
     samples: float | None = None
     mean_tokens: float | None = None
+    lengths: tuple[int, ...] = ()
     epochs: float = 1.0
     is_packed: bool = True
 
-    def processed_tokens(self, sequence_tokens: int) -> float | None:
+    def processed_tokens(self, sequence_tokens: int, *, micro_batch: int = 1) -> float | None:
         """Return the tokens that pass the model, padding included; None where no size is stated.
 
         Args:
-            sequence_tokens: Tokens of a sequence.
+            sequence_tokens: Tokens of a sequence, to which longer samples are cut.
+            micro_batch: Samples of a micro-batch, which are padded to the longest.
         """
         if self.samples is not None:
-            length = (self.mean_tokens or sequence_tokens) if self.is_packed else sequence_tokens
+            if self.lengths:
+                length = self._padded_length(sequence_tokens, 1 if self.is_packed else micro_batch)
+            else:
+                length = (self.mean_tokens or sequence_tokens) if self.is_packed else sequence_tokens
             return self.samples * min(float(sequence_tokens), length) * self.epochs
         return None if self.tokens is None else self.tokens * self.epochs
+
+    def _padded_length(self, sequence_tokens: int, together: int) -> float:
+        """Return the expected longest of some samples drawn at random, each cut to a sequence. [tokens]
+
+        Of n equally frequent lengths in ascending order, the i-th is the longest of b draws with (i/n)^b − ((i−1)/n)^b.
+        """
+        count = len(self.lengths)
+        return math.fsum(
+            min(length, sequence_tokens) * ((index / count) ** together - ((index - 1) / count) ** together)
+            for index, length in enumerate(self.lengths, start=1)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from msgspec import Meta
 from capplan.errors import UsageError
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
 from capplan.verbs.statement.options import Option, Topic
-from capplan.verbs.statement.words import COUNT, RATE, TIME
+from capplan.verbs.statement.words import COUNT, LENGTHS, RATE, TIME
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import RunTerms
@@ -33,13 +33,24 @@ class RunFields:
         Meta(gt=0, le=1e8),
         Option(help="Mean tokens of a sample; whole sequences by default.", topic=Topic.WORKLOAD),
     ] = None
+    lengths: Annotated[
+        tuple[int, ...],
+        Option(
+            help="Tokens of samples that are equally frequent, such as quantiles, instead of their mean: 60,350,1500.",
+            metavar="TOKENS", words=LENGTHS, topic=Topic.WORKLOAD,
+        ),
+    ] = ()  # fmt: skip
     epochs: Annotated[
         float,
         Meta(gt=0, le=10**6),
         Option(help="Passes over the data set.", topic=Topic.WORKLOAD, shows_default=True),
     ] = 1.0
     padded: Annotated[
-        bool, Option(help="Each sample is padded to a sequence instead of packed with others.", topic=Topic.WORKLOAD)
+        bool,
+        Option(
+            help="Samples are padded to sequences, or to the longest of a batch with --lengths, instead of packed.",
+            topic=Topic.WORKLOAD,
+        ),
     ] = False
     failure_hours: Annotated[
         float,
@@ -76,13 +87,16 @@ class RunFields:
 
         if self.tokens is not None and self.samples is not None:
             raise UsageError("--tokens and --samples both state the data set; give one.")
-        if self.samples is None and (self.mean_len is not None or self.padded):
-            raise UsageError("--mean-len and --padded describe samples; add --samples.")
+        if self.samples is None and (self.mean_len is not None or self.lengths or self.padded):
+            raise UsageError("--mean-len, --lengths and --padded describe samples; add --samples.")
+        if self.mean_len is not None and self.lengths:
+            raise UsageError("--mean-len and --lengths both state how long samples are; give one.")
         return RunTerms(
             dataset=Dataset(
                 tokens=self.tokens,
                 samples=self.samples,
                 mean_tokens=self.mean_len,
+                lengths=tuple(sorted(self.lengths)),
                 epochs=self.epochs,
                 is_packed=not self.padded,
             ),

@@ -223,6 +223,16 @@ def test_padded_samples_take_whole_sequences() -> None:
     assert replace(packed, is_packed=False).processed_tokens(2048) == 1000 * 2048 * 3
 
 
+def test_samples_are_padded_to_the_longest_of_their_micro_batch() -> None:
+    # Lengths 100 and 300 equally often: the longest of two is 300 in three of four pairs, 250 on average; sequences of
+    # 200 tokens cut it to 175. Packed samples take their mean.
+    data = Dataset(samples=1000, lengths=(100, 300), is_packed=False)
+    assert data.processed_tokens(2048, micro_batch=1) == pytest.approx(1000 * 200)
+    assert data.processed_tokens(2048, micro_batch=2) == pytest.approx(1000 * 250)
+    assert data.processed_tokens(200, micro_batch=2) == pytest.approx(1000 * 175)
+    assert replace(data, is_packed=True).processed_tokens(2048, micro_batch=2) == pytest.approx(1000 * 200)
+
+
 def test_machines_are_rented_whole() -> None:
     offer = TrainingOffer(usd_per_hour=2.0, provider="p", day="2026-11-01", machine_gpus=8)
     hours = Interval.exact(100.0)
