@@ -2,12 +2,14 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from capplan.specs.gpus import load
 from tests.skips import SkipReport, skip_what_is_missing
 
 # PyTorch and numpy compute on one thread in tests and in the processes that tests start: CPU kernels allocate a buffer
@@ -99,6 +101,30 @@ def fixture_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("CAPPLAN_PRICES", str(FIXTURES / "prices"))
         patch.setenv("CAPPLAN_CACHE", str(run / "traces"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sheets_read_once() -> Iterator[None]:
+    """Parse each file of the GPU database once in a run: a command reads all of them, ten times as long as all else.
+
+    A file is known by its path and the time of its change, so that tests which write files get what they wrote.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("read_gpu_sheet", "read_architecture_sheet"):
+            patch.setattr(load, name, _once(getattr(load, name)))
+        yield
+
+
+def _once(read: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def read_once(path: Path, **names: str) -> Any:
+        key = (path, path.stat().st_mtime_ns, *sorted(names.items()))
+        if key not in known:
+            known[key] = read(path, **names)
+        return known[key]
+
+    return read_once
 
 
 @pytest.fixture

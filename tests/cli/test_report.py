@@ -286,6 +286,17 @@ def test_diff_of_plans_tells_what_changed(run: Run, plan: Path, tmp_path: Path) 
     assert run("diff", plan, changed, "--format", "md").stdout.startswith("| where |")
 
 
+@pytest.mark.parametrize("figure", [[], {"a": 1}, float("inf"), float("nan"), 10**400])
+def test_diff_refuses_what_is_not_a_figure(figure: Any, run: Run, plan: Path, tmp_path: Path) -> None:
+    document = json.loads(plan.read_text())
+    document["model"]["params"] = figure
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(document))
+    result = run("diff", plan, changed)
+    told = f"capplan: {changed} is damaged: params of model is not a figure.\n"
+    assert (result.exit_code, result.stderr) == (2, told)
+
+
 def test_diff_of_reports_tells_the_changed_choice(run: Run, plan: Path, tmp_path: Path) -> None:
     before, after = tmp_path / "a.json", tmp_path / "b.json"
     words = ("report", plan, "--batch", "32", "--load", SERVICE)

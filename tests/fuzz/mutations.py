@@ -4,8 +4,10 @@ import copy
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+import yaml
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -52,29 +54,41 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(tree[key], (*path, key))
 
 
-@st.composite
-def bent(draw: st.DrawFn, document: Any) -> Any:
-    """Draw a copy of a document with one to three members replaced, dropped, repeated or put elsewhere."""
-    made = copy.deepcopy(document)
-    for _ in range(draw(st.integers(1, 3))):
-        known = list(places(made))
-        if not known:
-            break
-        *path, key = known[draw(st.integers(0, len(known) - 1))]
-        part = made
-        for step in path:
-            part = part[step]
-        operation = draw(st.sampled_from(["replace", "replace", "replace", "drop", "repeat", "swap"]))
-        if operation == "drop":
-            del part[key]
-        elif operation == "repeat" and isinstance(part, list):
-            part.insert(key, copy.deepcopy(part[key]))
-        elif operation == "swap" and isinstance(part, list):
-            other = draw(st.integers(0, len(part) - 1))
-            part[key], part[other] = part[other], part[key]
-        else:
-            part[key] = draw(values)
-    return made
+OPERATIONS = st.sampled_from(["replace", "replace", "replace", "drop", "repeat", "swap"])
+
+
+def bent(document: Any) -> st.SearchStrategy[Any]:
+    """Draw copies of a document with one to three members replaced, dropped, repeated or put elsewhere.
+
+    The members are listed once for a strategy, and a draw copies only what lies on the way to a change: the tree of a
+    trace has some 10,000 members, and listing and copying them all took most of a case. Keep the strategy of a large
+    document.
+    """
+    known = list(places(document))
+    chosen = st.integers(0, max(0, len(known) - 1))
+
+    @st.composite
+    def draws(draw: st.DrawFn) -> Any:
+        made = copy.copy(document)
+        for _ in range(draw(st.integers(1, 3)) if known else 0):
+            *path, key = known[draw(chosen)]
+            operation = draw(OPERATIONS)
+            with suppress(LookupError, TypeError):  # an earlier change took this member away
+                part = made
+                for step in path:
+                    part[step] = part = copy.copy(part[step])
+                if operation == "drop":
+                    del part[key]
+                elif operation == "repeat" and isinstance(part, list):
+                    part.insert(key, copy.deepcopy(part[key]))
+                elif operation == "swap" and isinstance(part, list):
+                    other = draw(st.integers(0, len(part) - 1))
+                    part[key], part[other] = part[other], part[key]
+                else:
+                    part[key] = draw(values)
+        return made
+
+    return draws()
 
 
 @st.composite
@@ -102,3 +116,11 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 def as_json(document: Any) -> bytes:
     """Write a document as Python does, with NaN and half characters where it holds them."""
     return json.dumps(document).encode()
+
+
+def as_yaml(document: Any) -> bytes:
+    """Write a document as YAML in ASCII: with libyaml, which is ten times as fast, but knows no half characters."""
+    try:
+        return yaml.dump(document, Dumper=yaml.CSafeDumper, allow_unicode=False).encode()
+    except UnicodeEncodeError:
+        return yaml.safe_dump(document, allow_unicode=False).encode()

@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from capplan.specs import load_gpus
 from capplan.specs.price_import import import_quotes
 from capplan.specs.prices import load_price_file
 from tests.fuzz.conftest import Check
-from tests.fuzz.mutations import as_json, bent, damaged, few, many
+from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +35,16 @@ CATALOGUE = Path(__file__).parents[2] / "capplan" / "llm_models"
 PRICES = Path(__file__).parents[1] / "fixtures" / "prices"
 
 
-def config_of(name: str) -> dict[str, Any]:
-    [found] = [path for path in CATALOGUE.glob("*.json") if path.stem == name]
-    config: dict[str, Any] = json.loads(found.read_text())["config"]
-    return config
+@cache
+def bent_configs(name: str) -> st.SearchStrategy[Any]:
+    """Return a strategy that bends the configuration of a model of the catalogue."""
+    return bent(json.loads((CATALOGUE / f"{name}.json").read_text())["config"])
+
+
+@cache
+def bent_prices(name: str) -> st.SearchStrategy[Any]:
+    """Return a strategy that bends a price file."""
+    return bent(yaml.safe_load((PRICES / name).read_text()))
 
 
 def safetensors() -> bytes:
@@ -101,7 +108,7 @@ def refused_or_read(path: Path, read: Callable[[Path], Any]) -> Any:
 @many
 def test_a_bent_configuration_is_a_model_or_refused(model: str, data: st.DataObject, tmp_path_factory: Folders) -> None:
     assert model in catalogue_ids()
-    path = written(tmp_path_factory, "config.json", as_json(data.draw(bent(config_of(model)))))
+    path = written(tmp_path_factory, "config.json", as_json(data.draw(bent_configs(model))))
     found = refused_or_read(path, lambda path: find_model(f"hf:{path}"))
     assert found is None or found.architecture.layers
 
@@ -150,8 +157,7 @@ def test_damaged_quotes_are_prices_or_left_out(data: st.DataObject, tmp_path_fac
 @given(data=st.data())
 @many
 def test_a_bent_price_file_is_read_or_refused(name: str, data: st.DataObject, tmp_path_factory: Folders) -> None:
-    tree = yaml.safe_load((PRICES / name).read_text())
-    content = yaml.safe_dump(data.draw(bent(tree)), allow_unicode=False).encode()
+    content = as_yaml(data.draw(bent_prices(name)))
     found = refused_or_read(
         written(tmp_path_factory, "own-prices.yaml", content), lambda path: load_price_file(path, GPUS)
     )
@@ -171,5 +177,5 @@ COMMANDS = {
 def test_no_llm_command_trips_over_a_bent_configuration(
     command: str, check: Check, data: st.DataObject, tmp_path_factory: Folders
 ) -> None:
-    path = written(tmp_path_factory, "config.json", as_json(data.draw(bent(config_of(MODELS[1])))))
+    path = written(tmp_path_factory, "config.json", as_json(data.draw(bent_configs(MODELS[1]))))
     check("llm", command, f"hf:{path}", *COMMANDS[command])

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -36,7 +35,7 @@ from capplan.serve.uploads import Uploads
 from capplan.verbs.sweep_file import read_sweep_file
 from tests.app.sweep.conftest import make_request
 from tests.fuzz.conftest import Check, Watch
-from tests.fuzz.mutations import as_json, bent, damaged, few, many
+from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many
 
 LONGEST_S = 20.0
 """Processor time that no case comes near, whatever the machine: the budget of one file is a second's work. [s]"""
@@ -276,7 +275,7 @@ SWEEP = {
 def test_a_bent_sweep_file_is_read_or_refused(data: st.DataObject, watch: Watch, tmp_path_factory: Folders) -> None:
     folder = tmp_path_factory.getbasetemp()
     path = folder / "sweep.yaml"
-    path.write_bytes(yaml.safe_dump(data.draw(bent(SWEEP)), allow_unicode=False).encode())
+    path.write_bytes(as_yaml(data.draw(bent(SWEEP))))
 
     def read() -> None:
         request = SweepRequest(definition=read_sweep_file(path), output=folder / "out", file=path)
@@ -317,7 +316,7 @@ def test_a_bent_load_of_a_language_model_is_read_or_refused(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     path = folder / "llm-load.yaml"
-    path.write_bytes(yaml.safe_dump(data.draw(bent(LLM_LOAD)), allow_unicode=False).encode())
+    path.write_bytes(as_yaml(data.draw(bent(LLM_LOAD))))
     with bounded(watch, folder):
         read_or_refused(lambda: read_serving_load(path))
 

@@ -13,7 +13,10 @@ from torch import Tensor, nn
 from capplan.errors import TraceError
 from capplan.probe.trace.tracer import trace_module
 
-SEEDS = [*range(30), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(30, 300))]
+_DEAR = (10, 12, 13, 27, 28)
+"""Seeds of modules that take 3 to 6 s of the processor, as seed 19 does."""
+
+SEEDS = [pytest.param(seed, marks=[pytest.mark.nightly] * (seed in _DEAR or seed >= 30)) for seed in range(300)]
 LIMIT_S = 30.0
 """Processor time of one module."""
 

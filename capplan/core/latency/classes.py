@@ -98,7 +98,8 @@ def _class_by_operator(kernel: Kernel) -> str:
             return _fused_class(kernel)
         if name in _QUANTISED:
             return operator_rows()[name].efficiency
-        return RECURRENT if name.startswith("rnn") else ATTENTION
+        if name.startswith(("rnn", "attention")):
+            return RECURRENT if name.startswith("rnn") else ATTENTION
     row = operator_rows().get(name)
     efficiency = BY_SHAPE if row is None else row.efficiency
     if efficiency == BY_FILTER:

@@ -1,6 +1,7 @@
 """Check that the operators of a trace that was read have the tensors that their formulas take."""
 
-from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
+from capplan.core.ops.attention import attention_call
+from capplan.core.ops.flops import kernel_flops, kernel_macs, matmul_shape, traffic
 from capplan.core.trace.types import Kernel, Trace
 from capplan.errors import TraceFileError
 
@@ -28,6 +29,9 @@ def check_operators(trace: Trace, *, where: str) -> None:
 def _can_be_counted(kernel: Kernel, batch: int) -> bool:
     try:
         kernel_flops(kernel, batch)
+        kernel_macs(kernel, batch)  # also where the file says how many FLOPs it takes
+        if kernel.name.startswith("capplan.attention"):
+            attention_call(kernel, batch=batch, dtype="float16")
         matmul_shape(kernel, batch)
         traffic(kernel, batch)
     except (AssertionError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):

@@ -1,5 +1,6 @@
 """Find what changed between two plans or two reports."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -43,11 +44,28 @@ def compare_documents(before: Any, after: Any, *, names: tuple[str, str]) -> lis
         old, new = flatten(before), flatten(after)
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{names[0]} or {names[1]} is damaged ({type(error).__name__}: {error}).") from error
+    for name, figures in zip(names, (old, new), strict=True):
+        _check_figures(figures, name)
     return [
         Change(where=where, what=what, before=old.get((where, what)), after=new.get((where, what)))
         for where, what in dict.fromkeys((*old, *new))
         if _differs(old.get((where, what)), new.get((where, what)))
     ]
+
+
+Flat = dict[tuple[str, str], float | str | None]
+
+
+def _check_figures(figures: Flat, name: str) -> None:
+    """Refuse a document that holds a list or an object, or a number without end, where a figure stands.
+
+    Raises:
+        UsageError: it does.
+    """
+    for (where, what), value in figures.items():
+        is_number = isinstance(value, float | int) and -sys.float_info.max <= value <= sys.float_info.max
+        if value is not None and not isinstance(value, str) and not is_number:
+            raise UsageError(f"{name} is damaged: {what} of {where[:100]} is not a figure.")
 
 
 def _kind(document: Any, *, where: str) -> str:
@@ -63,9 +81,6 @@ def _differs(before: float | str | None, after: float | str | None) -> bool:
     if isinstance(before, float | int) and isinstance(after, float | int):
         return abs(after - before) > NOISE * max(abs(before), abs(after))
     return before != after
-
-
-Flat = dict[tuple[str, str], float | str | None]
 
 
 def _flat_plan(document: Any) -> Flat:

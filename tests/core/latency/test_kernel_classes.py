@@ -122,3 +122,8 @@ def test_what_warps_issue_beside_tensor_cores_slows_groups_and_attention(label: 
     assert kernel_peaks(rates(issued_flops_per_s=100.0), label=index, peak_use=in_use) == pytest.approx(peak)
     unknown = kernel_peaks(rates(issued_flops_per_s=np.inf), label=index, peak_use=in_use)
     assert unknown == rates(issued_flops_per_s=100.0).peaks_flops_per_s[use]
+
+
+def test_an_operator_of_capplan_that_is_not_known_is_not_attention() -> None:
+    """A trace of somebody else's may name any; rows of attention need queries and keys."""
+    assert kernel_class(Kernel(name="capplan.another", inputs=(operand(4, 4),), outputs=(operand(4),))) != "attention"

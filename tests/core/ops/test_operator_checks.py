@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.ops.checks import check_operators
+from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import Kernel, Trace
 from capplan.errors import TraceFileError
 from tests.core.trace.test_trace_checks import ROWS, TRACE, operand
@@ -27,6 +28,8 @@ def test_a_whole_trace_passes() -> None:
         Kernel(name="aten.convolution", inputs=(ROWS, operand()), outputs=(ROWS,)),
         Kernel(name="aten.convolution", inputs=(ROWS, operand(4, 4, 3)), outputs=(ROWS,), attributes={"groups": "x"}),
         Kernel(name="capplan.attention", inputs=(operand(4), operand(4), operand(4)), outputs=(ROWS,)),
+        # a count of FLOPs in the file stands in the place of the formula, not of the tensors
+        Kernel(name="capplan.attention", inputs=(ROWS, ROWS), outputs=(ROWS,), flops=Affine(8)),
     ],
 )
 def test_an_operator_without_its_tensors_is_refused(kernel: Kernel) -> None:
