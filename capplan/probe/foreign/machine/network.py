@@ -32,8 +32,14 @@ class Attempts:
             self._hosts.append(name)
 
     def add_client_of(self, error: BaseException) -> None:
-        """Record the Hugging Face Hub as a host that was asked for, if its client raised the error."""
-        if any(type(raised).__module__.startswith("huggingface_hub") for raised in chained(error)):
+        """Record the Hugging Face Hub as a host that was asked for, if its client raised the error.
+
+        What the client raises of connections and files is an OSError; its checks of a config's types are not.
+        """
+        if any(
+            type(raised).__module__.startswith("huggingface_hub") and isinstance(raised, OSError)
+            for raised in chained(error)
+        ):
             self.add("huggingface.co")
 
     def advice(self) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -157,10 +158,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 MOST_LAYERS = 4096
 """Most layers of a part of a model; each is built, and no model has more than some hundreds."""
 
-_LAYERS = frozenset(
-    {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth",
-     "num_encoder_layers", "num_decoder_layers"}
-)  # fmt: skip
+_LAYERS = re.compile(r"(^|_)(layers?|depths?|blocks|stages)$")
+"""Fields whose number says how many modules are built: num_hidden_layers, n_layer, encoder_layers."""
+
+_STAGES = re.compile(r"(^|_)(depths?|num_(\w+_)?(layers|blocks))$")
+"""Fields whose list says how many there are of each stage; other lists of layers hold their indexes."""
 
 
 def _check_layers(content: Mapping[str, Any], where: str) -> None:
@@ -172,8 +174,16 @@ def _check_layers(content: Mapping[str, Any], where: str) -> None:
     for name, value in content.items():
         if isinstance(value, dict):
             _check_layers(value, where)
-        elif name in _LAYERS and isinstance(value, int) and value > MOST_LAYERS:
-            raise UsageError(f"{where}: {name} is {value:,}; at most {MOST_LAYERS:,} layers are built.")
+        elif isinstance(value, list | tuple):
+            layers = sum(count for count in value if isinstance(count, int)) if _STAGES.search(name) else 0
+            _check_layer_count(layers, f"{where}: {name}")
+        elif isinstance(value, int) and _LAYERS.search(name):
+            _check_layer_count(value, f"{where}: {name}")
+
+
+def _check_layer_count(layers: int, where: str) -> None:
+    if layers > MOST_LAYERS:
+        raise UsageError(f"{where} is {layers:,}; at most {MOST_LAYERS:,} layers are built.")
 
 
 def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
