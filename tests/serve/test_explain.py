@@ -173,3 +173,12 @@ def test_a_search_without_a_load_says_what_is_missing(served):
     answer = served.get(f"/llm/answer?{urlencode(asked)}")
     assert answer.status == 400
     assert "state the load by one of" in answer.body.decode()
+
+
+def test_the_form_of_served_models_names_its_own_fields_in_errors(served):
+    # 70 billion weights of 16 bits do not fit on one card; two of 80 GB hold them
+    html = unescape(
+        served.get("/llm/answer?model=llama-3.1-70b-instruct&gpus=h100-sxm5-80gb&tp=1&input_len=1000").body.decode()
+    )
+    assert "“GPUs per replica”" in html
+    assert "--" not in re.sub(r"<[^>]*>|<!--.*?-->|capplan llm[^<]*", "", html)

@@ -73,7 +73,8 @@ def _what_fits(answer: MemoryAnswer) -> str:
     if answer.sequences == 0 and answer.max_context:
         longest = f"{answer.max_context:,} tokens (--max-len {answer.max_context})"
         return f"It fits for sequences of up to {longest}, not for one of {length}. {held}; shorter ones leave room."
-    return f"{held}, {counted(answer.sequences, 'sequence')} of {length}, or one of {answer.max_context:,}."
+    alone = f", or one of {answer.max_context:,}" if answer.max_context > answer.sequence_tokens else ""
+    return f"{held}, {counted(answer.sequences, 'sequence')} of {length}{alone}."
 
 
 class _Choice(NamedTuple):

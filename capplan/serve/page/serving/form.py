@@ -1,5 +1,6 @@
 """The form about served language models: memory and times over concurrency, or deployments for a load."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +24,10 @@ from capplan.serve.planning.answer import Case, work_out
 from capplan.serve.planning.replies import Reply
 from capplan.serve.questions.llm import LlmPageQuestion
 from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
-from capplan.verbs.llm.estimate import LlmEstimateQuestion, answer_llm_estimate
+from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
 from capplan.verbs.llm.fields import DeploymentFields
 from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
+from capplan.verbs.statement.options import Door, renamed_options
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
 MOST_GPUS = 4
@@ -124,12 +126,26 @@ def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
     try:
         memory = answer_llm_memory(_asked_memory(question, gpu), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=str(error))
+        return Served(gpu=gpu, error=_by_labels(error))
     try:
         estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=str(error), remedy=_remedy(error, question), memory=llm_memory_document(memory))
+        return Served(
+            gpu=gpu, error=_by_labels(error), remedy=_remedy(error, question), memory=llm_memory_document(memory)
+        )
     return _described(memory, estimate)
+
+
+_LABELS = {"--tp": "“GPUs per replica”", "--weights": "“Weights”", "--kv": "“KV cache”", "--engine": "“Engine”"}
+"""What the form calls fields whose names on the command line say something else."""
+
+
+def _by_labels(error: CapplanError) -> str:
+    """Return what an error says with the labels of the form in the place of options."""
+    sentence = str(error)
+    for flag, label in _LABELS.items():
+        sentence = re.sub(rf"{flag}(?![\w-])", label, sentence)
+    return renamed_options(sentence, LLM_ESTIMATE.fields, door=Door.HTTP)
 
 
 def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
