@@ -6,13 +6,14 @@ writes the widths of steps that the device decides into default.yaml and compile
 three GPUs of its rows tell of cards, and this comes after it. Two things are learnt:
 
 * The spread of cards. A bias is the median log error of one card that a fit had not seen: cards whose chips were left
-  out of training steps (their calibration keeps these errors), and cards without any step in the eager fit whose steps
-  other projects published (accuracy_other.py, accuracy_fp32.py; steps that the device decides). The half-width is
-  exceeded by a tenth of them. Where families and a card were both left out, a cell's errors may be larger than those of
-  families and of cards together: what is more counts as the card's.
-* Single precision: the sides within a card of published steps in fp32 and TF32, the card's bias taken off where no step
-  of it was fitted. Its cards lie as far in other architectures as in those of the consumer cards, so that all share one
-  spread: with each unfitted card left out of it, the intervals cover as many of its steps as with two spreads.
+  out of training steps (their calibration keeps these errors), and cards without any step in the eager fit, or without
+  one in single precision, whose steps in it other projects published (accuracy_other.py, accuracy_fp32.py; steps that
+  the device decides). The half-width is exceeded by a tenth of them. Where families and a card were both left out, a
+  cell's errors may be larger than those of families and of cards together: what is more counts as the card's.
+* Single precision: the sides within a card of published steps in fp32 and TF32, the card's bias taken off where nothing
+  of it was fitted in single precision, because an interval adds the spread of cards there. Its cards lie as far in
+  other architectures as in those of the consumer cards, so that all share one spread: with each unfitted card left out
+  of it, the intervals cover as many of its steps as with two spreads.
 
 Steps whose timer held the copy of images are left out: what copies take is not the card's.
 """
@@ -90,7 +91,7 @@ def card_biases(found: Published, eager: Calibration, training: Calibration) -> 
         for name, each in held if name.startswith("chip of ")
     }  # fmt: skip
     for single in (False, True):
-        chosen = (found.is_single == single) & np.array([not _is_fitted(eager, gpu) for gpu in found.gpus])
+        chosen = (found.is_single == single) & np.array([not _is_fitted(eager, gpu, single) for gpu in found.gpus])
         names = [gpu for gpu, is_in in zip(found.gpus, chosen, strict=True) if is_in]
         kind = "single" if single else "half"
         biases |= {
@@ -100,9 +101,10 @@ def card_biases(found: Published, eager: Calibration, training: Calibration) -> 
     return biases
 
 
-def _is_fitted(eager: Calibration, gpu: str) -> bool:
+def _is_fitted(eager: Calibration, gpu: str, single: bool) -> bool:
+    """Return True if the fit knows a card in a precision: to the intervals of others, the spread of cards is added."""
     factors = eager.gpus.get(gpu)
-    return factors is not None and factors.rows > 0
+    return factors is not None and factors.rows > 0 and (not single or factors.single_rows > 0)
 
 
 def spread(biases: list[float]) -> float:
@@ -111,11 +113,11 @@ def spread(biases: list[float]) -> float:
 
 
 def single_errors(found: Published, eager: Calibration) -> FloatArray:
-    """Return the errors of steps in single precision, less the bias of cards without a fitted step."""
+    """Return the errors of steps in single precision, less the bias of cards that were not fitted in it."""
     names = [gpu for gpu, is_in in zip(found.gpus, found.is_single, strict=True) if is_in]
     errors = found.errors[found.is_single]
     biases = group_biases(errors, names)
-    own = [0.0 if _is_fitted(eager, gpu) else biases[gpu] for gpu in names]
+    own = [0.0 if _is_fitted(eager, gpu, True) else biases[gpu] for gpu in names]
     return np.asarray(errors - np.array(own))
 
 
@@ -132,7 +134,7 @@ def unseen_single(found: Published, eager: Calibration, training: Calibration) -
     """
     gpus, covered, half_widths = np.array(found.gpus), [], []
     for gpu in sorted({name for name, single in zip(gpus.tolist(), found.is_single, strict=True) if single}):
-        if _is_fitted(eager, gpu):
+        if _is_fitted(eager, gpu, True):
             continue
         kept = gpus != gpu
         others = Published(

@@ -44,6 +44,7 @@ _LAWS_NUMBERS = (
     "desktop_share",
     "older_torch_half_width",
     "unseen_architecture_half_width",
+    "unseen_libraries_half_width",
     "unsplit_flops",
     "gathered_bytes",
 )

@@ -138,9 +138,10 @@ class RateLaws:
     `desktop_share` is what a call takes on the host of a player's card against a server's of the same year: desktop
     CPUs have the higher clocks. `older_torch_half_width` is how far steps of a torch version before all that were timed
     may lie, in logs; `unseen_architecture_half_width` what an architecture adds in square that was not timed, its
-    relatives were. `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and
-    more, for each element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where
-    channels-last images are written row-major.
+    relatives were; `unseen_libraries_half_width` where no relative was, so that its vendor's libraries were not either.
+    `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and more, for each
+    element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where channels-last images
+    are written row-major.
     """
 
     sustained: SustainedLaws
@@ -151,6 +152,7 @@ class RateLaws:
     desktop_share: float
     older_torch_half_width: float
     unseen_architecture_half_width: float
+    unseen_libraries_half_width: float
     unsplit_flops: float
     gathered_bytes: float
     transfer: Transfer
@@ -181,6 +183,7 @@ GUESSED_LAWS = RateLaws(
     desktop_share=1.0,
     older_torch_half_width=0.1,
     unseen_architecture_half_width=0.15,
+    unseen_libraries_half_width=0.35,
     unsplit_flops=0.05,
     gathered_bytes=8.0,
     transfer=Transfer(rich_weight=1.0, common_weight=1.0, torch_half_width={}),

@@ -27,10 +27,6 @@ from capplan.core.workload import Framework, Host, Variant, Workload
 UNCALIBRATED_HALF_WIDTH = 0.6
 UNCALIBRATED_WORKLOAD = 0.4
 _FEW_ROWS = 20
-UNSEEN_LIBRARIES = 0.35
-"""Half-width of log errors, added in square, of a GPU whose architecture has no timed relative: a guess. Its vendor's
-libraries were not timed either.
-MI250 is the one case at hand: left out whole, it takes 1.3 times as long as predicted at 64 samples and more."""
 
 _DECISIVE = (
     Microbenchmark.MATMUL_HALF, Microbenchmark.MATMUL_TF32, Microbenchmark.MATMUL_FP32, Microbenchmark.COPY,
@@ -418,7 +414,8 @@ def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
     source = architecture_source(calibration, gpu)
     if source == architecture_key(gpu):
         return 0.0
-    return UNSEEN_LIBRARIES if source is None and not gpu.is_cpu else calibration.laws.unseen_architecture_half_width
+    laws, is_foreign = calibration.laws, source is None and not gpu.is_cpu
+    return laws.unseen_libraries_half_width if is_foreign else laws.unseen_architecture_half_width
 
 
 def _between_versions(calibration: Calibration, workload: Workload) -> float:
