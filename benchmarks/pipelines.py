@@ -5,6 +5,8 @@ estimated one by one; fitted are factors on four groups of kernels for each GPU,
 that share a sequence spend beside it. Families of models are held out in turn, so that SANA, Wan and CogVideoX are
 judged without their relatives, and each GPU by what was fitted to the other.
 
+How far estimates may lie on GPUs of other kinds of chips is kept as `benchmarks/stable_diffusion.py` found it.
+
 Without --write the held-out errors are printed alone. With it `capplan/calibrations/pipelines.yaml` is written.
 """
 
@@ -36,7 +38,11 @@ from capplan.core.pipelines.measured import MeasuredPipeline
 from capplan.core.pipelines.timing import Correction, GroupTimes, group_times
 from capplan.errors import CapplanError
 from capplan.specs.measured.pipelines import read_measured_pipelines
-from capplan.specs.pipelines.calibration import PIPELINES_FILE, dump_pipeline_calibration
+from capplan.specs.pipelines.calibration import (
+    PIPELINES_FILE,
+    dump_pipeline_calibration,
+    load_pipeline_calibration,
+)
 
 ROOT = Path(__file__).parents[1]
 COVERAGE = 0.9
@@ -195,7 +201,12 @@ def judge(rows: Sequence[PipelineRow], known: MeasuredParts, *, command: str, so
     gpus = float(np.quantile(np.abs(other_gpu[~shared]), COVERAGE))
     return replace(
         fit(rows, known),
-        width=PipelineWidth(models=models, gpus=sqrt(max(0.0, gpus**2 - models**2)), shared=several),
+        width=PipelineWidth(
+            models=models,
+            gpus=sqrt(max(0.0, gpus**2 - models**2)),
+            shared=several,
+            unlike=load_pipeline_calibration().width.unlike,
+        ),
         origin=Origin(
             made=datetime.now(tz=UTC).date(),
             command=command,
@@ -234,6 +245,7 @@ def rounded(calibration: PipelineCalibration) -> PipelineCalibration:
             models=few(calibration.width.models),
             gpus=few(calibration.width.gpus),
             shared=few(calibration.width.shared),
+            unlike=calibration.width.unlike,
         ),
     )
 

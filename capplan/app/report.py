@@ -230,7 +230,9 @@ def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedbac
     else:
         plans = [read_plan(each, where=words) for each in documents]
     if any(each.pipeline is not None and each.pipeline.gpu_count > 1 for each in plans):
-        raise UsageError(f"{words}: a report counts servers of single GPUs; plan it without --ulysses and --ring.")
+        raise UsageError(
+            f"{words}: a report counts servers of single GPUs; plan it without --ulysses, --ring and another GPU."
+        )
     names_gpus = bool(
         request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters() or request.offers.limits_gpus
     )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.origin import Origin
 
@@ -38,11 +40,14 @@ class PipelineWidth:
         models: of whole models, on a GPU with measured pipelines.
         gpus: of whole GPUs, added in square on one without.
         shared: of models whose sequence several GPUs share.
+        unlike: of whole models on a GPU of another kind of chip than those with measured pipelines: at least so much.
+            `benchmarks/stable_diffusion.py` measures it.
     """
 
     models: float = 0.35
     gpus: float = 0.35
     shared: float = 0.5
+    unlike: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,14 @@ class PipelineCalibration:
         if gpu.id in self.gpus:
             return self.gpus[gpu.id].by_group
         return next((each.by_group for each in self.gpus.values() if each.capability == gpu.compute_capability), {})
+
+    def half_width(self, gpu: GpuSpec, *, is_shared: bool) -> float:
+        """Return how far a pipeline may lie from its estimate on a GPU, in logs."""
+        own = self.width.shared if is_shared else self.width.models
+        if gpu.id in self.gpus:
+            return own
+        elsewhere = float(np.hypot(own, self.width.gpus))
+        return elsewhere if self.factors_on(gpu) else max(elsewhere, self.width.unlike)
 
 
 UNCALIBRATED = PipelineCalibration()

@@ -9,6 +9,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.around.data_parallel import link_bytes_per_s
 from capplan.core.latency.classes import ALL_CLASSES, ATTENTION, BATCHED_MATMUL, FORWARD_CONVOLUTIONS, LINEAR
+from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import DeviceTimes, estimate_latencies, time_kernels
@@ -75,7 +76,8 @@ def group_times(step: ExecutedStep, gpu: GpuSpec, batches: Sequence[int]) -> Gro
     table = kernel_table(step, batches=batches)
     times: DeviceTimes = time_kernels(step, table, devices=[(gpu, rates)])
     spent = times.times.total_s[0] * times.count[0][:, None]
-    group = _GROUP_INDEX[table.label]
+    # attention that is written out moves its scores through memory; no measured pipeline's products do
+    group = np.where(table.path == AttentionPath.UNFUSED, GROUPS.index(OTHERS), _GROUP_INDEX[table.label])
     by_group = np.stack([spent[group == index].sum(axis=0) for index in range(len(GROUPS))])
     return GroupTimes(by_group=by_group, host_s=float(times.host_s[0, 0]), weights_s=float(times.weights_s[0, 0]))
 
@@ -160,9 +162,7 @@ def _corrected(
             replace(each, latency_s=_scaled(each.latency_s, float(ratio)))
             for each, ratio in zip(row, ratios, strict=True)
         )
-    is_shared, width = correction.degrees.gpu_count > 1, calibration.width
-    own = width.shared if is_shared else width.models
-    half = float(np.hypot(own, 0.0 if gpu.id in calibration.gpus else width.gpus))
+    half = calibration.half_width(gpu, is_shared=correction.degrees.gpu_count > 1)
     return tuple(
         replace(
             each,

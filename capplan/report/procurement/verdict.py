@@ -452,10 +452,11 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
     sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
-    rate = format_rate(choice.speed.rate_per_gpu_per_s)
+    made = "" if items == "samples" else f" {items}"
+    rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)}{made}/s"
     reasons = [
-        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate} {items}/s: {sizing.need} needed at "
-        f"today's peak; {fewest} is the theoretical minimum.",
+        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate}: {sizing.need} needed at today's "
+        f"peak; {fewest} is the theoretical minimum.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]

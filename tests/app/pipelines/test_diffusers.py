@@ -25,6 +25,27 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+DENOISERS = {
+    # counted by PyTorch of diffusers' classes on the meta device, with the published configurations
+    "stabilityai/stable-diffusion-3.5-medium": 2_243_171_520, "stabilityai/stable-diffusion-3.5-large": 8_056_627_520,
+    "Efficient-Large-Model/SANA1.5_1.6B_1024px_diffusers": 1_604_641_952,
+    "Efficient-Large-Model/SANA1.5_4.8B_1024px_diffusers": 4_721_825_952,
+    "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers": 1_499_952_032, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers": 1_418_996_800,
+    "Wan-AI/Wan2.1-T2V-14B-Diffusers": 14_288_491_584, "tencent/HunyuanVideo": 12_821_012_544,
+    "zai-org/CogVideoX-2b": 1_693_783_872, "zai-org/CogVideoX1.5-5B": 5_570_676_352,
+    "stabilityai/stable-diffusion-xl-base-1.0": 2_567_463_684,
+}  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", DENOISERS)
+def test_denoisers_have_the_published_parameters(name: str) -> None:
+    part = "unet" if "xl-base" in name else "transformer"
+    plan: Plan = capplan.plan(f"diffusers:{name}", gpus=[GPU], batches=[1], offload="sequential")
+    assert plan.pipeline is not None
+    assert {each.name: each.parameter_count for each in plan.pipeline.parts}[part] == DENOISERS[name]
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parts_have_the_published_parameters(name: str) -> None:
     plan: Plan = capplan.plan(f"diffusers:{name}", gpus=[GPU], batches=[1])

@@ -125,6 +125,14 @@ def test_part_settings_that_say_nothing_are_refused(
         capplan.plan(str(pipeline_file), gpus=[GPU], part_settings=settings)
 
 
+def test_a_gpu_unlike_the_measured_ones_has_the_widest_range(pipeline_file: Path) -> None:
+    pipeline_file.write_text(pipeline_file.read_text().replace("times: steps", "times: steps\n    kind: denoiser"))
+    gpus = ["h100-sxm5-80gb", "h100-pcie-80gb", "a100-pcie-80gb"]  # measured, of the same chips, of others
+    plan = capplan.plan(str(pipeline_file), gpus=gpus, batches=[1], settings={"steps": 10_000})
+    widths = {fit.gpu.id: fit.latency.latency_s.high / fit.latency.latency_s.expected for fit in plan.fits}
+    assert [name for name, _ in sorted(widths.items(), key=lambda item: item[1])] == gpus
+
+
 def test_one_sample_a_run_is_whole_at_every_batch(pipeline_file: Path) -> None:
     pipeline = read_pipeline(pipeline_file)
     part = replace(pipeline.parts[2], samples="1 / batch", times="batch")
