@@ -181,6 +181,7 @@ def compare(
     min_throughput_per_s: float | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    currency: str | None = ...,
     priced: bool = ...,
     max_usd_per_hour: float | None = ...,
     energy: bool = ...,
@@ -229,6 +230,7 @@ def compare(
         min_throughput_per_s: Samples per second wanted.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         priced: Only GPUs with an on-demand price.
         max_usd_per_hour: Only GPUs whose smallest machine is rented for at most this an hour.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.

@@ -86,7 +86,22 @@ def test_a_fleet_is_planned_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("gpus: [l40s]\nmodels: [{model: llama-3.1-8b-instruct, rate: 2/s}, {model: qwen3-8b, rate: 1/s}]\n")
     found = capplan.llm.fleet(path)
-    assert plain(fleet_document(found.plans, found.fleets)) == printed("fleet", path)
+    assert plain(fleet_document(found)) == printed("fleet", path)
+    path.write_text(path.read_text().replace("l40s", "l4"))
+    priced = fleet_document(capplan.llm.fleet(path, currency="EUR=1.25"))
+    assert priced.recommended is not None
+    assert priced.recommended.usd_per_hour is not None
+    assert priced.local is not None
+    assert priced.local.amount == pytest.approx(priced.recommended.usd_per_hour / 1.25)
+
+
+def test_a_training_run_costs_euros_too() -> None:
+    asked: Any = {"gpus": "a100-sxm4-80gb", "counts": 1, "method": "lora", "tokens": "1M", "currency": "EUR=1.25"}
+    found = capplan.llm.train_plan(LLAMA, **asked)
+    assert found.cheapest is not None
+    assert found.cheapest.usd is not None
+    assert found.local_cost is not None
+    assert found.local_cost.amount == pytest.approx(found.cheapest.usd.expected / 1.25)
 
 
 def test_measured_runs_are_judged_and_learnt_from(tmp_path: Path) -> None:

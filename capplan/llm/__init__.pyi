@@ -470,6 +470,7 @@ def fleet(
     measured: Sequence[str | Path] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    currency: str | None = ...,
     energy: bool = ...,
     power_limit_w: float | str | None = ...,
     power_calibration: str | Path | None = ...,
@@ -486,6 +487,7 @@ def fleet(
         measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         energy: Show the power of the GPUs and the joules of a sample, or of an output token.
         power_limit_w: A power limit that is set on each GPU (nvidia-smi -pl), such as 300W: the time and energy under it.
         power_calibration: What your own GPUs draw: a file of `capplan calibrate power -o FILE`.
@@ -789,6 +791,7 @@ def train_plan(
     budget_usd: float | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
+    currency: str | None = ...,
     download: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
     calibration: str | Path | None = ...,
@@ -831,6 +834,7 @@ def train_plan(
         budget_usd: Most money, such as 250k.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.
+        currency: Also write the cost in this currency, with VAT: EUR at a dated reference rate, or EUR=1.08 at your own price in USD. That of regions by default.
         download: Fetch the configuration and headers of hf:org/name over the network.
         specs: Own GPU specs, laid over the built-in ones.
         calibration: Constants of training other than the shipped ones.

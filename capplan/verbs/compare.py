@@ -1,7 +1,7 @@
 """`compare`: models, number formats and frameworks side by side on the same GPUs and batches."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -14,6 +14,7 @@ from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
+    CurrencyFields,
     EnergyFields,
     GpuFields,
     HostFields,
@@ -78,7 +79,8 @@ class _ComparedFields:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareQuestion(
-    _ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, PriceFields, EnergyFields,
+    _ComparedFields, InputFields, GpuFields, TrainingFields, HostFields, LimitFields, CurrencyFields,
+    PriceFields, EnergyFields,
 ):  # fmt: skip
     """Models, number formats, frameworks and layouts, one row for each on each GPU and batch."""
 
@@ -119,7 +121,8 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
         order=question.sort,
         power_law=question.power_law(needed=question.sort is RowOrder.ENERGY),
     )
-    return compare(request, feedback=context.feedback)
+    found = compare(request, feedback=context.feedback)
+    return replace(found, local=question.local_currency())
 
 
 def _sections(answers: "Sequence[Comparison]", _question: CompareQuestion) -> "Iterable[Section]":

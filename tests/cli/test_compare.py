@@ -47,6 +47,17 @@ def test_rows_say_what_a_plan_says(run: Run, net_trace: Path) -> None:
     assert row["gain"] == 1
 
 
+def test_the_lowest_cost_stands_in_the_currency_asked_for(run: Run, net_trace: Path) -> None:
+    words = ("compare", net_trace, "--gpu", "l4", "--batch", "1,8", "--currency", "EUR=1.25")
+    document = json.loads(run(*words, "--json").stdout)
+    # The cheapest row's cost at a euro of 1.25 USD; a rate of one's own has no day.
+    cheapest = min(row["usd_per_million_samples"] for row in document["rows"] if row["latency_s"])
+    assert document["local"]["amount"] == pytest.approx(cheapest / 1.25)
+    assert document["local"]["rate_day"] is None
+    assert "In EUR" in run(*words).stdout
+    assert "In EUR" not in run(*words[:-2]).stdout
+
+
 def test_gains_are_against_the_first_row_of_the_same_gpu_and_batch(run: Run) -> None:
     found = rows(run("compare", NET, *INPUT, "--gpu", "l4,t4", "--batch", "1,32", "--json").stdout)
     for row in found:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.plan.order import RowOrder
 from capplan.core.plan.types import Fit, Limits, ModelFacts, Rejection
@@ -36,6 +37,11 @@ class ComparisonRow:
     gain: float | None = None
 
     @property
+    def usd_per_million_samples(self) -> float | None:
+        """Return what a million samples cost; None without a price or a fit. [USD]"""
+        return self.fit.usd_per_million_samples if self.fit else None
+
+    @property
     def reason(self) -> str | None:
         """Return the reason why nothing fits, or None."""
         if self.rejection is not None:
@@ -51,6 +57,21 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     limits: Limits = field(default_factory=Limits)
     notes: tuple[str, ...] = ()
+    local: LocalCurrency | None = None
+
+    @property
+    def cheapest(self) -> ComparisonRow | None:
+        """Return the row of the lowest cost of a sample; None where no price is known."""
+        priced = [row for row in self.fitting if row.usd_per_million_samples is not None]
+        return min(priced, key=lambda row: row.usd_per_million_samples or 0.0, default=None)
+
+    @property
+    def local_cost(self) -> LocalAmount | None:
+        """Return what a million samples of the cheapest row cost in the local currency; None where not asked for."""
+        best = self.cheapest
+        if self.local is None or best is None or best.fit is None or best.usd_per_million_samples is None:
+            return None
+        return self.local.amount(best.usd_per_million_samples, country=best.fit.rent.country if best.fit.rent else None)
 
     @property
     def fitting(self) -> tuple[ComparisonRow, ...]:

@@ -13,7 +13,11 @@ def training_offers(known: Prices) -> dict[str, TrainingOffer]:
     """
     return {
         gpu: TrainingOffer(
-            usd_per_hour=best.usd_per_hour, provider=best.words, day=best.day, machine_gpus=best.machine_gpus
+            usd_per_hour=best.usd_per_hour,
+            provider=best.words,
+            day=best.day,
+            machine_gpus=best.machine_gpus,
+            country=best.country,
         )
         for gpu, offers in on_demand_offers(known).items()
         if (best := min(offers, key=lambda offer: offer.usd_per_hour, default=None)) is not None

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
@@ -86,6 +87,9 @@ class ComparisonDocument(msgspec.Struct, frozen=True, kw_only=True):
     conditions: ComparisonConditions
     rows: tuple[ComparisonRowDocument, ...]
     notes: tuple[str, ...]
+    local: Annotated[
+        LocalAmount | None, Meta(description="a million samples of the cheapest row in the currency asked for")
+    ] = None
 
 
 def comparison_document(comparison: Comparison) -> ComparisonDocument:
@@ -101,6 +105,7 @@ def comparison_document(comparison: Comparison) -> ComparisonDocument:
         conditions=_conditions(comparison),
         rows=tuple(map(_row, comparison.rows)),
         notes=comparison.notes,
+        local=comparison.local_cost,
     )
 
 

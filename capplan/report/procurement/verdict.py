@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from capplan.core.economics.cost import OwnedCost
+from capplan.core.economics.cost import Breakdown, OwnedCost
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -85,6 +85,28 @@ def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
+_PARTS_OF_A_PURCHASE = {
+    "gpus_usd": "GPUs",
+    "chassis_usd": "chassis",
+    "network_usd": "network",
+    "energy_usd": "energy",
+    "space_usd": "space",
+    "support_usd": "support",
+    "staff_usd": "staff",
+    "licences_usd": "licences",
+}
+
+
+def _largest_part(pair: Payback) -> str:
+    """Name what takes most of a purchase's cost; beside staff, where it would cost more even without."""
+    parts = pair.bought.cost.breakdown if isinstance(pair.bought.cost, OwnedCost) else Breakdown()
+    names = {part: name for part, name in _PARTS_OF_A_PURCHASE.items() if part != "staff_usd" or pair.staff_usd}
+    amounts = {name: getattr(parts, part) for part, name in names.items()}
+    largest = max(amounts, key=lambda name: amounts[name])
+    share = format_fraction(amounts[largest] / sum(amounts.values()))
+    return f"{largest}: {share} of {'its cost' if pair.staff_usd else 'the rest'}"
+
+
 def _payback_words(pair: Payback, years: int) -> str:
     bought, rented = pair.bought, pair.rented
     against = (
@@ -94,6 +116,7 @@ def _payback_words(pair: Payback, years: int) -> str:
     staff = "it would cost more a year even without staff"
     if pair.staff_usd is not None:
         staff = f"it costs less a year where a server takes under {format_usd(pair.staff_usd)} of staff"
+    staff += f" ({_largest_part(pair)})"
     if pair.years is None:
         return f"The best purchase does not pay off within {years} years: {against}; {staff}."
     return f"The best purchase pays off after {pair.years:.1f} years: {against}; {staff}."

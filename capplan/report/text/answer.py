@@ -4,14 +4,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from capplan.clock import today
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
+from capplan.core.numbers import Interval
 from capplan.core.plan.cpus import device_word
 from capplan.core.plan.recommend import SHORTLIST_LENGTH
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
@@ -221,25 +221,42 @@ def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
 _Row = TypeVar("_Row")
 
 
-def energy_data(energy: Callable[[_Row], StepEnergy | None]) -> list[Column[_Row]]:
-    """Return the columns for programs of power [W] and of the energy of a sample [J], each with both ends.
+class _Drawn(Protocol):
+    """What is known of the power of a row: its mean [W], and what it rests on."""
+
+    @property
+    def power_w(self) -> Interval: ...
+
+    @property
+    def evidence(self) -> str: ...
+
+
+def energy_data(
+    energy: Callable[[_Row], _Drawn | None], rows: Sequence[_Row], *, unit: str = "sample", middle: str = ""
+) -> list[Column[_Row]]:
+    """Return the columns for programs of power [W] and of the energy of a unit [J], each with both ends.
+
+    There are none where no row has any.
 
     Args:
         energy: What a row has of it, None where it has none.
+        rows: The rows.
+        unit: What the energy is of: a sample or an output token, as the field `joules_per_` names it.
+        middle: What ends the names of expected values, as those of the other columns do.
     """
+    if not any(energy(row) for row in rows):
+        return []
 
-    def column(name: str, value: Callable[[StepEnergy], float | str]) -> Column[_Row]:
-        return data(name, lambda row: value(found) if (found := energy(row)) else None)
+    def end(name: str, which: str) -> Callable[[_Row], float | None]:
+        return lambda row: None if (found := energy(row)) is None else getattr(getattr(found, name), which)
 
-    return [
-        column("power_w_low", lambda found: found.power_w.low),
-        column("power_w", lambda found: found.power_w.expected),
-        column("power_w_high", lambda found: found.power_w.high),
-        column("joules_per_sample_low", lambda found: found.joules_per_sample.low),
-        column("joules_per_sample", lambda found: found.joules_per_sample.expected),
-        column("joules_per_sample_high", lambda found: found.joules_per_sample.high),
-        column("power_evidence", lambda found: found.evidence),
+    joules = f"joules_per_{unit}"
+    ends = [
+        data(f"{name}{suffix}", end(name, which))
+        for name in ("power_w", joules)
+        for suffix, which in (("_low", "low"), (middle, "expected"), ("_high", "high"))
     ]
+    return [*ends, data("power_evidence", lambda row: found.evidence if (found := energy(row)) else None)]
 
 
 def _host_lines(plan: Plan) -> list[Line]:
@@ -330,19 +347,21 @@ def _take_limits(plan: Plan) -> str:
 
 
 def _aged_prices(plan: Plan) -> list[str]:
-    """Return what a report would say of the age of the prices taken, with the GPUs where it is not so of all."""
+    """Return what a report would say of the age of the prices taken, with their days, and the GPUs that they are of."""
     standards = Standards(certain_fits=frozenset(), today=today())
     rents = {
         made.fit.gpu.id: made.fit.rent
         for made in plan.recommended
         if made.fit.rent is not None and made.criterion is not Criterion.SMALLEST
     }
-    found: dict[Concern, list[str]] = {}
+    found: dict[Concern, dict[str, list[str]]] = {}
     for gpu, rent in rents.items():
         for concern in standards.concerns_of_age(rent.evidence):
-            found.setdefault(concern, []).append(gpu)
+            day = "" if concern is Concern.UNDATED_PRICE else f" of {rent.date}"
+            found.setdefault(concern, {}).setdefault(day, []).append(gpu)
     return [
-        str(concern) + (f" ({_listed(where)})" if len(where) < len(rents) else "") for concern, where in found.items()
+        concern + ",".join(f"{day} ({_listed(where)})" for day, where in days.items())
+        for concern, days in found.items()
     ]
 
 

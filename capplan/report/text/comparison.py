@@ -26,6 +26,7 @@ from capplan.report.sections import (
     words,
 )
 from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, energy_data, evidence_legend, largest_batch
+from capplan.report.text.prices import local_words
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -48,14 +49,13 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         comparison: The rows.
         width: The room for the line that explains the evidence. [characters]
     """
-    has_energy = any(row.fit and row.fit.energy for row in comparison.rows)
-    energy = energy_data(_energy_of) if has_energy else []
+    energy = energy_data(_energy_of, comparison.rows)
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
         Table([*_columns(comparison), *_data(comparison), *energy], comparison.rows),
     ]
-    if beside := [*_best_lines(comparison), *_reason_lines(comparison)]:
+    if beside := [*_best_lines(comparison), *_local_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
     if used := _evidence(comparison):
         legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
@@ -211,14 +211,22 @@ def _best_lines(comparison: Comparison) -> list[Line]:
         return []
     fastest = max(rows, key=lambda row: row.fit.latency.throughput_per_s.expected if row.fit else 0.0)
     least = min(rows, key=lambda row: row.fit.memory.total_bytes.expected if row.fit else float("inf"))
-    priced = [row for row in rows if row.fit and row.fit.usd_per_million_samples is not None]
     found = [("Fastest", fastest), ("Smallest", least)]
     if metered := [row for row in rows if row.fit and row.fit.energy]:
         found.append(("Frugalest", min(metered, key=lambda row: (row.fit and _joules(row.fit)) or 0.0)))
-    if priced:
-        found.insert(1, ("Cheapest", min(priced, key=lambda row: (row.fit and row.fit.usd_per_million_samples) or 0.0)))
+    if comparison.cheapest:
+        found.insert(1, ("Cheapest", comparison.cheapest))
     dtypes = {each.label: each.facts.dtype for each in comparison.models}
     return [_best_line(label, row, dtypes[row.model]) for label, row in found]
+
+
+def _local_lines(comparison: Comparison) -> list[Line]:
+    """Write the lowest cost in the currency asked for."""
+    local = comparison.local_cost
+    if local is None:
+        return []
+    words = local_words(local, unit="/M samples")
+    return [line(Span(text=f"In {local.currency}".ljust(10), style=Style.HEADING), words)]
 
 
 def _best_line(label: str, row: ComparisonRow, dtype: str | None) -> Line:

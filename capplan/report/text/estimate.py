@@ -45,7 +45,7 @@ def estimate_sections(
     """
     batch = reports[0].curve[-1].batch
     points = [(report, point) for report in reports for point in report.curve]
-    energy = energy_data(_energy) if any(report.energy for report in reports) else []
+    energy = energy_data(_energy, points)
     return [
         *(_section(report, top=top, explain=explain, calibration=calibration) for report in reports),
         *(
@@ -85,8 +85,10 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
         blocks.append(Lines([f"costliest modules at batch {breakdown.batch}"]))
         blocks.append(Table(_MODULES, breakdown.modules[:top], is_attached=True))
     if report.advice:
-        advice = [f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}" for advice in report.advice]
-        blocks.append(Lines([f"what would help at batch {breakdown.batch}", *advice]))
+        changes = [_advice_words(advice) for advice in report.advice if advice.gpu is None]
+        others = [_advice_words(advice) for advice in report.advice if advice.gpu is not None]
+        heads = ((f"what would help at batch {breakdown.batch}", changes), ("on another GPU, as asked for", others))
+        blocks.append(Lines([words for head, lines in heads if lines for words in (head, *lines)]))
     if explain:
         blocks.append(Lines(explain_classic_bound(report.classic, breakdown.gpu)))
         blocks.append(Lines(explain_latency(breakdown, last, calibration=calibration)))
@@ -94,6 +96,10 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
         follows_lines = isinstance(blocks[-1], Lines)
         blocks.append(Lines([f"note: {note}" for note in last.notes], is_attached=follows_lines))
     return Section(blocks)
+
+
+def _advice_words(advice: Advice) -> str:
+    return f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}"
 
 
 def _cost(advice: Advice) -> str:

@@ -26,7 +26,7 @@ def plan_sections(plans: Sequence[Plan]) -> list[Section]:
     """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
     fits = [(plan, fit) for plan in plans for fit in plan.fits]
     rejections = [(plan, rejection) for plan in plans for rejection in plan.rejections]
-    energy = energy_data(_energy) if any(fit.energy for _, fit in fits) else []
+    energy = energy_data(_energy, fits)
     return [*map(_section, plans), Section([Table([*_FIT_DATA, *energy], fits), Table(_REJECTION_DATA, rejections)])]
 
 

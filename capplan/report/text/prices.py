@@ -161,10 +161,23 @@ def _cheapest(price: AnyPrice | None, *, names_seller: bool) -> str:
     return f"{amount} ({_seller(price)})" if names_seller else amount
 
 
-def local_words(local: LocalAmount) -> str:
-    """Write a cost an hour in another currency, with the tax of the place and the rate of exchange."""
+def _figures(amount: float) -> str:
+    """Write an amount of money with cents, and with three figures where it is less than one."""
+    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}"
+
+
+def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
+    """Write a cost in another currency, with the tax of the place and the rate of exchange.
+
+    Args:
+        local: The cost.
+        unit: What it is for, an hour by default.
+    """
     taxed = "VAT not known"
     if local.vat_fraction is not None and local.with_vat is not None:
-        taxed = f"{local.with_vat:,.2f} with {100 * local.vat_fraction:.3g} % VAT of {local.country}"
+        taxed = (
+            f"{_figures(local.with_vat)} with {100 * local.vat_fraction:.3g} % VAT of {(local.country or '').upper()}"
+        )
     day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
-    return f"{local.amount:,.2f} {local.currency}/h, {taxed} (1 {local.currency} = {local.usd_per_unit:.4f} USD, {day})"
+    rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
+    return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
-from capplan.verbs.statement.fields import DrawFields, OfferFields, OwnSpecs
+from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmFleetQuestion(MeasuredFields, OfferFields, CardPowerFields, DrawFields):
+class LlmFleetQuestion(MeasuredFields, CurrencyFields, CardPowerFields, DrawFields):
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[
@@ -56,7 +56,7 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     for model, _ in asked:
         context.language_model(model)
     with context.feedback.progress("planning every model"):
-        return plan_shared_fleet(
+        found = plan_shared_fleet(
             asked,
             gpus=context.gpu_database(question.specs),
             prices=question.offered(context.price_list(question.specs)),
@@ -66,6 +66,7 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
             power_law=question.power_law(),
             max_power_draw_w=question.max_power_draw_w,
         )
+    return replace(found, local=question.local_currency())
 
 
 def _content(question: LlmFleetQuestion) -> dict[str, Any]:
@@ -91,13 +92,13 @@ def _for_service(question: LlmFleetQuestion) -> LlmFleetQuestion:
 def _sections(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> "Iterable[Section]":
     from capplan.report.text.llm.fleet import shared_fleet_sections
 
-    return shared_fleet_sections(answers[0].plans, answers[0].fleets)
+    return shared_fleet_sections(answers[0])
 
 
 def _document(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> Any:
     from capplan.report.documents.llm.fleet import fleet_document
 
-    return fleet_document(answers[0].plans, answers[0].fleets)
+    return fleet_document(answers[0])
 
 
 LLM_FLEET = Verb(

@@ -17,13 +17,14 @@ class Advice:
     """One change and what it would make of the throughput: 1.5 is half again as fast.
 
     For another GPU, `usd_per_million_samples` is what samples cost there and `usd_now` here, at the lowest known
-    hourly prices; None where no price is known or the GPU stays.
+    hourly prices; None where no price is known or the GPU stays. `gpu` is the id of that other GPU.
     """
 
     change: str
     speedup: float
     usd_per_million_samples: float | None = None
     usd_now: float | None = None
+    gpu: str | None = None
 
     @property
     def changes_the_task(self) -> bool:
@@ -91,6 +92,7 @@ def stronger_gpus(
             speedup=estimate.throughput_per_s.expected / now.throughput_per_s.expected,
             usd_per_million_samples=_usd_per_million(estimate, rents.get(other.id)),
             usd_now=here,
+            gpu=other.id,
         )
         for other, estimate in others
         if other.id != gpu.id and other.memory_bytes >= gpu.memory_bytes

@@ -39,6 +39,12 @@ class SharedFleet:
         return None if None in rented else sum(rent or 0.0 for rent in rented)
 
     @property
+    def countries(self) -> set[str | None]:
+        """Return the countries of the offers of all models, None among them where one is not known."""
+        fits = [fit for gpu in self._kinds for fit in self._fits(gpu)]
+        return {fit.rent.country for fit in fits if fit.rent is not None}
+
+    @property
     def _kinds(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*(part.fit.gpu for part in self.parts), *(group.gpu for group in self.shared))))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from capplan.core.energy.power import CardWork, PowerLaw, energy_j, step_power_w
+from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -140,6 +141,15 @@ class TrainingPlan:
     rejected: Counter[str]
     refused: Mapping[str, str]
     tried: int
+    local: LocalCurrency | None = None
+
+    @property
+    def local_cost(self) -> LocalAmount | None:
+        """Return what the cheapest run costs in the local currency; None where none is asked for."""
+        best = self.cheapest
+        if self.local is None or best is None or best.usd is None or best.offer is None:
+            return None
+        return self.local.amount(best.usd.expected, country=best.offer.country)
 
     @property
     def kept(self) -> tuple[PricedTraining, ...]:

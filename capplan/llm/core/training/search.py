@@ -294,6 +294,7 @@ class TrainingOffer:
     provider: str
     day: str
     machine_gpus: int = 1
+    country: str | None = None
 
 
 def money_usd(gpu_hours: Interval, offer: TrainingOffer, *, gpus: int) -> Interval:

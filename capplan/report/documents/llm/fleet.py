@@ -5,8 +5,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.answer.shared_fleet import FleetAnswer
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.gpu_sharing import SharedGpus
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -98,26 +100,27 @@ class LlmFleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[PlannedModelDocument, ...]
     recommended: SharedFleetDocument | None
     fleets: tuple[SharedFleetDocument, ...]
+    local: Annotated[LocalAmount | None, Meta(description="an hour of the first in the currency asked for")] = None
 
 
-def fleet_document(plans: tuple[DeploymentPlan, ...], fleets: tuple[SharedFleet, ...]) -> LlmFleetDocument:
+def fleet_document(answer: FleetAnswer) -> LlmFleetDocument:
     """Return plans and the fleets that serve them together as a document.
 
     Args:
-        plans: One plan for each model.
-        fleets: The fleets, the cheapest first.
+        answer: A plan for each model, and the fleets.
     """
-    found = tuple(map(_fleet, fleets))
+    found = tuple(map(_fleet, answer.fleets))
     return LlmFleetDocument(
         schema_version=SCHEMA_VERSION,
         models=tuple(
             PlannedModelDocument(
                 model=plan.model, load=plan.load, limits=plan.limits, fits=len(plan.fits), advice=plan.advice
             )
-            for plan in plans
+            for plan in answer.plans
         ),
         recommended=found[0] if found else None,
         fleets=found,
+        local=answer.local_cost,
     )
 
 

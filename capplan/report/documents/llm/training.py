@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from capplan.core.gpus.places import LocalAmount
 from capplan.core.numbers import Interval
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.training.accuracy import TrainingValidation
@@ -148,6 +149,7 @@ class LlmTrainPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     rejected: dict[str, int]
     refused: dict[str, str]
     layouts_tried: int
+    local: Annotated[LocalAmount | None, Meta(description="the cheapest run in the currency asked for")] = None
 
 
 class TrainingCellDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,6 +333,7 @@ def training_plan_document(plan: TrainingPlan) -> LlmTrainPlanDocument:
         rejected=dict(plan.rejected),
         refused=dict(plan.refused),
         layouts_tried=plan.tried,
+        local=plan.local_cost,
     )
 
 

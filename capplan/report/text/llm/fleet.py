@@ -1,19 +1,19 @@
 """Several models on one fleet as sections: the cheapest fleet, and the others beside it."""
 
-from collections.abc import Sequence
-
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedPart
 from capplan.llm.core.fleet.shared_fleet import SharedFleet
 from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, figure, shown_as_data, words
+from capplan.report.text.prices import local_words
 from capplan.units import format_seconds, format_watts
 
 _SHOWN = 10
 
 
-def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[SharedFleet]) -> list[Section]:
+def shared_fleet_sections(answer: FleetAnswer) -> list[Section]:
     """Return fleets that serve several models, the cheapest first; or why there is none."""
+    plans, fleets = answer.plans, answer.fleets
     if not fleets:
         missing = [f"{plan.model}: {plan.advice}" for plan in plans if not plan.fits]
         reasons = missing or ["No GPU carries all models, and no deployment of each does."]
@@ -21,6 +21,8 @@ def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[Shar
         return [Section([Lines(lines, only=Format.TABLE), Table(_FLEETS, fleets, only=Format.MD)])]
     best = fleets[0]
     price = f", {best.usd_per_hour:,.2f} USD/h" if best.usd_per_hour is not None else ", no known price"
+    local = answer.local_cost
+    in_local = [] if local is None else [f"In {local.currency}: {local_words(local)}."]
     shares = any(fleet.shared for fleet in fleets)
     sharing = "" if shares else ", and no two models share a GPU"
     notes = [f"servers hold eight GPUs; no replica crosses two{sharing}"]
@@ -32,7 +34,7 @@ def shared_fleet_sections(plans: Sequence[DeploymentPlan], fleets: Sequence[Shar
     return [
         Section(
             [
-                Lines([f"{best.words}{price}{_power_words(best)}."], only=Format.TABLE),
+                Lines([f"{best.words}{price}{_power_words(best)}.", *in_local], only=Format.TABLE),
                 Table(_FLEETS, fleets, most=_SHOWN),
                 Table(_PARTS, best.parts, caption="Each model of the cheapest fleet", only=Format.TABLE),
                 Lines(notes, role=LineRole.NOTE, is_attached=True, only=Format.TABLE),

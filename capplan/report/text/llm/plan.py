@@ -29,7 +29,7 @@ from capplan.report.sections import (
     shown_as_data,
     words,
 )
-from capplan.report.text.llm.energy import energy_data
+from capplan.report.text.answer import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
 from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
@@ -261,7 +261,9 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
         *(metered if any(fit.energy for fit in plan.fits) else []),
         words("evidence", lambda fit: fit.evidence.partition(":")[0]),
     ]
-    energy: list[Column[DeploymentFit]] = energy_data(lambda fit: fit.energy, plan.fits)
+    energy: list[Column[DeploymentFit]] = energy_data(
+        lambda fit: fit.energy, plan.fits, unit="output_token", middle="_expected"
+    )
     return [*(shown_as_data(column) for column in columns), *energy]
 
 

@@ -11,7 +11,7 @@ from capplan.llm.core.serving.explain import StepPart, total_s
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Block, Column, Lines, Row, Section, Table, data, figure, words
-from capplan.report.text.llm.energy import energy_data
+from capplan.report.text.answer import energy_data
 from capplan.units import (
     format_bytes,
     format_flops,
@@ -33,7 +33,9 @@ def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -
         explain: True to write out the steps' arithmetic.
     """
     notes = (f"Evidence: {estimate.points[-1].evidence}.", *estimate.notes)
-    energy: list[Column[ServingPoint]] = energy_data(lambda point: point.energy, estimate.points)
+    energy: list[Column[ServingPoint]] = energy_data(
+        lambda point: point.energy, estimate.points, unit="output_token", middle="_expected"
+    )
     blocks: list[Block] = [
         Lines([_headline(estimate)]),
         Table([*_points(estimate), *_DATA, *energy], estimate.points, is_attached=True),

@@ -7,7 +7,7 @@ from capplan.llm.core.simulation.simulation import Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Column, Format, Lines, Section, Table, figure, shown_as_data, words
-from capplan.report.text.llm.energy import energy_data
+from capplan.report.text.answer import energy_data
 from capplan.units import format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 _NEAR = 0.85
@@ -86,7 +86,9 @@ def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
         words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
     ]
     filled = [column for column in columns if any(column.cell(load) for load in found.answers)]
-    energy: list[Column[LoadAnswer]] = energy_data(lambda load: load.energy, found.answers)
+    energy: list[Column[LoadAnswer]] = energy_data(
+        lambda load: load.energy, found.answers, unit="output_token", middle="_expected"
+    )
     return [*(shown_as_data(column) for column in filled), *energy]
 
 

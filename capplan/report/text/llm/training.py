@@ -15,6 +15,7 @@ from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
+from capplan.report.text.prices import local_words
 from capplan.units import (
     counted,
     format_bytes,
@@ -327,7 +328,9 @@ def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining
 
 
 def _plan_notes(plan: TrainingPlan) -> list[str]:
-    notes = [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
+    local = plan.local_cost
+    notes = [] if local is None else [f"The cheapest in {local.currency}: {local_words(local, unit='')}."]
+    notes += [f"Rejected by {reason}: {counted(count, 'layout')}." for reason, count in plan.rejected.most_common(2)]
     notes += [f"{gpu}: {reason}" for gpu, reason in list(plan.refused.items())[:3]]
     if plan.terms.dataset.processed_tokens(plan.job.sequence_tokens) is None:
         notes.append("Without --tokens or --samples there are no days and no money.")

@@ -1,7 +1,7 @@
 """`llm train plan`: which GPUs, how many, and which layout train a language model cheapest, fastest, on fewest GPUs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -10,7 +10,7 @@ from capplan.verbs.llm.fields import LanguageModelFields, names_of
 from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
 from capplan.verbs.llm.train.run_fields import RunFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb
-from capplan.verbs.statement.fields import Name, OfferFields
+from capplan.verbs.statement.fields import CurrencyFields, Name
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 
@@ -80,7 +80,7 @@ class _PlanFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmTrainPlanQuestion(
-    LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, OfferFields, TrainingFilesFields
+    LanguageModelFields, TrainingMethodFields, RunFields, _PlanFields, CurrencyFields, TrainingFilesFields
 ):
     """Which GPUs, how many, and which layout train a language model."""
 
@@ -120,7 +120,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     default = _ADAPTER_BATCH if job.is_adapted else max(1, _BATCH_TOKENS // question.seq_len)
     batch = question.global_batch or max(default, max(counts) if not job.is_adapted else default)
     with context.feedback.progress(f"searching layouts on {counted(len(named), 'GPU')}"):
-        return plan_training(
+        found = plan_training(
             job,
             gpus=[gpus.find(name) for name in named],
             asked=PlanTerms(
@@ -136,6 +136,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
             laws=load_rate_laws(),
             law=load_power_law(),
         )
+    return replace(found, local=question.local_currency())
 
 
 def _sections(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> "Iterable[Section]":
