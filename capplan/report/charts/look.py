@@ -121,7 +121,12 @@ class Labelled:
 
 
 def apart(
-    points: Sequence[Labelled], *, wide: tuple[float, float], high: tuple[float, float], wall: float | None = None
+    points: Sequence[Labelled],
+    *,
+    wide: tuple[float, float],
+    high: tuple[float, float],
+    wall: float | None = None,
+    steps: Sequence[tuple[float, float]] = (),
 ) -> list[tuple[float, bool] | None]:
     """Place labels beside their points, so that none covers another label or point; earlier ones choose first.
 
@@ -130,6 +135,7 @@ def apart(
         wide: Ends of the x axis.
         high: Ends of the y axis.
         wall: Where a vertical line stands that no label may cross; None for none.
+        steps: Corners of a stepped line, across first; a label crosses it only where it would cover points elsewhere.
 
     Returns:
         For each point the height of its label, as a value of the y axis, and whether it stands left of the point; None
@@ -139,6 +145,12 @@ def apart(
     taken: list[tuple[float, float, float, float]] = []
     placed: list[tuple[float, bool] | None] = []
     wall_at = None if wall is None else _share(wall, wide)
+    corners = [(_share(x, wide), _share(y, high)) for x, y in steps]
+    lines = [
+        edge
+        for (left, top), (right, bottom) in pairwise(corners)
+        for edge in ((left, top, right, top), (right, bottom, right, top))
+    ]
     for each, (across, up) in zip(points, dots, strict=True):
         length = len(each.label) * _LETTER / WIDTH
         best: tuple[int, int, bool] | None = None
@@ -148,7 +160,9 @@ def apart(
             crosses = wall_at is not None and box[0] < wall_at < box[2]
             if box[0] < 0 or box[2] > 1 or crosses or any(_meet(box, other) for other in taken):
                 continue
-            covered = sum(box[0] < u < box[2] and box[1] < v + _LINE / HEIGHT / 2 < box[3] for u, v in dots)
+            covered = 2 * sum(box[0] < u < box[2] and box[1] < v + _LINE / HEIGHT / 2 < box[3] for u, v in dots)
+            drawn = (box[0], box[1] - _LINE / HEIGHT / 2, box[2], box[3] - _LINE / HEIGHT / 2)
+            covered += any(_meet(drawn, line) for line in lines)
             if best is None or covered < best[0]:
                 best = (covered, step, is_left)
         if best is None:

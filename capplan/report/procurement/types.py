@@ -405,7 +405,8 @@ class FleetOptionRow:
     """All services on GPUs of one kind, under one term.
 
     `needed` GPUs carry the first year's peaks, `whole` of them for one service each, `shared` with several. `owned` are
-    used first, `added_by_year` are bought or rented. Amounts are for what is added. [USD] `power_w` and `rack_units`
+    used first, `added_by_year` are bought or rented. Amounts are for what is added, and for
+    keeping what is owned. [USD] `power_w` and `rack_units`
     are those of bought servers; `violations` are the caps that the fleet exceeds, `concerns` what speaks
     against its speed or price.
     """

@@ -24,7 +24,7 @@ def fleets_chart(report: Report) -> Chart | None:
         return None
     rows: list[dict[str, Any]] = [
         {
-            "bar": f"{each.gpu_name.removeprefix('NVIDIA ')}|{figures.term_words(each.term)}",
+            "bar": "|".join(_name(each)),
             "usd": each.cost_usd_per_year, "kind": kind_of(fleet, each), "words": _words(each),
         }
         for each in shown
@@ -35,7 +35,7 @@ def fleets_chart(report: Report) -> Chart | None:
     )  # fmt: skip
     most = max(each.cost_usd_per_year or 0.0 for each in shown) or 1.0
     x = alt.X(
-        "usd:Q", title="USD per year for what is added", scale=alt.Scale(domain=[0, _NAME_ROOM * most], nice=False),
+        "usd:Q", title="USD per year", scale=alt.Scale(domain=[0, _NAME_ROOM * most], nice=False),
         axis=alt.Axis(tickCount=5, labelExpr=SHORT_LABEL),
     )  # fmt: skip
     y = alt.Y("bar:N", title=None, sort=None, axis=two_lines())
@@ -51,7 +51,7 @@ def fleets_chart(report: Report) -> Chart | None:
         .encode(x=x, y=y, text="words:N"),
     )
     columns: list[Column[FleetOptionRow]] = [
-        words("fleet", lambda row: f"{row.gpu_name} {figures.term_words(row.term)}"),
+        words("fleet", lambda row: " ".join(_name(row))),
         figure("GPUs owned", lambda row: row.owned),
         figure("GPUs added", lambda row: row.added_by_year[0]),
         figure("USD per year", lambda row: row.cost_usd_per_year or 0.0, "{:,.0f}".format),
@@ -59,7 +59,7 @@ def fleets_chart(report: Report) -> Chart | None:
     return Chart(
         identity="fleet-cost", title="Cost of one fleet for all services",
         description=f"Cost per year of {len(shown)} fleets, each of one kind of GPU; the recommended one is first.",
-        caption="Owned GPUs cost nothing anew. Fleets of full evidence stand first, then the others, each by cost.",
+        caption="Owned GPUs cost what keeps them running. Fleets of full evidence stand first, then others, by cost.",
         drawing=drawing(layers, height=38 * len(shown) + 10), data=grid(columns, shown),
     )  # fmt: skip
 
@@ -72,6 +72,14 @@ def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
     """Return the first fleets with a price, the recommended one before the others."""
     priced: Sequence[FleetOptionRow] = [each for each in fleet.options if each.cost_usd_per_year is not None]
     return sorted(priced, key=lambda each: each.key != fleet.choice)[:_BARS]
+
+
+def _name(each: FleetOptionRow) -> tuple[str, str]:
+    """Return the GPU, and the term with who rents or sells it; two offers of one term are two bars."""
+    gpu = each.gpu_name.removeprefix("NVIDIA ")
+    if not any(each.added_by_year):
+        return gpu, "owned"
+    return gpu, ", ".join(word for word in (figures.term_words(each.term), each.provider) if word)
 
 
 def kind_of(fleet: FleetRow, each: FleetOptionRow) -> str:

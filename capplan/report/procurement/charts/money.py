@@ -103,9 +103,10 @@ def front_ends(report: Report, model: ModelReport) -> tuple[tuple[float, float],
 def _place_labels(
     points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]], wall: float | None
 ) -> None:
-    """Set the height and the side of each point's label, so that none meets another label or the line of the limit."""
+    """Set the height and the side of each point's label, so that none meets another label or a line."""
+    steps = [(each["x"], each["usd"]) for each in staircase(points, ends)]
     labelled = [Labelled(x=each["x"], y=each["usd"], label=each["label"]) for each in points]
-    for point, place in zip(points, apart(labelled, wide=ends[0], high=ends[1], wall=wall), strict=True):
+    for point, place in zip(points, apart(labelled, wide=ends[0], high=ends[1], wall=wall, steps=steps), strict=True):
         height, is_left = place or (point["usd"], False)
         point |= {"labelUsd": height, "left": is_left, "label": point["label"] if place else ""}
 

@@ -128,11 +128,17 @@
   const pace = (v, scale) => v === null || v === undefined ? "overload" : `${fixed(v / scale.unit_s, scale.digits)} ${scale.unit}`;
 
   /* Labels beside their points, so that none covers another label or point; as capplan/report/charts/look.py does. */
-  function placeLabels(points, [wide, high], W, limit) {
+  function placeLabels(points, [wide, high], W, limit, front) {
     const H = 320, LETTER = 7, LINE = 15 / H, GAP = 8 / W, taken = [];
     const share = (value, [low, end]) => Math.log(value / low) / Math.log(end / low);
     const wall = limit === null ? -1 : share(limit, wide);
     const dots = points.map((each) => [share(each.x, wide), share(each.usd, high)]);
+    const corners = front.map((each) => [share(each.x, wide), share(each.usd, high)]);
+    const crossed = ([left, low, right, top]) => corners.slice(1).some(([x, y], place) => {
+      const [before, above] = corners[place], middle = LINE / 2;
+      return (left < x && before < right && low - middle < above && above < top - middle)
+        || (left < x && x < right && low - middle < above && y < top - middle);
+    });
     points.forEach((each, index) => {
       const [across, up] = dots[index], length = each.label.length * LETTER / W;
       const boxOf = (step, left) => {
@@ -144,7 +150,7 @@
         for (const left of [false, true]) {
           const box = boxOf(step, left);
           if (box[0] < 0 || box[2] > 1 || (box[0] < wall && wall < box[2]) || taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3])) continue;
-          const covered = dots.filter(([u, v]) => box[0] < u && u < box[2] && box[1] < v + LINE / 2 && v + LINE / 2 < box[3]).length;
+          const covered = Number(crossed(box)) + 2 * dots.filter(([u, v]) => box[0] < u && u < box[2] && box[1] < v + LINE / 2 && v + LINE / 2 < box[3]).length;
           if (covered < best.covered) best = { covered, step, left };
         }
       }
@@ -450,7 +456,6 @@
         return { key: each.key, name: nameOf(each), x: found.latency === null ? null : data.deadline ? found.latency / 3600 : 1e3 * found.latency,
           usd: perSample ? found.perMillion : found.perYear, kind, label: each.label, hot: false };
       }).filter((each) => each.x !== null);
-      placeLabels(points, data.frontEnds, views.get("front")?.width() || 560, data.limit);
       points.sort((a, b) => (a.kind === "recommended") - (b.kind === "recommended"));  // drawn last, none covers it
       const front = [];
       for (const each of [...points].sort((a, b) => a.x - b.x || a.usd - b.usd)) {
@@ -461,6 +466,7 @@
         front.unshift({ x: front[0].x, usd: high[1] });
         front.push({ x: wide[1], usd: front[front.length - 1].usd });
       }
+      placeLabels(points, data.frontEnds, views.get("front")?.width() || 560, data.limit, front);
       put("front", { points, front });
       const leading = (count) => [...new Set([best, ...data.compared, ...choosable])].filter((key) => key && results.get(key)?.found?.parts && results.get(key).matches).slice(0, count);
       const years = Number(form.elements.years.value);

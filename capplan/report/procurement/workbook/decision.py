@@ -107,7 +107,7 @@ def _write_live(page: _Page, report: Report, model: ModelReport, suffix: str, ro
 
     found = f"MATCH(1,{column('best')},0)"
     what = f"Best for {model.service} alone" if report.fleet else "Recommended"
-    page.sheet.write_string(row, 0, cell_text(f"{what} with the figures in this workbook"), page.book.looks.head)
+    page.sheet.write_string(row, 0, cell_text(f"{what}, with this workbook's figures"), page.book.looks.head)
     page.sheet.write_string(row, 1, "follows the shaded cells", page.book.looks.head)
     live = _live_figures(choice, report.demand.money.years)
     for place_, (label, key, value, digits) in enumerate(live, start=row + 1):
@@ -151,7 +151,7 @@ def _draw_costs(page: _Page, model: ModelReport, name: str, row: int, columns: t
     chart.add_series({"name": "USD per year", "categories": categories, "values": values, "fill": {"color": "#1f6fc4"}})
     chart.set_title({"name": "USD per year, leading options", "name_font": {"size": 11}})
     chart.set_legend({"none": True})
-    chart.set_y_axis({"reverse": True})
+    chart.set_y_axis({"reverse": True, "interval_unit": 1, "num_font": {"size": 8}})
     lines = {"visible": True, "line": {"color": "#d5d9df"}}
     chart.set_x_axis({"num_format": '[>=1000]#,##0,"k";0', "major_gridlines": lines})
     chart.set_size(_CHART_PIXELS)
