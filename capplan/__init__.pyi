@@ -382,6 +382,7 @@ def make_report(
     prices: Sequence[str | Path] | str | None = ...,
     measured: Sequence[str | Path] | str | None = ...,
     title: str | None = ...,
+    usd_per_kwh: float | None = ...,
     host: Host | str | None = ...,
     precision: Precision | str | None = ...,
     layout: Layout | str = ...,
@@ -447,6 +448,7 @@ def make_report(
         prices: Own dated prices, laid over the built-in ones.
         measured: What `capplan measure` saved, to compare the estimates with.
         title: Title of the report.
+        usd_per_kwh: What you pay for electricity, per kWh; by default that of the region, where it is known.
         host: The machine that launches kernels, one for all GPUs, or a typical one for each card; by default a server, and GPUs whose waits for a host were timed keep that host.
         precision: Number formats; by default the model's own, as PyTorch would run it.
         layout: Memory format of images: nhwc is channels_last.

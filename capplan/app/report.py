@@ -15,7 +15,7 @@ from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.pipelines.answer import PipelineRequest, SourceOf, plan_pipeline
 from capplan.app.pipelines.find import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
-from capplan.app.procurement.constraints import ConstraintRequest, at_place, resolve
+from capplan.app.procurement.constraints import ConstraintRequest, at_place, resolve, with_tariff
 from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
@@ -78,7 +78,8 @@ class ReportRequest:
     without one. `measured` are measurement files that stand beside the estimates, `local` a currency for
     the costs of the choice. `pipeline_settings` are parameters of the pipelines among the models, `part_settings` those
     of their parts, and `offload` says where their weights wait. `states_precision`, `weights` and `part_source` are as
-    in a `PipelineRequest`. `command` is printed in the report, to make it again.
+    in a `PipelineRequest`. `command` is printed in the report, to make it again. `usd_per_kwh` is the
+    user's own price of electricity.
     """
 
     models: tuple[ModelSource, ...]
@@ -97,6 +98,7 @@ class ReportRequest:
     part_source: SourceOf | None = None
     title: str | None = None
     local: LocalCurrency | None = None
+    usd_per_kwh: float | None = None
     command: str = ""
 
 
@@ -146,7 +148,8 @@ def _admitting(stated: LoadFile, request: ReportRequest, gpus: GpuChoice, prices
         wanted = request.offers.constraints.over(each.demand.constraints)
         admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
         spotted = allowing_named_spot(each.demand.load, admitted)
-        placed = at_place(each.demand, load_providers().countries_in(sorted(admitted.allow.regions)))
+        stated_tariff = with_tariff(each.demand, request.usd_per_kwh)
+        placed = at_place(stated_tariff, load_providers().countries_in(sorted(admitted.allow.regions)))
         loads.append(replace(each, demand=replace(placed, constraints=admitted, load=spotted)))
     owned = [replace(each, gpu=gpus.known.find(each.gpu).id) for each in stated.inventory]
     return replace(stated, loads=tuple(loads), inventory=tuple(owned))

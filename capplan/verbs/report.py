@@ -208,6 +208,14 @@ class _EvidenceFields:
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
     ] = ()
     title: Annotated[Text | None, Option(help="Title of the report.", topic=Topic.ANSWER)] = None
+    usd_per_kwh: Annotated[
+        float | None,
+        Meta(ge=0.0, le=100.0),
+        Option(
+            help="What you pay for electricity, per kWh; by default that of the region, where it is known.",
+            flags=("--tariff",), metavar="USD", topic=Topic.PRICES,
+        ),
+    ] = None  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +270,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         part_source=part_source(context),
         title=question.title,
         local=question.local_currency(),
+        usd_per_kwh=question.usd_per_kwh,
         command=context.command(REPORT, question),
     )
     return report(with_swept_models(request), feedback=context.feedback)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.app.procurement.constraints import at_place
+from capplan.app.procurement.constraints import at_place, with_tariff
+from capplan.core.economics.assumptions import Demand
 from capplan.specs.load import demand_without_load
 from capplan.specs.providers import load_providers
 
@@ -40,3 +41,15 @@ def test_electricity_in_the_european_union_costs_what_eurostat_says_and_elsewher
     assert (tariff.low, tariff.high) == (pytest.approx(0.089 * 1.0389), pytest.approx(0.276 * 1.0389))
     assert "non-household consumers" in tariff.source
     assert at_place(demand, known.countries_in(["us"])).money.usd_per_kwh == demand.money.usd_per_kwh
+
+
+def test_a_region_without_a_tariff_says_so_and_ones_own_stays() -> None:
+    known, demand = load_providers(), demand_without_load()
+
+    def source(placed: Demand) -> str:
+        return next(each.source for each in placed.assumptions if each.key == "usd_per_kwh")
+
+    assert source(at_place(demand, known.countries_in(["in"]))).endswith("; of India none is known: state yours")
+    assert source(at_place(demand, known.countries_in(["us"]))) == source(demand)  # the default is of the United States
+    own = at_place(with_tariff(demand, 0.08), known.countries_in(["de"]))
+    assert (own.money.usd_per_kwh, source(own)) == (0.08, "stated as the tariff")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
 
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import Assumption, Demand
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
 from capplan.core.gpus.prices import Term
@@ -107,11 +107,29 @@ def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Coll
     return replace(constraints, allow=allow, deny=deny)
 
 
+_AT_HOME = "us"
+"""The country whose tariff the default is."""
+
+
+def with_tariff(demand: Demand, usd_per_kwh: float | None) -> Demand:
+    """Return a demand at the user's own price of electricity; as it is where none is stated. [USD/kWh]"""
+    if usd_per_kwh is None:
+        return demand
+
+    def own(each: Assumption) -> Assumption:
+        return replace(
+            each, value=usd_per_kwh, low=usd_per_kwh, high=usd_per_kwh, basis="yours", source="stated as the tariff"
+        )
+
+    assumptions = tuple(own(each) if each.key == "usd_per_kwh" else each for each in demand.assumptions)
+    return replace(demand, assumptions=assumptions, money=demand.money.with_value("usd_per_kwh", usd_per_kwh))
+
+
 def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
     """Return a demand whose electricity is that of the countries where the fleet may stand.
 
     The middle of their figures holds, from the lowest to the highest. What the user states stays, and so does a default
-    of which no figure of these countries is known.
+    of which no figure of these countries is known, which then says so.
 
     Args:
         demand: What is asked.
@@ -121,7 +139,9 @@ def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
     for each in demand.assumptions:
         figures = [figure for country in countries if (figure := _placed(each.key, country)) is not None]
         if not figures or each.basis == "yours":
-            assumptions.append(each)
+            unknown = each.key == "usd_per_kwh" and each.basis != "yours" and any(c.code != _AT_HOME for c in countries)
+            missing = f"; of {_named(countries)} none is known: state yours" if unknown else ""
+            assumptions.append(replace(each, source=f"{each.source}{missing}"))
             continue
         placed = replace(
             each,
@@ -134,6 +154,11 @@ def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
         assumptions.append(placed)
         money = money.with_value(each.key, placed.value)
     return replace(demand, assumptions=tuple(assumptions), money=money)
+
+
+def _named(countries: Sequence[Country]) -> str:
+    """Name a few countries, else how many there are."""
+    return ", ".join(each.name for each in countries) if len(countries) <= 3 else f"the {len(countries)} countries"
 
 
 def _placed(key: str, country: Country) -> RegionalFigure | None:

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -19,6 +19,7 @@ from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled, packed_drawing_program, vector
 from capplan.report.documents.codec import to_plain
+from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
@@ -153,6 +154,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "parts": breakdown_table(report, model),
         "appendix": appendix_table(report, model),
         "left_out": offers_table(model),
+        "left_out_here": _first_listed(report, model),
         "specs": _json({chart.identity: compiled(chart.drawing) for chart in drawn}),
         "id": identity,
         "name": f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name,
@@ -376,6 +378,17 @@ def _data(report: Report, model: ModelReport) -> dict[str, Any]:
             for row in model.options
         ],
     }  # fmt: skip
+
+
+def _first_listed(report: Report, model: ModelReport) -> Grid | None:
+    """Return the offers that no option rests on and that the models before have not listed: most are the same."""
+    listed: set[tuple[str, ...]] = set()
+    for other in report.models:
+        table = offers_table(other)
+        if other is model or table is None:
+            return None if table is None else replace(table, rows=tuple(r for r in table.rows if r not in listed))
+        listed |= set(table.rows)
+    return offers_table(model)
 
 
 def _certain_words(model: ModelReport) -> str:
