@@ -9,8 +9,8 @@ from pathlib import Path
 from capplan.api.shown import Shown
 from capplan.llm.answer.fit_memory import FittedCalibration
 from capplan.llm.answer.fit_serving import FittedServing
-from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.serving.accuracy import ServingValidation

@@ -12,7 +12,7 @@ from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.shared_fleet import FleetAnswer
+    from capplan.llm.core.fleet.shared_fleet import FleetAnswer
     from capplan.report.sections import Section
 
 
@@ -114,5 +114,5 @@ LLM_FLEET = Verb(
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
     for_service=_for_service,
     schema="llm-fleet",
-    returns="capplan.llm.answer.shared_fleet:FleetAnswer",
+    returns="capplan.llm.core.fleet.shared_fleet:FleetAnswer",
 )

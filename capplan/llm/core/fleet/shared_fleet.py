@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
 
@@ -88,6 +89,30 @@ class SharedFleet:
         )
         each = " + ".join((*alone, *(group.words for group in self.shared)))
         return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {each}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetAnswer:
+    """The plans of all models, and the fleets that serve them together, the cheapest first.
+
+    `local` is the currency that the cost of the first also stands in.
+    """
+
+    plans: tuple[DeploymentPlan, ...]
+    fleets: tuple[SharedFleet, ...]
+    local: LocalCurrency | None = None
+
+    @property
+    def local_cost(self) -> LocalAmount | None:
+        """Return what the first fleet costs an hour in the local currency; None where none is asked for.
+
+        Its tax is known where all of its machines stand in one country.
+        """
+        usd = self.fleets[0].usd_per_hour if self.fleets else None
+        if self.local is None or usd is None:
+            return None
+        countries = self.fleets[0].countries
+        return self.local.amount(usd, country=countries.pop() if len(countries) == 1 else None)
 
 
 def pack(sizes: Sequence[int], *, slots: int = SLOTS) -> int:

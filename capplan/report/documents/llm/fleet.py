@@ -7,10 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.gpus.places import LocalAmount
 from capplan.core.numbers import Interval
-from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.gpu_sharing import SharedGpus
-from capplan.llm.core.fleet.shared_fleet import SharedFleet
+from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.documents.llm.plan import sharding_fields

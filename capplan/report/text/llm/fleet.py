@@ -1,9 +1,8 @@
 """Several models on one fleet as sections: the cheapest fleet, and the others beside it."""
 
 from capplan.core.numbers import Interval
-from capplan.llm.answer.shared_fleet import FleetAnswer
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedPart
-from capplan.llm.core.fleet.shared_fleet import SharedFleet
+from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, figure, shown_as_data, words
 from capplan.report.text.prices import local_words
 from capplan.units import format_seconds, format_watts
