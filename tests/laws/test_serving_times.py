@@ -1,5 +1,7 @@
 """Estimates and simulations of serving come from one model of the scheduler, so that they agree."""
 
+from itertools import pairwise
+
 import pytest
 
 import capplan
@@ -54,3 +56,26 @@ def test_a_measured_run_moves_estimate_and_simulation_alike(tmp_path):
 
 def _mean(times):
     return times.expected if hasattr(times, "expected") else times.mean
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize(("model", "weights", "gpu", "tp"), DEPLOYMENTS)
+def test_times_grow_with_clients_and_tokens_do_not_fall_below_saturation(model, weights, gpu, tp, engine):
+    asked = {"gpu": gpu, "tp": tp, "weights": weights, "engine": engine}
+    points = capplan.llm.estimate(model, **asked, concurrency=(1, 2, 4, 8, 16, 32, 64, 128)).points
+    for fewer, more in pairwise(point for point in points if point.running >= point.concurrency):
+        assert more.tpot_s.expected >= 0.99 * fewer.tpot_s.expected, more.concurrency
+        assert more.ttft_s.expected >= 0.99 * fewer.ttft_s.expected, more.concurrency
+        assert more.output_tokens_per_s.expected >= 0.99 * fewer.output_tokens_per_s.expected, more.concurrency
+
+
+def test_plan_and_fleet_ask_the_same_price(tmp_path):
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "gpu: [l4]\nengine: vllm\nmodels: [{model: qwen3-8b, rate: 3/s, max_tpot: 90ms, output_len: 200}]\n"
+    )
+    (best, *_) = capplan.llm.fleet(path).fleets
+    asked = {"gpus": ["l4"], "engines": ["vllm"], "rate_per_s": 3, "max_tpot_s": 0.09, "output_len": 200}
+    planned = capplan.llm.plan("qwen3-8b", **asked).plan.recommended
+    assert best.gpus == planned.gpus
+    assert best.usd_per_hour == pytest.approx(planned.usd_per_hour)
