@@ -1,11 +1,13 @@
 """What was not expected is one sentence and an exit code of its own; the traceback is shown on request."""
 
 import warnings
+from datetime import date
 
 import pytest
 
 from capplan.cli.main import describe_bug
 from capplan.cli.output import shorten_library_warnings
+from capplan.clock import moment
 from capplan.errors import UsageError
 from capplan.units import BYTES, parse_quantity
 from capplan.verbs.statement.local import _built_in_gpus
@@ -78,3 +80,11 @@ def test_a_name_in_the_place_of_a_number_of_gpus_is_told_the_option_for_names(ru
     result = run("plan", "resnet50", "--gpus", "l4")
     assert result.exit_code == 2
     assert "--gpu NAME says which" in result.stderr
+
+
+@pytest.mark.parametrize("seconds", ["253402300800", "9" * 30, "1" * 5000, "x", "-1"])
+def test_a_clock_beyond_the_calendar_is_left_out(seconds, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "253402300799")
+    assert moment() == (date(9999, 12, 31), 253402300799)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", seconds)
+    assert date(2026, 1, 1) < moment()[0] < date(9999, 1, 1)

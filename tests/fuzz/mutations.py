@@ -77,6 +77,7 @@ def bent(document: Any) -> st.SearchStrategy[Any]:
                 part = made
                 for step in path:
                     part[step] = part = copy.copy(part[step])
+                part[key]  # what was dropped stays away: it would come back as the last of its keys
                 if operation == "drop":
                     del part[key]
                 elif operation == "repeat" and isinstance(part, list):

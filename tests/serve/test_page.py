@@ -110,6 +110,19 @@ def test_every_figure_says_where_it_comes_from(page):
     page.wait("!document.querySelector('#explained')")
 
 
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("/?model=timm:resnet18&batch=1,8&gpus=l4", ['value="timm:resnet18', 'value="l4"']),
+        ("/llm?model=qwen3-32b&tp=x&gpus=l40s", ["qwen3-32b"]),
+    ],
+)
+def test_a_field_that_cannot_be_read_leaves_the_others_of_the_form(served, address, kept):
+    answer = served.get(address)
+    assert answer.status == 400
+    assert [words for words in kept if words not in answer.body.decode()] == []
+
+
 @pytest.mark.browser
 def test_an_error_is_shown_as_the_sentence_of_the_command_line(page):
     page.set("gpus", "h101")

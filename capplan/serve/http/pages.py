@@ -2,9 +2,10 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,7 +21,7 @@ from capplan.serve.http.bodies import content_response, read_body
 from capplan.serve.http.guard import COOKIE
 from capplan.serve.http.openapi import operation_rows
 from capplan.serve.http.problems import ProblemError
-from capplan.serve.page.question import PageQuestion, question_of_page
+from capplan.serve.page.question import question_of_page
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.replies import Refusal, Reply, Task
 from capplan.serve.questions.llm import LlmPageQuestion
@@ -73,10 +74,12 @@ def _page(service: Service) -> Endpoint:
     has_results = service.settings.results is not None
 
     async def endpoint(request: Request) -> Response:
+        pairs = request.query_params.multi_items()
         try:
-            question = question_of_page(request.query_params.multi_items())
+            question = question_of_page(pairs)
         except CapplanError as error:
-            content = render_page(PageQuestion(), answer=None, error=str(error), has_results=has_results)
+            question = _readable(question_of_page, pairs)
+            content = render_page(question, answer=None, error=str(error), has_results=has_results)
             return HTMLResponse(content, status_code=400)
         if not question.models:
             return HTMLResponse(render_page(question, answer=None, has_results=has_results))
@@ -87,6 +90,20 @@ def _page(service: Service) -> Endpoint:
         return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint
+
+
+_MOST_FIELDS = 50
+"""Fields of a refused address that its form keeps; it has some thirty."""
+
+
+def _readable(read: Callable[[list[tuple[str, str]]], Any], pairs: Sequence[tuple[str, str]]) -> Any:
+    """Return the state of a form without the fields that cannot be read, so that a typing error empties one field."""
+    kept: list[tuple[str, str]] = []
+    for pair in pairs[:_MOST_FIELDS]:
+        with suppress(CapplanError):
+            read([*kept, pair])
+            kept.append(pair)
+    return read(kept)
 
 
 async def _first_answer(service: Service, question: Any) -> tuple[str | None, str]:
@@ -136,9 +153,10 @@ class _Form:
 def _form_page(service: Service, form: _Form) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         answer, reason, status, is_pending = None, "", 200, False
-        question = form.kind()
+        read, pairs = partial(question_from_query, form.kind), request.query_params.multi_items()
+        question = _readable(read, pairs)
         try:
-            question = question_from_query(form.kind, request.query_params.multi_items())
+            question = read(pairs)
             if form.is_asked(question):
                 answer, reason = await _first_answer(service, question)
                 is_pending = not (answer or reason)

@@ -1,5 +1,6 @@
 """Read anyone's measurements: CSV, gzip-compressed or not, Parquet, or the lines of `capplan measure`."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from capplan.core.measurement.format import measured_row, parse_points
 from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
 from capplan.files import open_file, read_file
-from capplan.tables import columns_of, read_rows
+from capplan.tables import LARGEST_TABLE_BYTES, columns_of, read_rows
 
 COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
@@ -82,20 +83,43 @@ def _line_rows(path: Path) -> Iterator[Mapping[str, str]]:
     yield from map(measured_row, parse_points(content, where=str(path)).measurements)
 
 
-def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
-    import pandas as pd  # noqa: PLC0415 - only Parquet needs it, and it takes half a second
+MOST_PARQUET_ROWS = 3_000_000
+"""Most rows of a Parquet file of measurements, as many as a CSV table of the largest size has. A file of 3 MB may
+hold 100 million equal rows, which took 22 GB."""
 
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, str]]:
+    """Read the rows of a Parquet file in portions; a column that is not understood has its name and no cells."""
     try:
-        with open_file(path) as stream:
-            table = pd.read_parquet(stream)
+        from pyarrow import ArrowException, parquet  # noqa: PLC0415 - an optional library
     except ImportError as error:
         raise UsageError(f"reading {path} needs pyarrow; install it with pip install pyarrow, or write CSV.") from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}.") from error
-    _check_columns(path, list(table.columns))
-    names = list(table.columns)
-    for values in zip(*(table[name] for name in names), strict=True):
-        yield {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
+    try:
+        with open_file(path) as stream:
+            file = parquet.ParquetFile(stream)
+            names = file.schema_arrow.names
+            _check_columns(path, names)
+            _check_size(path, file.metadata)
+            unread = dict.fromkeys(names, "")
+            for portion in file.iter_batches(batch_size=4096, columns=[name for name in names if name in COLUMNS]):
+                cells = (map(_cell, column.to_pylist()) for column in portion.columns)
+                for values in zip(*cells, strict=True):
+                    yield {**unread, **dict(zip(portion.schema.names, values, strict=True))}
+    except (OSError, ValueError, ArrowException) as error:
+        raise UsageError(f"cannot read {path}: {' '.join(str(error).split())[:150]}.") from error
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def _check_size(path: Path, footer: Any) -> None:
+    size_bytes = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
+    if footer.num_rows > MOST_PARQUET_ROWS or size_bytes > LARGEST_TABLE_BYTES:
+        raise UsageError(
+            f"{path} holds {footer.num_rows:,} rows in {size_bytes / 2**20:,.0f} MiB; at most {MOST_PARQUET_ROWS:,} "
+            f"rows and {LARGEST_TABLE_BYTES // 2**20} MiB are read."
+        )
 
 
 def _check_columns(path: Path, columns: Collection[str]) -> None:

@@ -1,14 +1,19 @@
 import gzip
 import io
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from capplan.core.calibrate.measured import Switch
 from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
 from capplan.specs.measured.steps import read_measured
+from tests.refusals import assert_refused
 
 HEAD = "model,gpu,framework,torch,precision,layout,task,batch,input_size,reparam,fast_norm,latency_ms\n"
 
@@ -129,13 +134,39 @@ def test_parquet_says_what_csv_says(tmp_path):
 
 
 def test_parquet_without_its_engine_is_one_sentence(tmp_path, monkeypatch):
-    def missing(*_args, **_options):
-        raise ImportError("Unable to find a usable engine")
-
-    monkeypatch.setattr(pd, "read_parquet", missing)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "measured.parquet").write_bytes(b"")
     with pytest.raises(UsageError, match="needs pyarrow; install it with pip install pyarrow, or write CSV"):
         read_measured(tmp_path / "measured.parquet")
+
+
+def test_parquet_of_more_rows_than_are_read_is_refused_by_its_footer(tmp_path):
+    """Equal rows take no space: 4 million of them a few kB, of which nothing is read but the footer."""
+    path = tmp_path / "measured.parquet"
+    equal = pa.DictionaryArray.from_arrays(pa.array(np.zeros(4_000_000, "int8")), ["l4"])
+    parquet.write_table(pa.table(dict.fromkeys(("model", "gpu", "batch", "latency_ms"), equal)), path)
+    assert path.stat().st_size < 200_000
+    assert_refused(lambda: read_measured(path), match="holds 4,000,000 rows", path=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("cells", "skipped"),
+    [
+        ({"model": [{"a": 1}]}, "code, which is not run"),
+        ({"batch": [[1]]}, "is not a number"),
+        ({"batch": [10**18]}, "batch"),
+        ({"model": [None]}, "model is empty"),
+        ({"model": ["evil.py:Net"]}, "code, which is not run"),
+        ({"latency_ms": [float("inf")]}, "latency_ms"),
+    ],
+)
+def test_parquet_of_other_types_is_skipped_by_row(tmp_path, cells, skipped):
+    path = tmp_path / "measured.parquet"
+    row = {"model": ["timm:resnet18"], "gpu": ["l4"], "batch": [1], "latency_ms": [5.0]}
+    parquet.write_table(pa.table({**row, **cells}), path)
+    found = read_measured(path)
+    assert (found.steps, len(found.skipped)) == ((), 1)
+    assert skipped in found.skipped[0].reason
 
 
 @pytest.mark.parametrize(
