@@ -6,7 +6,7 @@ A checkout grows older without being wrong: whoever plans with it is told by the
 from collections.abc import Sequence
 from datetime import date
 
-from capplan.app.gpus.prices import PriceSelection, select_prices
+from capplan.app.prices import PriceSelection, select_prices
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS
 from capplan.core.gpus.prices import Price, PurchasePrice
 from capplan.specs import load_gpus

@@ -480,7 +480,7 @@ def gather(
 ) -> list[Described]:
     """Trace and describe every usable row of some files, or at most so many of the first."""
     from capplan.app.calibration.calibrate import described_steps
-    from capplan.core.calibrate.kernel_rows import kernel_step
+    from capplan.core.calibrate.kernels import kernel_step
     from capplan.specs import load_gpus
     from capplan.specs.measured.kernels import holds_kernels, read_kernels
     from capplan.specs.measured.steps import read_measured

@@ -41,8 +41,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.specs import load_gpus
-from capplan.specs.calibration import load_calibration
-from capplan.specs.engine_calibration import dump_engines, load_engines
+from capplan.specs.calibration import dump_engines, load_calibration, load_engines
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "accuracy-engines.md"

@@ -38,8 +38,8 @@ from capplan.core.calibrate.fit import (
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.gpus.rate_laws import DataParallelLaws, RateLaws
-from capplan.core.latency.around.data_parallel import Link, all_reduce_s, gradient_bytes, link_of
 from capplan.core.latency.calibration import Calibration, IntervalWidth
+from capplan.core.latency.data_parallel import Link, all_reduce_s, gradient_bytes, link_of
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.specs import Gpus, load_gpus

@@ -40,11 +40,11 @@ from capplan.core.workload import Framework, Layout, Optimizer, Precision, Train
 from capplan.errors import CapplanError, UsageError
 from capplan.probe.inputs.grammar import ModelInputs, parse_request
 from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.devices import devices_at_hand, open_device
 from capplan.probe.measure.energy import open_nvml
 from capplan.probe.measure.facts import device_facts, torch_release
 from capplan.probe.measure.model import ReadyModel, half_dtype, numeric_settings, ready_model
 from capplan.probe.measure.oom import PointError, surviving
-from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Bench, Rules, measure_point
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target

@@ -35,9 +35,8 @@ from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.read.runs.serving_rows import read_serving
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
+from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_pipeline_calibration, load_power_law
 from capplan.specs.measured.pipelines import read_measured_pipelines
-from capplan.specs.pipelines.calibration import load_pipeline_calibration
-from capplan.specs.power_law import ENERGY_FILE, dump_power_law, load_power_law
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 8000)

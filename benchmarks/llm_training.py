@@ -22,12 +22,11 @@ from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import CapplanError
-from capplan.llm.core.training.accuracy import JobRanking, kind_of, rank_layouts
+from capplan.llm.core.training.accuracy import JobRanking, MeasuredTraining, kind_of, rank_layouts
 from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
 from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import Kind, MemoryConstants, estimate_memory
-from capplan.llm.core.training.runs import MeasuredTraining
 from capplan.llm.core.training.step_time import TimeConstants, step_time
 from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork, step_work, training_gpu
 from capplan.llm.read.runs.training_rows import read_training

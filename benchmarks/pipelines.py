@@ -37,12 +37,12 @@ from capplan.core.pipelines.calibration import (
 from capplan.core.pipelines.measured import MeasuredPipeline
 from capplan.core.pipelines.timing import Correction, GroupTimes, group_times
 from capplan.errors import CapplanError
-from capplan.specs.measured.pipelines import read_measured_pipelines
-from capplan.specs.pipelines.calibration import (
+from capplan.specs.fitted import (
     PIPELINES_FILE,
     dump_pipeline_calibration,
     load_pipeline_calibration,
 )
+from capplan.specs.measured.pipelines import read_measured_pipelines
 
 ROOT = Path(__file__).parents[1]
 COVERAGE = 0.9

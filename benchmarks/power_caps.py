@@ -20,7 +20,7 @@ import numpy as np
 
 from capplan.core.energy.capping import CapLaw
 from capplan.specs import load_gpus
-from capplan.specs.power_law import ENERGY_FILE, dump_power_law, load_power_law
+from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_power_law
 
 ROOT = Path(__file__).parents[1]
 START, END = "<!-- caps -->", "<!-- end of caps -->"

@@ -26,8 +26,7 @@ from accuracy import CUDA_REFERENCE, drawn
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
 from capplan.core.calibrate.fit import fit_rows
-from capplan.core.calibrate.kernel_rows import MeasuredKernel, kernel_step
-from capplan.core.calibrate.kernels import MeasuredOperator
+from capplan.core.calibrate.kernels import MeasuredKernel, MeasuredOperator, kernel_step
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.gpus.rate_laws import RateLaws

@@ -22,7 +22,7 @@ import numpy as np
 import capplan
 from capplan.core.memory.fit import available_memory
 from capplan.core.plan.types import Fit, Plan
-from capplan.specs.pipelines.calibration import (
+from capplan.specs.fitted import (
     PIPELINES_FILE,
     dump_pipeline_calibration,
     load_pipeline_calibration,

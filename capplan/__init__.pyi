@@ -17,7 +17,7 @@ from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, 
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.calibration.validate import ValidateAnswer
 from capplan.app.estimate import EstimateAnswer
-from capplan.app.gpus.prices import PriceList
+from capplan.app.prices import PriceList
 from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term

@@ -54,7 +54,7 @@ def load_trace(path: str | Path) -> "Trace":
     Raises:
         TraceFileError: it is truncated, damaged, not a trace, or written by a newer capplan.
     """
-    from capplan.core.ops.checks import check_operators
+    from capplan.core.ops.flops import check_operators
     from capplan.core.trace.format import load_trace as parse_trace
 
     trace = parse_trace(read_file(Path(path), at_most=LARGEST_TEXT_BYTES), where=str(path))

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuFilters, GpuRequest
-from capplan.app.gpus.priced import PriceFilters
+from capplan.app.gpu_choice import GpuFilters, GpuRequest
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
+from capplan.app.priced_gpus import PriceFilters
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PowerLaw
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuRequest, find_gpus
+from capplan.app.gpu_choice import GpuRequest, find_gpus
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.memory.advice import Alternative, configurations_for_advice
 from capplan.core.memory.model import MemoryModel

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.kept_traces.cache import Question, TraceCache, default_cache, files_behind
-from capplan.app.kept_traces.opened_files import OpenedFiles, watched
+from capplan.app.opened_files import OpenedFiles, watched
+from capplan.app.trace_cache import Question, TraceCache, default_cache, files_behind
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.ops.checks import check_operators
-from capplan.core.ops.flops import Formulas, uncounted
+from capplan.core.ops.flops import Formulas, check_operators, uncounted
 from capplan.core.plan.planner import Prepared
 from capplan.core.quantisation.rewrite import quantise_trace
 from capplan.core.quantisation.schemes import Scheme, find_scheme

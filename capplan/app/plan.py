@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuRequest
-from capplan.app.gpus.priced import PriceFilters, find_priced_gpus
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, QuantisedModel, TracedModel, refuse_uncertain
+from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import Price, offers_on_demand
@@ -16,10 +16,9 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.step import in_own_precision
 from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.plan.cpus import without_gpu
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
-from capplan.core.plan.recommend import with_recommendations
+from capplan.core.plan.recommend import with_recommendations, without_gpu
 from capplan.core.plan.types import Change, Fit, Job, Limits, Plan
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.trace.types import Recording

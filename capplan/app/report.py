@@ -9,13 +9,13 @@ import msgspec
 
 from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
-from capplan.app.gpus.priced import PriceFilters, affordable
+from capplan.app.gpu_choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.pipelines.answer import PipelineRequest, SourceOf, plan_pipeline
 from capplan.app.pipelines.find import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
-from capplan.app.procurement.constraints import ConstraintRequest, at_place, resolve, with_tariff
+from capplan.app.priced_gpus import PriceFilters, affordable
+from capplan.app.procurement_constraints import ConstraintRequest, at_place, resolve, with_tariff
 from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
@@ -41,10 +41,9 @@ from capplan.report.procurement.build import (
 from capplan.report.procurement.types import Measured, Report
 from capplan.specs.calibration import load_calibration
 from capplan.specs.constraints import allowing_named_spot
+from capplan.specs.fitted import load_power_law, load_price_drift
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
 from capplan.specs.memory_calibration import load_memory_calibration
-from capplan.specs.power_law import load_power_law
-from capplan.specs.price_drift import load_price_drift
 from capplan.specs.prices import Prices, load_price_file, read_price_section
 from capplan.specs.providers import load_providers
 from capplan.units import counted

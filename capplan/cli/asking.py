@@ -1,7 +1,7 @@
 """Make a command from a verb: its parameters from the question's fields, its help from the verb's words."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,7 +12,6 @@ import typer
 
 from capplan.app.sweep.progress import Watcher
 from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
-from capplan.cli.completion import complete_gpus, complete_models
 from capplan.cli.output import (
     Format,
     FormatOption,
@@ -31,6 +30,36 @@ from capplan.verbs.statement.contract import Look, Outcome, Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, Topic, plain_types
 from capplan.verbs.statement.read import read_question, with_model
+
+_SEPARATOR = ","
+
+
+def complete_gpus(incomplete: str) -> list[tuple[str, str]]:
+    """Return the ids that a GPU option may go on with, each with its name; after a comma, those of the next GPU."""
+    from capplan.specs import load_gpus
+
+    before, separator, last = incomplete.rpartition(_SEPARATOR)
+    known = load_gpus()
+    return [
+        (f"{before}{separator}{gpu_id}", spec.name)
+        for gpu_id, spec in known.items()
+        if gpu_id.startswith(last.casefold())
+    ]
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Return the library models that a model argument may go on with; shells add files by themselves."""
+    from capplan.probe.target.names import source_names
+
+    library, colon, name = incomplete.partition(":")
+    if colon:
+        known: Iterable[str] = source_names(library) if library in ("timm", "torchvision") else ()
+        return sorted(f"{library}:{each}" for each in known if each.startswith(name))
+    if not incomplete:
+        return ["timm:", "torchvision:", "hf:"]
+    every = source_names("torchvision") | source_names("timm")
+    return sorted(each for each in every if each.startswith(incomplete))
+
 
 _COMPLETIONS: Mapping[str, Callable[..., Any]] = {"gpus": complete_gpus, "models": complete_models}
 _WRITING = ("color", "format_", "json_", "output")

@@ -12,7 +12,7 @@ from capplan.errors import UsageError
 from capplan.printable import printable
 
 if TYPE_CHECKING:
-    from capplan.llm.core.fleet.serving_report import ServingReport
+    from capplan.llm.core.fleet.planned import ServingReport
 
 
 def report_llm(

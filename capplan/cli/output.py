@@ -273,3 +273,9 @@ def warn(message: str) -> None:
 def command_line() -> str:
     """Return the command as it was typed."""
     return shlex.join(["capplan", *sys.argv[1:]])
+
+
+SpecFolders = Annotated[
+    list[Path] | None,
+    typer.Option("--specs", metavar="DIR|FILE", help="Own GPU specs, laid over the built-in ones.", show_default=False),
+]

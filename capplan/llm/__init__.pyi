@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capplan.api.shown import Shown
-from capplan.llm.answer.fit_memory import FittedCalibration
-from capplan.llm.answer.fit_serving import FittedServing
+from capplan.llm.answer.fit_serving import FittedCalibration, FittedServing
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
@@ -16,7 +15,7 @@ from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Sampling, Statistic, Task
 from capplan.llm.core.serving.estimate import ServingEstimate
-from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.frameworks import States

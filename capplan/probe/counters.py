@@ -17,7 +17,7 @@ from capplan.core.ops.counters import Comparison, Count, compare_counts, own_sha
 from capplan.core.trace.types import Recording, Trace
 from capplan.errors import CapplanError
 from capplan.probe.foreign.code import model_code
-from capplan.probe.foreign.modes import set_mode
+from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Target

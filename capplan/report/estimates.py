@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capplan.core.energy.power import StepEnergy
+from capplan.core.latency.advice import Advice
 from capplan.core.latency.breakdown import Breakdown
-from capplan.core.latency.choices.advice import Advice
 from capplan.core.latency.step_bound import ClassicBound
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.trace.model_input import ModelInput

@@ -18,18 +18,15 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.processes.supervisor import processor_s, resident_bytes
 from capplan.serve.metrics import Metrics
-from capplan.serve.planning.configs import Configs
 from capplan.serve.planning.data import Folders, model_files, prepared
-from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC
-from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.planning.replies import Refusal, Reply, Task
-from capplan.serve.questions.llm import LlmPageQuestion
-from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC, Configs
+from capplan.serve.planning.messages import Failure, Refusal, Reply, Task, TraceJob
+from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, Sharing, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
-from capplan.serve.workers.pool import Lane, PlannerPool
+from capplan.serve.worker_pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
 from capplan.verbs.statement.registry import verb_of
 

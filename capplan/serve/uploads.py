@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capplan.core.ops.checks import check_operators
+from capplan.core.ops.flops import check_operators
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.serve.planning.naming import digest, is_trace_id
 

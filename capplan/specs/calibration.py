@@ -1,6 +1,6 @@
 """Read and write calibration files: YAML data of the package, or a user's own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,15 +12,19 @@ from capplan.core.latency.calibration import (
     Calibration,
     ClassConstants,
     DeviceFactors,
+    EngineCalibration,
+    EngineConstants,
+    EngineFactors,
+    EngineWidths,
     GlobalConstants,
     HostCosts,
     IntervalWidth,
 )
 from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.workload import Framework
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.calibration_parts import CALL, FACTOR, PartReader, rounded_numbers
-from capplan.specs.engine_calibration import ENGINES_FILE, load_engines
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
 from capplan.specs.yaml.strict import Tree, read_yaml
@@ -182,3 +186,67 @@ class _Reader(PartReader):
         if len(self.problems) > before:
             return None
         return HostCosts(**words, call_s=given["call_s"], launch_s=given["launch_s"], operators_s=costs)
+
+
+ENGINES_SCHEMA_VERSION = 1
+ENGINES_FILE = "engines.yaml"
+_ENGINE_KEYS = ("constants", "gpus", "transformers", "convolutions", "origin")
+_ENGINES = tuple(framework.value for framework in Framework if framework.is_engine)
+
+
+def load_engines() -> dict[str, EngineCalibration]:
+    """Read the calibrations of inference engines, by the framework's name.
+
+    Raises:
+        SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
+    """
+    where = f"calibrations/{ENGINES_FILE}"
+    document = read_yaml(calibration_file(ENGINES_FILE), shown=where)
+    version = document.pop("schema_version", None)
+    if type(version) is not int or version != ENGINES_SCHEMA_VERSION:
+        raise SpecError(f"{where} is not a calibration of engines of schema_version {ENGINES_SCHEMA_VERSION}.")
+    reader = _EngineReader(where, where)
+    reader.unknown_keys(document, ("engines",), "")
+    engines = reader.mapping(document, "engines")
+    reader.unknown_keys(engines, _ENGINES, "engines.")
+    found = {name: reader.engine(given, f"engines.{name}") for name, given in engines.items()}
+    reader.finish({})
+    return {name: engine for name, engine in found.items() if engine is not None}
+
+
+def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
+    """Write the calibrations of engines as YAML, numbers to four significant digits.
+
+    Args:
+        engines: the calibrations by the framework's name; the same ones give the same text.
+    """
+    document = {
+        "schema_version": ENGINES_SCHEMA_VERSION,
+        "engines": {name: rounded_numbers(asdict(engine)) for name, engine in engines.items()},
+    }
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
+
+class _EngineReader(PartReader):
+    """Gathers engines and all that is wrong with their file."""
+
+    def engine(self, given: object, where: str) -> EngineCalibration | None:
+        """Read one engine; None where something of it is refused."""
+        if not isinstance(given, dict):
+            self.refuse(where, f"must be keys with values, not {given!r}")
+            return None
+        self.unknown_keys(given, _ENGINE_KEYS, f"{where}.")
+        constants = self.part(EngineConstants, given.get("constants", {}), f"{where}.constants")
+        gpus = {
+            name: self.part(EngineFactors, factors, f"{where}.gpus.{name}")
+            for name, factors in self.mapping(given, "gpus", prefix=f"{where}.").items()
+        }
+        transformers = self.part(EngineWidths, given.get("transformers", {}), f"{where}.transformers")
+        convolutions = self.part(EngineWidths, given.get("convolutions", {}), f"{where}.convolutions")
+        origin = self.read_origin(given.get("origin"), where=f"{where}.origin")
+        if constants is None or transformers is None or convolutions is None or origin is None:
+            return None
+        return EngineCalibration(
+            constants=constants, gpus={name: each for name, each in gpus.items() if each is not None},
+            transformers=transformers, convolutions=convolutions, origin=origin,
+        )  # fmt: skip

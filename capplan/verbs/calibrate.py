@@ -17,7 +17,7 @@ from capplan.verbs.validate import MeasuredFields
 
 if TYPE_CHECKING:
     from capplan.app.calibration.at_hand import DeviceAnswer, HostAnswer
-    from capplan.app.calibration.power import PowerAnswer
+    from capplan.app.calibration.calibrate import PowerAnswer
     from capplan.core.calibrate.fit import FittedCalibration
     from capplan.report.sections import Section
 
@@ -278,7 +278,7 @@ def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
     Raises:
         UsageError: a file cannot be read, or no GPU has three rows that state power.
     """
-    from capplan.app.calibration.power import calibrate_power
+    from capplan.app.calibration.calibrate import calibrate_power
 
     return calibrate_power(
         question.measured,
@@ -315,5 +315,5 @@ CALIBRATE_POWER = Verb(
     document=_power_document,
     files=_file,
     effort=Effort.LONG,
-    returns="capplan.app.calibration.power:PowerAnswer",
+    returns="capplan.app.calibration.calibrate:PowerAnswer",
 )

@@ -180,7 +180,7 @@ def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestio
         return {} if question.plot is None or not made.fits else pictures({question.plot: _timeline(made)})
     if question.plot is None and question.roofline is None:
         return {}
-    from capplan.report.charts.estimate import curve_chart, roofline_chart
+    from capplan.report.charts.plots import curve_chart, roofline_chart
 
     drawn = ((question.plot, curve_chart), (question.roofline, roofline_chart))
     return pictures({path: draw(made.reports) for path, draw in drawn if path is not None})
@@ -189,7 +189,7 @@ def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestio
 def _timeline(made: "Plan") -> "Drawing":
     """Return the chart of a pipeline's parts over time, on the recommended GPU."""
     from capplan.core.memory.fit import available_memory
-    from capplan.report.charts.timeline import timeline_chart
+    from capplan.report.charts.plots import timeline_chart
 
     fit = made.best() or made.fits[0]
     return timeline_chart(

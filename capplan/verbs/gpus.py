@@ -62,7 +62,7 @@ def answer_gpus(question: GpusQuestion, context: Context) -> GpuList:
     Raises:
         UsageError: a condition cannot be read, or names an unknown column, vendor or architecture.
     """
-    from capplan.core.gpus.query import at_least, parse_conditions, select_gpus, sort_gpus
+    from capplan.core.gpus.attributes import at_least, parse_conditions, select_gpus, sort_gpus
 
     conditions = [condition for text in question.where for condition in parse_conditions(text)]
     if question.min_memory:

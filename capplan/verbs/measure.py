@@ -245,9 +245,9 @@ def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
         UsageError: there is no such model or file, or the question contradicts itself.
         MeasurementError: there is no such device, or it cannot be used.
     """
-    from capplan.app.measure.files import compare_files, stored_measurements
     from capplan.app.measure.methods import time_methods, time_pipeline
     from capplan.app.measure.run import measure
+    from capplan.app.measure.store import compare_files, stored_measurements
 
     feedback = context.feedback
     if question.compare is not None:
@@ -341,7 +341,7 @@ def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Pa
     measurements = answers[0].measurements
     if question.plot is None or not (measurements or answers[0].pipelines):
         return {}
-    from capplan.report.charts.measurement import measurement_chart, pipeline_chart
+    from capplan.report.charts.plots import measurement_chart, pipeline_chart
 
     if answers[0].pipelines:
         return pictures({question.plot: pipeline_chart(answers[0].pipelines)})

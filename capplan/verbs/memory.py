@@ -91,7 +91,7 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     from capplan.app.pipelines.find import names_pipeline
 
     if names_pipeline(question.model):
-        from capplan.app.pipelines.memory import pipeline_memory
+        from capplan.app.pipelines.answer import pipeline_memory
         from capplan.verbs.pipelines import pipeline_request
 
         return pipeline_memory(
@@ -129,7 +129,7 @@ def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: Memo
     from capplan.report.text.memory import memory_sections
 
     if isinstance(answers[0], PipelineMemory):
-        from capplan.report.text.pipelines.memory import pipeline_memory_sections
+        from capplan.report.text.pipelines import pipeline_memory_sections
 
         return pipeline_memory_sections(answers[0])
     return memory_sections(answers[0].answer, rule_of_thumb=question.rule_of_thumb)
@@ -156,7 +156,7 @@ def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQ
 
 def _drawing(made: "MemoryResult") -> "Drawing":
     """Return the chart of live bytes over the operators."""
-    from capplan.report.charts.memory import live_chart
+    from capplan.report.charts.plots import live_chart
 
     batch = made.answer.estimate.batch
     live: list[int] = made.model.curve.at(batch).tolist()

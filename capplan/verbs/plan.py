@@ -168,7 +168,7 @@ def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Sec
 
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
     from capplan.report.text.answer import Selection, answer_lines
-    from capplan.report.text.pipelines.plan import pipeline_lines
+    from capplan.report.text.pipelines import pipeline_lines
 
     if question.everything:
         return None

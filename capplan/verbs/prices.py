@@ -15,7 +15,7 @@ from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.app.gpus.prices import PriceList
+    from capplan.app.prices import PriceList
     from capplan.report.sections import Section
 
 
@@ -86,7 +86,7 @@ def answer_prices(question: PricesQuestion, context: Context) -> "PriceList":
         UsageError: `old` without `max_age_days`.
         UnknownNameError: a GPU, provider or region that no price names.
     """
-    from capplan.app.gpus.prices import PriceSelection, select_prices
+    from capplan.app.prices import PriceSelection, select_prices
     from capplan.core.gpus.names import split_names
 
     if question.old and question.max_age_days is None:
@@ -141,5 +141,5 @@ PRICES = Verb(
     document=_document,
     schema="prices",
     effort=Effort.SHORT,
-    returns="capplan.app.gpus.prices:PriceList",
+    returns="capplan.app.prices:PriceList",
 )

@@ -31,7 +31,7 @@ from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
-    from capplan.app.procurement.constraints import ConstraintRequest
+    from capplan.app.procurement_constraints import ConstraintRequest
     from capplan.report.procurement.types import Report
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
@@ -124,7 +124,7 @@ class ConstraintFields(PriceFields):
         Raises:
             UsageError: a term is unknown.
         """
-        from capplan.app.procurement.constraints import ConstraintRequest
+        from capplan.app.procurement_constraints import ConstraintRequest
         from capplan.core.economics.constraints import NameLists
         from capplan.specs.constraints import term_words, terms_of
 

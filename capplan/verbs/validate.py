@@ -112,7 +112,7 @@ def _sections(
     from capplan.report.text.validation import validation_sections
 
     if isinstance(answers[0], PipelineValidation):
-        from capplan.report.text.pipelines.validation import pipeline_validation_sections
+        from capplan.report.text.pipelines import pipeline_validation_sections
 
         return pipeline_validation_sections(answers[0], worst=question.worst)
     found = answers[0].validation

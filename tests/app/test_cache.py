@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.kept_traces.cache import DAMAGED, Question, TraceCache, default_cache
+from capplan.app.trace_cache import DAMAGED, Question, TraceCache, default_cache
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Configuration, Variant
 

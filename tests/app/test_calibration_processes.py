@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.calibration import processes
+from capplan.app.calibration import validate
 from capplan.app.calibration.measured_models import group_models, group_runs
-from capplan.app.calibration.processes import Judged, judge_in_processes
+from capplan.app.calibration.validate import Judged, judge_in_processes
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.workload import Configuration, Layout, Precision, Workload
 from capplan.probe.trace.measured import ModelRun, TraceFolder
@@ -36,8 +36,8 @@ def make_lister(folder: Path | None) -> Callable[[Sequence[MeasuredStep]], Judge
 
 @pytest.fixture
 def _much_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_STARTING_S", 1e-3)
-    monkeypatch.setattr(processes, "cores", lambda: 2)
+    monkeypatch.setattr(validate, "_STARTING_S", 1e-3)
+    monkeypatch.setattr(validate, "cores", lambda: 2)
 
 
 def test_little_work_starts_no_process() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from capplan.app.analyze import analyze
 from capplan.app.estimate import EstimateRequest, estimate
-from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.memory import MemoryRequest, memory
 from capplan.app.models import open_model
 from capplan.app.report import ReportRequest, report

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.measure.files import compare_files, stored_measurements
 from capplan.app.measure.request import Curve, MeasureRequest
 from capplan.app.measure.run import measure
-from capplan.app.measure.store import MeasurementStore
+from capplan.app.measure.store import MeasurementStore, compare_files, stored_measurements
 from capplan.app.models import open_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.measurement.types import Measurement

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from capplan.app import models
-from capplan.app.kept_traces.cache import TraceCache
 from capplan.app.models import open_model
+from capplan.app.trace_cache import TraceCache
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.trace.format import dump_trace
 from capplan.core.trace.types import Trace

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.kept_traces.cache import Question, files_behind
-from capplan.app.kept_traces.opened_files import OpenedFiles, watched
 from capplan.app.models import open_model
+from capplan.app.opened_files import OpenedFiles, watched
+from capplan.app.trace_cache import Question, files_behind
 from capplan.core.workload import Configuration
 from capplan.probe.foreign.importing import load_code
 from capplan.probe.inputs.request import ModelRequest

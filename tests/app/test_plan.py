@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from capplan.app.gpus.choice import GpuRequest
-from capplan.app.gpus.priced import PriceFilters
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ReadModel
 from capplan.app.plan import PlanContext, PlanTerms, plan
+from capplan.app.priced_gpus import PriceFilters
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Job, Plan

@@ -12,7 +12,7 @@ import torch
 import capplan
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.estimate import EstimateAnswer
-from capplan.app.gpus.prices import PriceList
+from capplan.app.prices import PriceList
 from capplan.core.memory.summary import MemoryAnswer
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.types import Plan

@@ -10,7 +10,7 @@ import pytest
 from capplan.app.compare import CompareRequest, compare
 from capplan.app.estimate import EstimateRequest, estimate
 from capplan.app.feedback import Silence
-from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.report import ReportRequest, report
 from capplan.cli.progress import live_line, live_words, progress
 from capplan.core.batches import BatchChoice, Batches

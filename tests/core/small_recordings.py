@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
+    Affine,
     Attribute,
     InputTensor,
     Kernel,

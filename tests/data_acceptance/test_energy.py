@@ -15,7 +15,7 @@ from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.read.runs.serving_rows import read_serving
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
-from capplan.specs.power_law import dump_power_law, load_power_law
+from capplan.specs.fitted import dump_power_law, load_power_law
 
 pytestmark = pytest.mark.slow
 

@@ -107,14 +107,14 @@ def test_v100_in_one_machine_of_eight_cost_what_the_files_ask(market: Market) ->
     assert min(rent.usd_per_machine_hour for rent in offers) == pytest.approx(6.32)
 
 
-@pytest.mark.parametrize("questions", [24, pytest.param(40, marks=pytest.mark.nightly)])
-def test_no_random_question_names_machines_that_cannot_be_rented(market: Market, questions: int) -> None:
-    """Ask random questions of two GPUs each; offers must hold whatever carries the load."""
-    random_source = random.Random(31)
+@pytest.mark.parametrize("seed", [31, 32, 33, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (34, 35))])
+def test_no_random_question_names_machines_that_cannot_be_rented(market: Market, seed: int) -> None:
+    """Ask eight random questions of two GPUs each; offers must hold whatever carries the load."""
+    random_source = random.Random(seed)
     names = searched_gpus(market.gpus, market.rents)
     models = ["llama-3.1-8b-instruct", "qwen3-32b", "llama-3.1-70b-instruct", "qwen3-30b-a3b", "gpt-oss-20b"]
     held = 0
-    for _ in range(questions):
+    for _ in range(8):
         load = TokenLoad(
             rate_per_s=random_source.choice([0.5, 2, 8, 30]),
             input_len=random_source.choice([200, 1000, 4000]),
@@ -126,4 +126,4 @@ def test_no_random_question_names_machines_that_cannot_be_rented(market: Market,
             if fit.rent is not None:
                 assert_held(market, fit)
                 held += 1
-    assert held > 40
+    assert held > 10

@@ -14,7 +14,7 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.measurement.format import parse_points, point_to_json
 from capplan.core.memory.model import MemoryModel
 from capplan.core.ops.analysis import analyze_trace
-from capplan.core.ops.checks import check_operators
+from capplan.core.ops.flops import check_operators
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import dump_trace, load_trace

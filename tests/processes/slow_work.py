@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from capplan.app.calibration.processes import Judged
+    from capplan.app.calibration.validate import Judged
     from capplan.app.sweep.engines.tasks import TraceTask
     from capplan.app.sweep.request import PlanContext
     from capplan.app.sweep.stages import Job, JobAnswer, Traces
     from capplan.core.calibrate.measured import MeasuredStep
-    from capplan.serve.planning.jobs import Failure, TraceJob
-    from capplan.serve.planning.replies import Outcome, Task
+    from capplan.serve.planning.messages import Failure, Outcome, Task, TraceJob
     from capplan.serve.settings import Settings
 
 WORK_S = 0.3
@@ -31,14 +30,14 @@ def slowly(answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def make_service_planner(_: "Settings") -> "Callable[[Task], Outcome]":
     """Answer a question about a GPU with its name."""
-    from capplan.serve.planning.replies import Reply
+    from capplan.serve.planning.messages import Reply
 
     return slowly(lambda task: Reply(content=task.question.gpu.encode(), media_type="text/plain"))
 
 
 def make_service_tracer(_bytes: int, _seconds: float, _folder: str) -> "Callable[[TraceJob], Failure]":
     """Fail to trace every model, with its name."""
-    from capplan.serve.planning.jobs import Failure
+    from capplan.serve.planning.messages import Failure
 
     return slowly(lambda job: Failure(message=job.request.words, exit_code=3))
 

@@ -9,26 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.calibration import processes
-from capplan.app.calibration.processes import judge_in_processes
-from capplan.app.kept_traces.cache import TraceCache
+from capplan.app.calibration import validate
+from capplan.app.calibration.validate import judge_in_processes
 from capplan.app.sweep.engines import isolation, measuring
 from capplan.app.sweep.engines.tasks import DevicesTask
 from capplan.app.sweep.request import Limits as SweepLimits
 from capplan.app.sweep.stages import Traces
+from capplan.app.trace_cache import TraceCache
 from capplan.core.measurement.types import DeviceFacts, ModelIdentity
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure import isolated
 from capplan.probe.measure.isolated import IsolatedMeasurer
 from capplan.probe.measure.request import Job as MeasureJob
-from capplan.serve.planning.jobs import Failure, TraceJob
-from capplan.serve.planning.replies import Outcome, Reply, Task
+from capplan.serve import worker_pool
+from capplan.serve.planning.messages import Failure, Outcome, Reply, Task, TraceJob
 from capplan.serve.settings import Limits, Settings
 from capplan.serve.sharing import is_wanted
 from capplan.serve.tracing import queue
-from capplan.serve.workers import pool
-from capplan.serve.workers.pool import Lane, PlannerPool
+from capplan.serve.worker_pool import Lane, PlannerPool
 from capplan.verbs.gpus import GpuQuestion
 from tests.app.test_calibration_processes import STEPS
 from tests.processes import slow_work
@@ -39,8 +38,8 @@ TASKS = range(len(STAGES))
 
 
 def test_planners_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "make_planner", slow_work.make_service_planner)
-    monkeypatch.setattr(pool, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(worker_pool, "make_planner", slow_work.make_service_planner)
+    monkeypatch.setattr(worker_pool, "FIRST_PAUSE_S", 0.01)
 
     async def ask_all() -> list[Outcome]:
         planners = PlannerPool(Settings(state=tmp_path, limits=Limits(planners=2, plan_s=30.0)))
@@ -114,8 +113,8 @@ def test_processes_that_measure_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_processes_that_judge_measured_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_STARTING_S", 1e-3)
-    monkeypatch.setattr(processes, "cores", lambda: 2)
+    monkeypatch.setattr(validate, "_STARTING_S", 1e-3)
+    monkeypatch.setattr(validate, "cores", lambda: 2)
     killed = kill_at_each_stage(monkeypatch)
     _, rows = judge_in_processes(STEPS, slow_work.make_judge, (None,))
     assert [row.reason for row in rows] == ["seen"] * len(STEPS)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from capplan.serve.planning.replies import Outcome, Refusal, Reply, Task
+from capplan.serve import worker_pool as pool_module
+from capplan.serve.planning.messages import Outcome, Refusal, Reply, Task
 from capplan.serve.settings import Limits, Settings
 from capplan.serve.sharing import BusyError, UnwantedError, is_wanted
-from capplan.serve.workers import pool as pool_module
-from capplan.serve.workers.pool import Lane, PlannerPool
+from capplan.serve.worker_pool import Lane, PlannerPool
 from capplan.verbs.gpus import GpuQuestion
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import SpecError
-from capplan.specs.calibration import load_calibration
-from capplan.specs.engine_calibration import dump_engines, load_engines
+from capplan.specs.calibration import dump_engines, load_calibration, load_engines
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "calibrations" / "engines.yaml"
 

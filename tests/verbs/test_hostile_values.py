@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.serve.questions.read import question_from_mapping
+from capplan.serve.questions import question_from_mapping
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.registry import find_verb, served_verbs
 

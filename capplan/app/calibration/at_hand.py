@@ -102,9 +102,9 @@ def _benchmark(
     device: str | None, gpu: str | None, overlays: Sequence[Path], *, needs_spec: bool, feedback: Feedback
 ) -> tuple[DeviceBenchmark, GpuSpec | None]:
     """Return what a device reaches and, where it is needed, its spec."""
+    from capplan.probe.measure.devices import devices_at_hand, open_device
     from capplan.probe.measure.energy import open_nvml
     from capplan.probe.measure.microbench import benchmark_device
-    from capplan.probe.measure.open import devices_at_hand, open_device
 
     opened = open_device(device)
     if opened.kind == "cpu" and gpu is None and needs_spec:

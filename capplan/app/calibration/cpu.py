@@ -23,10 +23,10 @@ from capplan.core.latency.lookup import CPU, CPU_HALF
 from capplan.core.workload import Precision
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
-from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
+from capplan.specs.gpus.template import render_cpu_sheet
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.cpu.facts import CpuFacts
+    from capplan.probe.measure.cpu_facts import CpuFacts
 
 CPU_ID = "cpu"
 """The name of the device in PyTorch."""
@@ -55,14 +55,14 @@ def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) 
     Raises:
         MeasurementError: no product or copy ran at all.
     """
-    from capplan.probe.measure.cpu.operators import benchmark_cpu, undisturbed_clock
+    from capplan.probe.measure.cpu_operators import benchmark_cpu, undisturbed_clock
 
     return described(benchmark_cpu(clock=clock or undisturbed_clock()), overlays=overlays)
 
 
 def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) -> CpuAtHand:
     """Return the CPU at hand with the rates of a benchmark, as the database knows it or as the system describes it."""
-    from capplan.probe.measure.cpu.facts import read_cpu_facts
+    from capplan.probe.measure.cpu_facts import read_cpu_facts
 
     known, facts = load_gpus(overlays=overlays), read_cpu_facts()
     rates = {
@@ -116,7 +116,7 @@ def cpu_calibrations(
         clock: what tells the time.
         feedback: where progress is shown.
     """
-    from capplan.probe.measure.cpu.operators import call_time_s, time_operators, undisturbed_clock
+    from capplan.probe.measure.cpu_operators import call_time_s, time_operators, undisturbed_clock
 
     clock = clock or undisturbed_clock()
     call_s = call_time_s(clock=clock)

@@ -77,8 +77,8 @@ def time_pipeline(
         UsageError: there is no such file or function, it returns no stages, or the batches are not listed.
         MeasurementError: a stage failed.
     """
+    from capplan.probe.measure.devices import open_device
     from capplan.probe.measure.model import host_threads
-    from capplan.probe.measure.open import open_device
     from capplan.probe.measure.pipeline import load_stages, measure_pipeline
 
     opened = open_device(device)

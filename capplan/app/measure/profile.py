@@ -1,4 +1,4 @@
-"""Profile a measured batch: the profiler's files, and its time by class of kernel compared with the estimate's."""
+"""Look into a measured batch: its time by module, the profiler's files, and its kernels beside the estimate."""
 
 import re
 from collections.abc import Mapping
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from capplan.app.feedback import Feedback
 from capplan.app.measure.theory import GpuTheory
+from capplan.core.latency.breakdown import break_down
 from capplan.core.latency.device import Unsupported
-from capplan.core.measurement.op_times import ClassTime, times_by_class
+from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, module_times, times_by_class
 from capplan.errors import UsageError
 from capplan.files import replace_whole
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.session import Session
 
 if TYPE_CHECKING:
     from capplan.probe.measure.session import Session
@@ -58,3 +62,30 @@ def _estimated(theory: GpuTheory, batch: int) -> Mapping[str, float] | None:
         return None
     times_s = known.device_s_by_class(batch)
     return None if isinstance(times_s, Unsupported) else times_s
+
+
+def modules_of_batch(session: "Session", batch: int, *, theory: GpuTheory) -> ModulesOfBatch:
+    """Time one batch by module; counts and estimates are missing where the model could not be traced.
+
+    Args:
+        session: the model on its device.
+        batch: the batch size.
+        theory: what the times are compared with.
+
+    Raises:
+        PointError: it ran out of memory or failed.
+    """
+    steps, hooked = session.time_modules(batch)
+    estimated_s: Mapping[str, float] | None = None
+    host_s = None
+    if (known := theory.at(batch)) is not None:
+        parts = break_down(known.step, gpu=known.gpu, batch=batch)
+        if not isinstance(parts, Unsupported):
+            estimated_s = {"" if module.path == "(model)" else module.path: module.time_s for module in parts.modules}
+            host_s = parts.host_s
+    return ModulesOfBatch(
+        batch=batch,
+        steps=steps,
+        modules=module_times(hooked, theory.counts(batch), estimated_s),
+        host_s=host_s,
+    )

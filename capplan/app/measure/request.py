@@ -102,7 +102,7 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
         UsageError: the model is a trace, or the request contradicts itself.
         MeasurementError: there is no such device.
     """
-    from capplan.probe.measure.open import open_device
+    from capplan.probe.measure.devices import open_device
     from capplan.probe.measure.request import Job
 
     _check(request)

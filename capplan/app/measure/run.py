@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.measure.modules import modules_of_batch
-from capplan.app.measure.profile import profile_batch
+from capplan.app.measure.profile import modules_of_batch, profile_batch
 from capplan.app.measure.request import Curve, MeasureRequest, make_job
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.measure.theory import GpuTheory, find_theory
@@ -17,8 +16,7 @@ from capplan.app.models import Model, open_model
 from capplan.core.batches import BatchChoice
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer
-from capplan.core.measurement.module_times import ModulesOfBatch
-from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
 from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
 from capplan.errors import CapplanError, MeasurementError, UsageError
 

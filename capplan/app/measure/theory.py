@@ -106,8 +106,8 @@ def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feed
 
 def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
+    from capplan.probe.measure.devices import devices_at_hand, open_device
     from capplan.probe.measure.microbench import benchmark_host
-    from capplan.probe.measure.open import devices_at_hand, open_device
 
     opened = open_device(CPU_ID)
     try:
@@ -127,7 +127,7 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
 
 
 def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:
-    from capplan.probe.measure.open import devices_at_hand
+    from capplan.probe.measure.devices import devices_at_hand
 
     if isinstance(request.gpu, GpuSpec):
         return request.gpu

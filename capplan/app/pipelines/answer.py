@@ -4,16 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from capplan.app.feedback import SILENCE, Feedback
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, refuse_uncertain
 from capplan.app.pipelines.find import find_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
+from capplan.app.priced_gpus import PriceFilters
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
-from capplan.core.memory.fit import available_memory
+from capplan.core.memory.fit import available_memory, judge_fit
 from capplan.core.ops.attention import ask_attention
 from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.expression import Number
+from capplan.core.pipelines.memory import PipelineMemory, PipelineMemoryOn, PipelineMoment
 from capplan.core.pipelines.prepared import PreparedPart, PreparedPipeline
 from capplan.core.pipelines.sharing import Degrees, share_sequence
 from capplan.core.pipelines.timing import Correction
@@ -27,7 +30,7 @@ from capplan.core.workload import Framework, Workload
 from capplan.errors import CapplanError, UsageError, nearest_names
 from capplan.probe.inputs.request import ModelRequest
 from capplan.specs import load_gpus
-from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.specs.fitted import load_pipeline_calibration
 from capplan.specs.pipelines.file import with_part_settings
 
 SourceOf = Callable[[Part], ModelSource]
@@ -341,3 +344,49 @@ def _fit_under(
         if memory.total_bytes.expected <= available_bytes and not isinstance(row, Unsupported):
             return replace(best, memory=memory, latency=row[0], offload=each.offload.value)
     return None
+
+
+def pipeline_memory(
+    request: PipelineRequest, *, batch: int, gpus: GpuRequest | None, utilization_fraction: float
+) -> PipelineMemory:
+    """Return the memory of a pipeline at a batch.
+
+    Args:
+        request: the pipeline and its conditions.
+        batch: items made at once.
+        gpus: the GPUs to fit it on; None for an unknown one.
+        utilization_fraction: the share of usable memory that may be filled.
+
+    Raises:
+        UsageError: there is no such pipeline, parameter or GPU.
+        TraceError: a part could not be traced.
+    """
+    context = PlanContext.of(gpus or GpuRequest(), PriceFilters())
+    prepared = prepare_pipeline(request, TracedParts(context=context, calibration=load_pipeline_calibration()))
+    places = []
+    for gpu in context.gpus if gpus is not None else (None,):
+        room = None if gpu is None else available_memory(gpu, utilization_fraction=utilization_fraction)
+        for each in prepared:
+            moments = tuple(
+                PipelineMoment(part=name, memory=memory)
+                for name, memory in each.moments(batch, gpu, available_bytes=None if room is None else room.expected)
+            )
+            worst = max((moment.memory for moment in moments), key=lambda memory: memory.total_bytes.expected)
+            if gpu is None or room is None:
+                places.append(PipelineMemoryOn(gpu=None, offload=each.offload, worst=worst, moments=moments))
+                continue
+            most = each.largest_batch(gpu, available_bytes=room.expected)
+            places.append(
+                PipelineMemoryOn(
+                    gpu=gpu,
+                    offload=each.offload,
+                    worst=worst,
+                    moments=moments,
+                    available_bytes=room.expected,
+                    status=judge_fit(worst, available_bytes=room, max_batch=most),
+                    max_batch=most,
+                )
+            )
+    return PipelineMemory(
+        name=prepared[0].pipeline.name, batch=batch, facts=prepared[0].pipeline_facts, places=tuple(places)
+    )

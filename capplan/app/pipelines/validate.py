@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuRequest, find_gpus
-from capplan.app.gpus.priced import PriceFilters
+from capplan.app.gpu_choice import GpuRequest, find_gpus
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
 from capplan.app.plan import PlanContext
+from capplan.app.priced_gpus import PriceFilters
 from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
@@ -25,9 +25,8 @@ from capplan.core.pipelines.prepared import PreparedPipeline
 from capplan.core.pipelines.types import Offload
 from capplan.core.workload import Precision, Workload
 from capplan.errors import CapplanError
+from capplan.specs.fitted import load_pipeline_calibration, load_power_law
 from capplan.specs.measured.pipelines import read_measured_pipelines
-from capplan.specs.pipelines.calibration import load_pipeline_calibration
-from capplan.specs.power_law import load_power_law
 from capplan.units import counted
 
 _PRECISIONS = {

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from capplan.app.gpus.choice import GpuFilters, GpuRequest, find_gpus
+from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.pipelines.find import find_pipeline, names_pipeline
 from capplan.app.sweep.pipelines import is_code, refuse_options
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
@@ -23,8 +23,8 @@ from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
+from capplan.specs.fitted import load_power_law
 from capplan.specs.memory_calibration import load_memory_calibration
-from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import load_prices
 from capplan.specs.yaml.strict import MAX_FILE_BYTES
 

@@ -11,10 +11,10 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from capplan.app.kept_traces.cache import LIBRARIES, Question, TraceCache
 from capplan.app.pipelines.find import find_pipeline
 from capplan.app.sweep.pipelines import is_code
 from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
+from capplan.app.trace_cache import LIBRARIES, Question, TraceCache
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
@@ -24,7 +24,7 @@ from capplan.files import is_file
 from capplan.folders import PACKAGE
 from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
-from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.specs.fitted import load_pipeline_calibration
 
 _CODE = ("core", "llm", "probe")
 _DIGITS = 24

@@ -17,7 +17,7 @@ from capplan.core.sweep.grid import Columns, plan_columns
 from capplan.errors import UsageError
 from capplan.probe.diffusers.index import PREFIX, published_component, published_name
 from capplan.probe.target.names import ZOOS
-from capplan.specs.pipelines.calibration import load_pipeline_calibration
+from capplan.specs.fitted import load_pipeline_calibration
 
 _NO_CODE = (*ZOOS, "hf", LLM_PREFIX.rstrip(":"))
 """Kinds of names that choose no code: models of libraries, transformers architectures, language models."""

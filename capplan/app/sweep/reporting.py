@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.app.gpus.choice import GpuFilters
+from capplan.app.gpu_choice import GpuFilters
 from capplan.app.models import ModelSource
 from capplan.app.report import ReportRequest
-from capplan.app.sweep.packed import has_state
+from capplan.app.sweep.records import has_state
 from capplan.app.sweep.store import read_contents
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.packed import STATE_FOLDER
 from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
+from capplan.app.sweep.records import STATE_FOLDER
 from capplan.app.sweep.store import read_job_rows, read_manifest, read_pending
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from capplan.app.kept_traces.cache import Question, default_cache
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
-from capplan.app.sweep.engines.local import LocalEngine
+from capplan.app.sweep.engines.isolation import LocalEngine
 from capplan.app.sweep.engines.measuring import (
     MEASUREMENTS,
     Place,
@@ -23,9 +22,8 @@ from capplan.app.sweep.engines.measuring import (
 )
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
-from capplan.app.sweep.packed import STATE_FOLDER, has_state
 from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Unwatched, Watcher
-from capplan.app.sweep.records import COMPLETE, PARTIAL, Unit, UnitName
+from capplan.app.sweep.records import COMPLETE, PARTIAL, STATE_FOLDER, Unit, UnitName, has_state
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
 from capplan.app.sweep.stages import Job, JobAnswer
 from capplan.app.sweep.store import (
@@ -38,6 +36,7 @@ from capplan.app.sweep.store import (
     read_pending,
 )
 from capplan.app.sweep.tables import MeasuredRow
+from capplan.app.trace_cache import Question, default_cache
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.definition import definition_to_json
@@ -46,7 +45,7 @@ from capplan.core.sweep.preview import SweepPreview
 from capplan.errors import UsageError
 from capplan.processes.supervisor import cores
 from capplan.specs import load_gpus
-from capplan.specs.sweep_rates import load_sweep_rates
+from capplan.specs.fitted import load_sweep_rates
 from capplan.version import __version__
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.app.feedback import SILENCE
-from capplan.app.kept_traces.cache import default_cache
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
 from capplan.app.sweep.pipelines import pipeline_columns
 from capplan.app.sweep.request import PlanContext, SweepModel
 from capplan.app.sweep.serving import served_columns
+from capplan.app.trace_cache import default_cache
 from capplan.core.sweep.conditions import Conditions, ServingConditions
 from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns
 from capplan.core.sweep.overview import Failed

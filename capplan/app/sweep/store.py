@@ -1,6 +1,6 @@
 """The results folder: `workload=.../part-*.parquet` are the rows, `_sweep/` holds the manifest and what is unfinished.
 
-When a sweep is complete its state is packed (`capplan.app.sweep.packed`), so that Parquet files alone are left.
+When a sweep is complete its state is packed (`capplan.app.sweep.records`), so that Parquet files alone are left.
 
 A finished job is put into `_sweep/pending` in one step. A commit joins pending jobs to Parquet files of many models,
 then replaces the manifest, which names the files that count, then removes what it replaced. Whatever moment a run is
@@ -20,15 +20,19 @@ from typing import TYPE_CHECKING, Any, Self
 from filelock import FileLock, Timeout
 
 from capplan.app.sweep import tables
-from capplan.app.sweep.packed import MANIFEST, STATE_FOLDER, pack_state, state_content, unpack_state
 from capplan.app.sweep.records import (
     FORMAT,
+    MANIFEST,
+    STATE_FOLDER,
     Contents,
     TableFile,
     Unit,
     UnitName,
+    pack_state,
+    state_content,
     unit_from_json,
     unit_to_json,
+    unpack_state,
 )
 from capplan.core.gpus.prices import Price
 from capplan.core.sweep.overview import Failed

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capplan.cli.lazy import SparingGroup
 from capplan.cli.output import (
     Format,
     FormatOption,
@@ -16,11 +17,10 @@ from capplan.cli.output import (
     resolve_format,
     to_json,
 )
-from capplan.cli.sparing import SparingGroup
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from capplan.app.kept_traces.cache import Entry, TraceCache
+    from capplan.app.trace_cache import Entry, TraceCache
     from capplan.report.sections import Column, Section
 
 app = typer.Typer(
@@ -105,7 +105,7 @@ def clear(
 
 
 def _cache() -> "TraceCache":
-    from capplan.app.kept_traces.cache import default_cache
+    from capplan.app.trace_cache import default_cache
 
     kept = default_cache()
     if kept is None:

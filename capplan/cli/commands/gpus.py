@@ -8,8 +8,7 @@ import typer
 
 from capplan.cli.asking import group_function
 from capplan.cli.lazy import LazyGroup
-from capplan.cli.options import SpecFolders
-from capplan.cli.output import OutputOption, emit, to_json, warn
+from capplan.cli.output import OutputOption, SpecFolders, emit, to_json, warn
 from capplan.errors import UsageError
 from capplan.verbs.gpus import GPUS
 from capplan.verbs.statement.registry import VERBS

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.options import SpecFolders
+from capplan.cli.output import SpecFolders
 from capplan.errors import UsageError
 
 

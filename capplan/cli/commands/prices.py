@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from capplan.cli.asking import group_function
-from capplan.cli.options import SpecFolders
-from capplan.cli.output import emit, warn
-from capplan.cli.sparing import SparingGroup
+from capplan.cli.lazy import SparingGroup
+from capplan.cli.output import SpecFolders, emit, warn
 from capplan.errors import UsageError
 from capplan.files import write_file
 from capplan.verbs.prices import PRICES
@@ -51,7 +50,7 @@ def import_(
 
       capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs
     """
-    from capplan.app.gpus.prices import import_prices
+    from capplan.app.prices import import_prices
 
     made = import_prices(table, folder=folder, read_on=date.today(), overlays=tuple(specs or ()))
     taken = [path for path in made.files if path.exists()]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.options import SpecFolders
-from capplan.cli.output import emit
+from capplan.cli.output import SpecFolders, emit
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from datetime import date
 
 import numpy as np
 
-from capplan.core.gpus.microbench import MicrobenchRow
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
+from capplan.core.gpus.sustained import MicrobenchRow
 from capplan.core.latency.calibration import Calibration, DeviceFactors
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.lookup import architecture_key
@@ -16,8 +16,7 @@ from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Precision, Workload
 
 

@@ -11,16 +11,24 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import prod
 
-from capplan.core.compiled.attention import write_out_attention
+from capplan.core.compiled.expansion import split_norms, write_out_attention
 from capplan.core.compiled.grouping import Flow, Fuser, group_operators, trace_flow
 from capplan.core.compiled.inlined import Inlining, inline_operators
 from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
-from capplan.core.compiled.norms import split_norms
 from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
 from capplan.core.ops.attention import LATEST, Version
 from capplan.core.ops.catalogue import FusedRole
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Phase, Recording, Storage, first_and_last_use
+from capplan.core.trace.types import (
+    Affine,
+    Kernel,
+    MemoryFormat,
+    Op,
+    Operand,
+    Phase,
+    Recording,
+    Storage,
+    first_and_last_use,
+)
 from capplan.core.workload import Framework, Workload
 
 _SAMPLE_BATCH = 64

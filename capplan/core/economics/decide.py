@@ -7,9 +7,8 @@ from math import ceil
 
 from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
 from capplan.core.economics.constraints import LeftOut, admitted_prices
-from capplan.core.economics.cost import OwnedCost, RentedCost, payback_years
+from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.economics.finance import best_reserve
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
 from capplan.core.economics.recommend import Recommendation, aged_worth, ranking, recommend, safer_nearby, worth
 from capplan.core.economics.uncertainty import (

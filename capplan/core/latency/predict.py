@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.around.data_parallel import exchanged_bytes, on_several_gpus
-from capplan.core.latency.around.host import host_step_s
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.classes import ALL_CLASSES, is_depthwise
+from capplan.core.latency.data_parallel import exchanged_bytes, on_several_gpus
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import (
     DeviceRates,
@@ -25,6 +24,7 @@ from capplan.core.latency.device import (
     missing_kernels,
 )
 from capplan.core.latency.engines import least_times
+from capplan.core.latency.host import host_step_s
 from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
 from capplan.core.latency.lookup import (
     ResolvedConstants,

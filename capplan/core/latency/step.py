@@ -7,8 +7,7 @@ from typing import Any
 
 from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
-from capplan.core.engines.refused import refusal_notes
-from capplan.core.engines.rewrite import engine_recording
+from capplan.core.engines import engine_recording, refusal_notes
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration

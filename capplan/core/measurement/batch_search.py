@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from capplan.core.latency.choices.knee import gain_of_doubling
+from capplan.core.latency.advice import gain_of_doubling
 from capplan.core.measurement.choices import Search
 from capplan.core.measurement.types import Measurement
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Recording
+from capplan.core.trace.types import Affine, Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

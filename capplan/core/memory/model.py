@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.compiled.rewrite import fuse_recording
-from capplan.core.engines.rewrite import engine_recording
+from capplan.core.engines import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import Replay
 from capplan.core.memory.calibration import MemoryCalibration

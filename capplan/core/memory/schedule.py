@@ -32,8 +32,7 @@ from capplan.core.memory.workspace import (
 )
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version, capability_class, choose_attention
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import ALWAYS, Kernel, Recording
+from capplan.core.trace.types import ALWAYS, Affine, Kernel, Recording
 from capplan.core.workload import Variant, Workload
 from capplan.errors import UsageError
 

@@ -16,8 +16,7 @@ import numpy as np
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.types import PART_NAMES, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Recording, Role, Storage, Trace
+from capplan.core.trace.types import Affine, Recording, Role, Storage, Trace
 from capplan.core.workload import Sharding
 from capplan.errors import UsageError
 

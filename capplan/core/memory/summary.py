@@ -16,8 +16,8 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, rank_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.ops.cautions import assumed_sizes
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.model_input import ModelInput, model_input
+from capplan.core.trace.types import Affine
 from capplan.core.workload import DEFAULT_UTILIZATION, Sharding, Workload
 
 

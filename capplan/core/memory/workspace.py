@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import ITEM_BYTES, Kernel, MemoryFormat, Operand
+from capplan.core.trace.types import ITEM_BYTES, Affine, Kernel, MemoryFormat, Operand
 
 _MIB = 2**20
 CPU: Version = (0, 0)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
+from capplan.core.ops.attention import attention_call
 from capplan.core.ops.catalogue import OperatorClass, find_row, is_counted, operator_class
 from capplan.core.ops.convolutions import group_count
-from capplan.core.trace.types import Attribute, Kernel, Operand, Recording
+from capplan.core.trace.types import Attribute, Kernel, Operand, Recording, Trace
+from capplan.errors import TraceFileError
 
 __all__ = [
     "MatmulShape",
@@ -317,3 +319,36 @@ Formulas: TypeAlias = Mapping[str, Formula]
 def find_formula(formulas: Formulas, kernel_name: str) -> Formula | None:
     """Find the formula of a kernel by its name in a trace (`my.op` for `my::op`)."""
     return formulas.get(kernel_name.replace(".", "::", 1)) if formulas else None
+
+
+def check_operators(trace: Trace, *, where: str) -> None:
+    """Count every kernel of a trace once, so that one that cannot be counted is refused where it enters.
+
+    Args:
+        trace: a trace that somebody else may have written.
+        where: its file, for the message.
+
+    Raises:
+        TraceFileError: an operator lacks a tensor, or one has too few dimensions.
+    """
+    for recording_index, recording in enumerate(trace.recordings):
+        batch = recording.exact_batch or min(recording.batches)
+        for index, kernel in enumerate(recording.kernels):
+            if not _can_be_counted(kernel, batch):
+                raise TraceFileError(
+                    f"{where} is a damaged trace file: recordings[{recording_index}].kernels[{index}] lacks the "
+                    f"tensors or attributes that {kernel.name} takes."
+                )
+
+
+def _can_be_counted(kernel: Kernel, batch: int) -> bool:
+    try:
+        kernel_flops(kernel, batch)
+        kernel_macs(kernel, batch)  # also where the file says how many FLOPs it takes
+        if kernel.name.startswith("capplan.attention"):
+            attention_call(kernel, batch=batch, dtype="float16")
+        matmul_shape(kernel, batch)
+        traffic(kernel, batch)
+    except (AssertionError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        return False
+    return True

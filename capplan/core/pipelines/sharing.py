@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Operand, Recording, Role
+from capplan.core.trace.types import Affine, Kernel, Operand, Recording, Role
 from capplan.errors import UsageError
 
 _ATTENTION = "capplan.attention"

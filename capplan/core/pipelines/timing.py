@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.around.data_parallel import link_bytes_per_s
 from capplan.core.latency.classes import ALL_CLASSES, ATTENTION, BATCHED_MATMUL, FORWARD_CONVOLUTIONS, LINEAR
+from capplan.core.latency.data_parallel import link_bytes_per_s
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.op_table import kernel_table

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 
 from capplan.core.energy.capping import PROBED_CLOCKS, at_clock
-from capplan.core.energy.card_cap import CardCap
-from capplan.core.energy.power import PeakSeconds, PowerLaw
+from capplan.core.energy.power import CardCap, PeakSeconds, PowerLaw
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import LatencyEstimate

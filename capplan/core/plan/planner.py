@@ -8,13 +8,13 @@ from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PeakSeconds, PowerLaw, step_energy
 from capplan.core.gpus.prices import Price, cheapest_offer, offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import host_words, keeps_own_host, part_for
-from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory.fit import (

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from capplan.core.quantisation.schemes import Execution, PackedPart, PackedWeight, Scheme, pack
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
     ALWAYS,
     HALF,
     ITEM_BYTES,
     QUANTISED,
+    Affine,
     Attribute,
     Kernel,
     Op,

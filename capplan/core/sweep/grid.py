@@ -7,12 +7,12 @@ from functools import partial
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.choices.knee import knee_batch
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.peak_seconds import step_peak_seconds
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.fit import (

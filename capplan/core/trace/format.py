@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.checks import check_trace
 from capplan.core.trace.types import (
     SCHEMA_VERSION,
+    Affine,
     AssumedValue,
     Attribute,
     InputTensor,

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.card_cap import CapEnd
-from capplan.core.energy.power import PowerLaw
+from capplan.core.energy.power import CapEnd, PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width

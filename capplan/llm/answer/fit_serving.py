@@ -1,14 +1,17 @@
 """Learn the constants of LLM step times from measured runs, and judge them by runs that were held out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
+from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
+from capplan.llm.core.memory_fit import FittedMemory, fit_memory
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
@@ -26,6 +29,8 @@ from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.read.memory_calibration import render_fitted_memory
+from capplan.llm.read.startup_logs import read_startup_logs
 
 FEWEST_RUNS = 20
 FEWEST_OF_DEPLOYMENT = 4
@@ -211,3 +216,33 @@ def _errors(judged: dict[str, ServingValidation]) -> dict[str, dict[str, float]]
                     "rows": float(accuracy.n),
                 }
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedCalibration:
+    """The fitted constants, the calibration file that holds them, and models that were left out."""
+
+    fitted: FittedMemory
+    text: str
+    unknown_models: Mapping[str, int]
+
+
+def fit_memory_file(path: Path, *, since: str, base: Path | None, made: date, data: str | None) -> FittedCalibration:
+    """Fit vLLM's memory constants to its start-up logs.
+
+    Args:
+        path: The logs as CSV.
+        since: First version of vLLM that the constants hold for.
+        base: Calibration file to start from, None for the shipped one.
+        made: Day of the fit.
+        data: What the logs are, None for the file's name.
+
+    Raises:
+        UsageError: The logs cannot be read or are too few.
+    """
+    read = read_startup_logs(path)
+    fitted = fit_memory(read.logs)
+    text = render_fitted_memory(
+        fitted, base=base, engine=Engine.VLLM, since=since, made=made.isoformat(), data=data or path.name
+    )
+    return FittedCalibration(fitted=fitted, text=text, unknown_models=read.unknown_models)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
-from capplan.llm.core.search.run_case import case_of_run
+from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.cases import Metric, Serving, answer, metric_of, width_name
 from capplan.llm.core.serving.evidence import Adjustment, learn_adjustment
 from capplan.llm.core.serving.runs import MeasuredRun

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
 from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
+from capplan.llm.answer.rents import searched_gpus
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.search.handover import launch_of
 from capplan.llm.core.search.plan import check_load, plan_deployments
-from capplan.llm.core.search.search import PlanQuestion, Search
+from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
-from capplan.specs.power_law import load_power_law
+from capplan.llm.read.load_file import ServingLoadFile
+from capplan.specs import Gpus
+from capplan.specs.fitted import load_power_law
 from capplan.specs.prices import Prices
 
 
@@ -99,4 +103,44 @@ def plan_fleet(
         plan=plan,
         money=fleet_money(best, deployments.gpus.find(best.gpu), prices, money, energy=drawn, law=law),
         launch=launch_of(best, search),
+    )
+
+
+def question_of(
+    model: str,
+    asked: ServingLoadFile,
+    *,
+    gpus: Gpus,
+    rents: dict[str, tuple[RentedGpu, ...]],
+    named: Sequence[str] = (),
+) -> PlanQuestion:
+    """Return the question of one model under the load of a file.
+
+    Args:
+        model: The words that name the model.
+        asked: What the file states; what it leaves out takes the defaults of `capplan llm plan`.
+        gpus: The database.
+        rents: The on-demand offers of GPUs, by id.
+        named: GPUs to consider instead of the file's.
+
+    Raises:
+        UnknownNameError: A GPU is not known.
+    """
+    names = named or asked.gpus
+    return PlanQuestion(
+        model=model,
+        load=asked.load,
+        limits=asked.limits,
+        certainty_fraction=asked.certainty_fraction,
+        gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
+        engines=asked.engines or DEFAULT_ENGINES,
+        weights=asked.weights or ("",),
+        kv=asked.kv,
+        choice=asked.choice,
+        batch_limits=asked.batch_limits or (0,),
+        redundancy=asked.redundancy,
+        rents=rents,
+        adapters=asked.adapters,
+        sampling=asked.sampling,
+        utilization_fraction=asked.utilization_fraction,
     )

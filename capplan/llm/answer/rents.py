@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from capplan.core.gpus.prices import offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
 from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
+from capplan.llm.core.training.search import TrainingOffer
 from capplan.specs.prices import Prices
 
 _SEARCHED_SEGMENTS = ("data-centre",)
@@ -25,3 +26,22 @@ def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
 def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:
     """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
     return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
+
+
+def training_offers(known: Prices) -> dict[str, TrainingOffer]:
+    """Return the cheapest current on-demand offer of every GPU that has one.
+
+    Args:
+        known: All known prices.
+    """
+    return {
+        gpu: TrainingOffer(
+            usd_per_hour=best.usd_per_hour,
+            provider=best.words,
+            day=best.day,
+            machine_gpus=best.machine_gpus,
+            country=best.country,
+        )
+        for gpu, offers in on_demand_offers(known).items()
+        if (best := min(offers, key=lambda offer: offer.usd_per_hour, default=None)) is not None
+    }

@@ -7,17 +7,16 @@ from pathlib import Path
 from capplan.clock import today
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
-from capplan.llm.answer.load_question import question_of
-from capplan.llm.answer.plan_serving import plan_fleet, plan_serving
+from capplan.llm.answer.plan_serving import plan_fleet, plan_serving, question_of
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
-from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.planned import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import PlanQuestion
-from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.load_file import read_serving_load
 from capplan.llm.read.time_calibration import load_time_calibration

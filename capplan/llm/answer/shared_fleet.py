@@ -5,8 +5,7 @@ from math import inf
 
 from capplan.core.energy.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.load_question import question_of
-from capplan.llm.answer.plan_serving import plan_serving
+from capplan.llm.answer.plan_serving import plan_serving, question_of
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
 from capplan.llm.core.serving.runs import MeasuredRun

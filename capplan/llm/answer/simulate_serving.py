@@ -15,8 +15,7 @@ from capplan.llm.core.serving.load_curve import load_curve
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Service
 from capplan.llm.core.simulation.arrivals import Arrivals, Sessions, hourly_rates, session_arrivals
-from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
-from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags

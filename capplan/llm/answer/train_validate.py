@@ -6,10 +6,16 @@ from pathlib import Path
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError
-from capplan.llm.core.training.accuracy import JudgedFit, JudgedTraining, TrainingMetric, TrainingValidation
+from capplan.llm.core.training.accuracy import (
+    JudgedFit,
+    JudgedTraining,
+    MeasuredTraining,
+    SkippedTraining,
+    TrainingMetric,
+    TrainingValidation,
+)
 from capplan.llm.core.training.calibration import TrainingCalibration, around
 from capplan.llm.core.training.estimate import answer_training_memory, estimate_training, least_recompute
-from capplan.llm.core.training.runs import MeasuredTraining, SkippedTraining
 from capplan.llm.read.runs.training_rows import read_training
 from capplan.specs import Gpus
 

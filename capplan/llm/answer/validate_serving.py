@@ -9,7 +9,7 @@ from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
-from capplan.llm.core.search.run_case import case_of_run
+from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name

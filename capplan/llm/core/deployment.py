@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.card_cap import CardCap
-from capplan.core.energy.power import PowerLaw
+from capplan.core.energy.power import CardCap, PowerLaw
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from capplan.errors import SpecError
-from capplan.llm.read.headers.safetensors import LARGEST_HEADER_BYTES, StoredTensor, parse_safetensors_header
+from capplan.llm.read.safetensors import LARGEST_HEADER_BYTES, StoredTensor, parse_safetensors_header
 
 ENDPOINT = "https://huggingface.co"
 """Where models are fetched from unless `HF_ENDPOINT` names another server."""

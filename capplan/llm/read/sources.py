@@ -16,9 +16,8 @@ from capplan.llm.read.catalogue import find_in_catalogue, unknown_model
 from capplan.llm.read.config.parse import parse_config
 from capplan.llm.read.config.quantisation import declares_fp8_cache, parse_quantisation, stored_dtype
 from capplan.llm.read.download import download_model
-from capplan.llm.read.headers.gguf import read_gguf_header
-from capplan.llm.read.headers.gguf_config import gguf_config, gguf_weights
-from capplan.llm.read.headers.safetensors import StoredTensor, read_safetensors_header
+from capplan.llm.read.gguf import gguf_config, gguf_weights, read_gguf_header
+from capplan.llm.read.safetensors import StoredTensor, read_safetensors_header
 from capplan.strict_json import JsonError, read_json
 
 LARGEST_CONFIG_BYTES = 32_000_000

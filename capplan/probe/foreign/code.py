@@ -17,12 +17,10 @@ import torch
 
 from capplan.errors import CapplanError, TraceError
 from capplan.probe.foreign.compilation import compilation_off
+from capplan.probe.foreign.compiled_libraries import torchaudio_importable, torchvision_importable
 from capplan.probe.foreign.machine.cuda import cuda_present
-from capplan.probe.foreign.machine.network import Attempts, no_network
-from capplan.probe.foreign.machine.settings import settings_kept_out
+from capplan.probe.foreign.machine.network import Attempts, no_network, settings_kept_out
 from capplan.probe.foreign.preserve import globals_preserved
-from capplan.probe.foreign.torchaudio_library import torchaudio_importable
-from capplan.probe.foreign.torchvision_ops import torchvision_importable
 from capplan.probe.foreign.where import user_line
 
 

@@ -1,6 +1,7 @@
 """Leave everything as it was: a model's tensors, attributes and modes, random states, and torch's global switches."""
 
 import contextlib
+import inspect
 import logging
 import random
 from collections import OrderedDict, deque
@@ -209,3 +210,24 @@ def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
         for name, value in list(each.__dict__.items()):
             if name not in _INNER and isinstance(value, list) and value and isinstance(value[0], Tensor):
                 each.__dict__[name] = [stand_ins.get(id(item), item) for item in value]
+
+
+def set_mode(module: nn.Module, *, training: bool) -> None:
+    """Set the mode of a module and of all below it, as `nn.Module.train` does.
+
+    A class's own `train` is called only where it takes the `mode` of `nn.Module.train`, as those do that keep batch
+    norms frozen. Wrappers of whole libraries have a `train` that starts a training run (ultralytics' `YOLO`), and
+    exported programs one that refuses to be called.
+
+    Args:
+        module: the outermost module.
+        training: True for training mode, False for evaluation.
+    """
+    parts = list(module.modules())
+    for part in parts:
+        part.training = training
+    for part in parts:
+        own = type(part).train
+        if own is not nn.Module.train and "mode" in inspect.signature(own).parameters:
+            with contextlib.suppress(NotImplementedError):
+                part.train(training)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import ITEM_BYTES
+from capplan.core.trace.types import ITEM_BYTES, Affine
 from capplan.errors import UsageError, nearest_names
 
 BATCH = Affine(0, 1)

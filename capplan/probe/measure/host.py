@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from capplan.core.latency import classes as kinds
-from capplan.core.latency.around.host import QUEUED_LAUNCH_S
 from capplan.core.latency.calibration import HostCosts
+from capplan.core.latency.host import QUEUED_LAUNCH_S
 from capplan.probe.measure.devices import cpu_name
 
 _CALLS, _ROUNDS = 200, 30

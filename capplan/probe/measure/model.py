@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import TraceError
-from capplan.probe.foreign.modes import set_mode
+from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.measure.oom import is_out_of_memory

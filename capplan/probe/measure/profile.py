@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
-from capplan.core.measurement.module_times import HookedModule
-from capplan.core.measurement.op_times import ProfiledOperator
+from capplan.core.measurement.op_times import HookedModule, ProfiledOperator
 from capplan.probe.measure.device import Device
 from capplan.probe.measure.point import Bench
 

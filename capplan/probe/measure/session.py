@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch.utils._pytree import tree_leaves
 
-from capplan.core.measurement.module_times import HookedModule
+from capplan.core.measurement.op_times import HookedModule
 from capplan.core.measurement.types import (
     DeviceFacts,
     Failure,
@@ -21,10 +21,10 @@ from capplan.core.measurement.types import (
     ModelIdentity,
     Point,
 )
+from capplan.probe.measure.devices import open_device
 from capplan.probe.measure.energy import open_nvml, open_rapl
 from capplan.probe.measure.model import ReadyModel, host_threads, numeric_settings, ready_model
 from capplan.probe.measure.oom import PointError, surviving
-from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
 from capplan.probe.measure.profile import time_modules
 from capplan.probe.measure.request import Job

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import CapplanError, UsageError
-from capplan.probe.foreign.scopes import DEEPEST_SCOPE, Scope, scope_at
+from capplan.probe.foreign.operators import DEEPEST_SCOPE, Scope, scope_at
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.operators.call import Call, Value

@@ -9,13 +9,14 @@ takes the module and returns one, or changes it in place.
 
 import warnings
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
 import torch
 
 from capplan.core.trace.types import PREPARED
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.probe.target.types import Step
 from capplan.probe.transformers.generation import decode_step, encoder_of
 
@@ -195,3 +196,43 @@ _STEPS: dict[str, Any] = {
     "encoder": encoder_of,
     "decode": decode_step,
 }
+
+
+def freezing_steps(patterns: Sequence[str]) -> tuple[Step, ...]:
+    """Return the step that freezes what patterns match; none without patterns.
+
+    A frozen parameter has no gradient and no optimizer state. Its layer still runs, and passes the gradient of its
+    input on where a trainable parameter stands before it.
+    """
+
+    def freeze(module: torch.nn.Module) -> None:
+        named = dict(module.named_parameters(remove_duplicate=False))
+        for pattern in patterns:
+            matched = [name for name in named if fnmatchcase(name, pattern)]
+            if not matched:
+                raise UsageError(_no_match(pattern, list(named)))
+            for name in matched:
+                named[name].requires_grad_(False)
+
+    return (freeze,) if patterns else ()
+
+
+def freezing_notes(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Describe what each pattern does to the model, for the assumptions of an answer."""
+    return tuple(
+        f"{PREPARED}freeze {pattern}: these parameters have no gradients and no optimizer states."
+        for pattern in patterns
+    )
+
+
+def _no_match(pattern: str, names: Sequence[str]) -> str:
+    """Return the refusal of a pattern that matches no parameter, with the nearest parameters and modules."""
+    paths = [name.split(".") for name in names]
+    modules = {".".join([*path[:depth], "*"]) for path in paths for depth in range(1, len(path))}
+    nearest = nearest_names(pattern, [*sorted(modules), *names])
+    known = nearest or [*sorted({f"{path[0]}.*" if len(path) > 1 else path[0] for path in paths})[:_SHOWN]]
+    near = f"; the nearest: {', '.join(known)}." if known else ": the model has none."
+    return f"--freeze {pattern!r} matches no name of a parameter{near}"
+
+
+_SHOWN = 5

@@ -11,9 +11,8 @@ from pathlib import Path
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.target.freezing import freezing_notes, freezing_steps
 from capplan.probe.target.generation import generating_notes, generating_steps
-from capplan.probe.target.prepare import find_steps, step_notes
+from capplan.probe.target.prepare import find_steps, freezing_notes, freezing_steps, step_notes
 from capplan.probe.target.types import Target
 from capplan.probe.torchscript.archive import is_torchscript
 

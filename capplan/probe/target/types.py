@@ -8,11 +8,11 @@ import torch
 from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UsageError
 from capplan.probe.foreign.code import first_line, model_code, no_weights
+from capplan.probe.foreign.compiled_libraries import import_torchvision, lacks_operators
 from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
 from capplan.probe.foreign.meta import SmallValues, defeated_meta
-from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.packed import pack_as_when_moved
-from capplan.probe.foreign.torchvision_ops import import_torchvision, lacks_operators
+from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.inputs.grammar import SELECTED_SHARE, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.probe.inputs.grammar import BATCH, SELECTED_SHARE, InputRequest, InputSpec
 
 

@@ -6,9 +6,9 @@ from typing import TypeAlias
 import torch
 
 from capplan.core.ops.flops import Formula, Formulas, OperatorCall, find_formula
-from capplan.core.trace.affine import Affine, fit_affine
 from capplan.core.trace.types import (
     HALF,
+    Affine,
     AssumedValue,
     Attribute,
     InputTensor,
@@ -19,6 +19,7 @@ from capplan.core.trace.types import (
     Phase,
     Recording,
     Storage,
+    fit_affine,
 )
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from capplan.core.workload import Configuration
-from capplan.probe.foreign.modes import set_mode
+from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.trace.backends import Backend
 from capplan.probe.trace.stage import MakeInputs, Stage
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from capplan.core.calibrate.measured import TRACE_SUFFIXES, MeasuredStep, Switch, split_words
-from capplan.core.ops.checks import check_operators
+from capplan.core.ops.flops import check_operators
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant

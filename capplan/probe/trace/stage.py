@@ -20,11 +20,9 @@ from capplan.probe.cuda.higher_order import higher_order_rules
 from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
-from capplan.probe.foreign.half import kept_in_full
 from capplan.probe.foreign.machine.threads import threads_inline
-from capplan.probe.foreign.modes import set_mode
 from capplan.probe.foreign.packed import Packed, packed_weights
-from capplan.probe.foreign.preserve import host_generators, preserved, swapped
+from capplan.probe.foreign.preserve import host_generators, preserved, set_mode, swapped
 from capplan.probe.foreign.subclasses import stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
@@ -35,7 +33,6 @@ from capplan.probe.record.recorder import Limits, Recorder
 from capplan.probe.record.types import Pass
 from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
-from capplan.probe.trace.module_paths import ModulePaths
 
 MakeInputs = Callable[..., Any]
 NO_FORMULAS: Formulas = MappingProxyType({})
@@ -336,3 +333,92 @@ def _packed_roles(packed: Sequence[Packed]) -> Iterator[tuple[Tensor, Role]]:
     for each in packed:
         for tensor, is_scale in zip(each.tensors, each.is_scale, strict=True):
             yield tensor, Role.BUFFER if is_scale else Role.PARAMETER
+
+
+def kept_in_full(module: nn.Module, half: torch.dtype) -> frozenset[int]:
+    """Return the identities of parameters and buffers that the model says it keeps in fp32.
+
+    transformers' and diffusers' models name them in `_keep_in_fp32_modules`, for float16, and in
+    `_keep_in_fp32_modules_strict`, for both 16-bit types; from_pretrained honours them. Modules whose class has its own
+    `half` or `bfloat16` that does nothing are kept whole.
+    """
+    kept: set[int] = set()
+    for part in module.modules():
+        names = set(getattr(part, "_keep_in_fp32_modules_strict", None) or ())
+        if half is torch.float16:
+            names |= set(getattr(part, "_keep_in_fp32_modules", None) or ())
+        for name, tensor in (*part.named_parameters(), *part.named_buffers()) if names else ():
+            if names & set(name.split(".")):
+                kept.add(id(tensor))
+        if _refuses(part, half):
+            kept |= {id(tensor) for tensor in (*part.parameters(), *part.buffers())}
+    return frozenset(kept)
+
+
+def _refuses(part: nn.Module, half: torch.dtype) -> bool:
+    """Return True if a module's own conversion returns the module as it was."""
+    name = "half" if half is torch.float16 else "bfloat16"
+    own = getattr(type(part), name)
+    if own is getattr(nn.Module, name):
+        return False
+    first = next((tensor for tensor in part.parameters() if tensor.is_floating_point()), None)
+    if first is None:
+        return False
+    probe = nn.Parameter(torch.empty(1, dtype=first.dtype, device="meta"))
+    twin = part.__class__.__new__(part.__class__)
+    nn.Module.__init__(twin)
+    twin.register_parameter("probe", probe)
+    try:
+        own(twin)
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+    return twin._parameters["probe"] is not None and twin._parameters["probe"].dtype is first.dtype
+
+
+class ModulePaths:
+    """Paths of a model's modules, by index; 0 is the model itself."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.names: list[str] = []
+        self._classes: list[str] = []
+        self._index: dict[int, int] = {}
+        for name, module in model.named_modules():
+            self._index[id(module)] = len(self.names)
+            self.names.append(name)
+            self._classes.append(type(module).__name__)
+        self.stopped_at: int | None = None
+
+    def locate(self, message: str) -> str:
+        """Describe in which module the last pass stopped, if it did in one."""
+        if self.stopped_at is None:
+            return message
+        path, kind = self.names[self.stopped_at], self._classes[self.stopped_at]
+        return f"{message} (in {path} ({kind}))" if path else f"{message} (in {kind}.forward)"
+
+    @contextlib.contextmanager
+    def watched(self, recorder: Recorder) -> Iterator[None]:
+        """Report to the recorder which module is running, while the context lasts."""
+        self.stopped_at = None
+        original = torch.nn.Module.__call__
+        index = self._index
+
+        def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            here = index.get(id(module))
+            if here is None:
+                return original(module, *args, **kwargs)
+            before = recorder.module
+            recorder.module = here
+            try:
+                return original(module, *args, **kwargs)
+            except BaseException:
+                if self.stopped_at is None:
+                    self.stopped_at = here
+                raise
+            finally:
+                recorder.module = before
+
+        torch.nn.Module.__call__ = call  # type: ignore[method-assign]  # for the time of the trace
+        try:
+            yield
+        finally:
+            torch.nn.Module.__call__ = original  # type: ignore[method-assign]  # as it was

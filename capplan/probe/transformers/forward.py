@@ -4,16 +4,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.inputs.tensors import InputMaker, SpecInputs
 from capplan.probe.transformers.audio import AUDIO
 from capplan.probe.transformers.images import VISION
-from capplan.probe.transformers.placeholders import multimodal, placeholders, sees
 from capplan.probe.transformers.registry import architecture
 from capplan.probe.transformers.single import SINGLE
-from capplan.probe.transformers.tokens import plain_token, sequence, token_spec
+from capplan.probe.transformers.tokens import multimodal, placeholders, plain_token, sees, sequence, token_spec
 
 
 def transformers_inputs(config: Any, model_class: Any, words: str, request: InputRequest) -> InputMaker:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.probe.inputs.common import resized
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.transformers.registry import architecture

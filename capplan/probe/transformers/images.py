@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.probe.inputs.common import image_spec, resized
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.transformers.image_grids import GRIDS, channels_of, patches, takes_grid

@@ -5,23 +5,28 @@ from functools import cache
 
 from capplan.probe.transformers.architecture import Architecture
 from capplan.probe.transformers.architectures import (
-    audio,
-    detection,
-    documents,
-    retrieval,
-    series_and_actions,
-    text,
-    video,
-    vision,
-    vision_language,
+    AUDIO,
+    DETECTION,
+    DOCUMENTS,
+    RETRIEVAL,
+    SERIES_AND_ACTIONS,
+    TEXT,
+    VIDEO,
+    VISION,
+    VISION_LANGUAGE,
 )
 
 FAMILIES: Mapping[str, Mapping[str, Architecture]] = {
-    family.__name__.rpartition(".")[2]: family.ARCHITECTURES
-    for family in (
-        audio, detection, documents, retrieval, series_and_actions, text, video, vision, vision_language,
-    )
-}  # fmt: skip
+    "audio": AUDIO,
+    "detection": DETECTION,
+    "documents": DOCUMENTS,
+    "retrieval": RETRIEVAL,
+    "series_and_actions": SERIES_AND_ACTIONS,
+    "text": TEXT,
+    "video": VIDEO,
+    "vision": VISION,
+    "vision_language": VISION_LANGUAGE,
+}
 """Declarations by family; an architecture stands in one family only."""
 
 _UNDECLARED = Architecture()

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from capplan.core.energy.power import StepEnergy
+from capplan.core.latency.advice import Advice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
-from capplan.core.latency.choices.advice import Advice
-from capplan.core.latency.choices.frameworks import ComparedRun
-from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
+from capplan.core.latency.frameworks import ComparedRun
 from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Interval

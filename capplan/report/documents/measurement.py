@@ -8,8 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Comparison, Pairing, Verdict
-from capplan.core.measurement.module_times import ModulesOfBatch
-from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
 from capplan.core.measurement.statistics import Confidence
 from capplan.core.measurement.types import FailureKind
 from capplan.core.workload import Framework, Layout, Precision

@@ -8,8 +8,7 @@ from datetime import date
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints, LeftOut
 from capplan.core.economics.decide import Answer, decide
-from capplan.core.economics.drift import NO_DRIFT, PriceDrift
-from capplan.core.economics.evidence import Standards
+from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.mig import mig_profiles
@@ -21,9 +20,9 @@ from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.documents.plan import PlanDocument, PlannedRejection
+from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.fleet import fleet_row
-from capplan.report.procurement.rows.candidates import candidates_of
-from capplan.report.procurement.rows.options import option_row
+from capplan.report.procurement.option_rows import option_row
 from capplan.report.procurement.types import (
     LeftOutOffer,
     Measured,

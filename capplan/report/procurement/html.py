@@ -21,7 +21,7 @@ from capplan.report.charts.picture import compiled, packed_drawing_program, vect
 from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.candidates import choosable, choosable_at_another_price
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points, most_pace
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
@@ -36,7 +36,6 @@ from capplan.report.procurement.money_tables import (
     software_words,
     terms_table,
 )
-from capplan.report.procurement.rows.candidates import choosable, choosable_at_another_price
 from capplan.report.procurement.tables import (
     CONVENTIONS,
     HOST_WORDS,
@@ -58,7 +57,7 @@ from capplan.report.procurement.tables import (
     wins_table,
     workload_words,
 )
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
+from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report
 from capplan.report.procurement.verdict import load_words, varies_words
 
 SHOWN = 15

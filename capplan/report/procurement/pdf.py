@@ -14,7 +14,6 @@ from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.chart import Chart
 from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
@@ -47,7 +46,7 @@ from capplan.report.procurement.tables import (
     wins_table,
     workload_words,
 )
-from capplan.report.procurement.types import ModelReport, Report
+from capplan.report.procurement.types import Chart, ModelReport, Report
 from capplan.report.procurement.verdict import load_words, varies_words
 
 _FAMILY = re.compile(r'font-family="[^"]*"')

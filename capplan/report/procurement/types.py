@@ -10,7 +10,9 @@ from capplan.core.economics.cost import Breakdown
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
+from capplan.report.charts.look import Drawing
 from capplan.report.documents.plan import PlanDocument
+from capplan.report.narrow import Grid
 
 REPORT_SCHEMA_VERSION: Final = 4
 
@@ -514,3 +516,19 @@ class Report:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Return every assumption with its range and source."""
         return self.demand.assumptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A drawing with a heading, a sentence on how to read it, a description, and its figures.
+
+    `follows` is True if a page draws it anew when settings change.
+    """
+
+    identity: str
+    title: str
+    description: str
+    caption: str
+    drawing: Drawing
+    data: Grid
+    follows: bool = False

@@ -12,6 +12,7 @@ from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, O
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
+from capplan.report.procurement.candidates import PCIE
 from capplan.report.procurement.figures import (
     duration,
     headline_money,
@@ -22,7 +23,6 @@ from capplan.report.procurement.figures import (
     quote_terms,
     term_words,
 )
-from capplan.report.procurement.rows.candidates import PCIE
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
 from capplan.units import counted, format_fraction, format_rate, format_seconds
 

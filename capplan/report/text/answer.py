@@ -12,8 +12,7 @@ from capplan.core.latency.lookup import WIDER
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
-from capplan.core.plan.cpus import device_word
-from capplan.core.plan.recommend import SHORTLIST_LENGTH
+from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
 from capplan.report.text.prices import local_words

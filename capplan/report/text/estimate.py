@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capplan.core.energy.power import StepEnergy
+from capplan.core.latency.advice import Advice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.choices.advice import Advice
-from capplan.core.latency.choices.frameworks import ComparedRun
-from capplan.core.latency.choices.knee import device_batch, knee_batch, saturating_batch
+from capplan.core.latency.frameworks import ComparedRun
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.workload import precision_label
 from capplan.report.estimates import EstimateReport

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
+from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute, ratios_to_first
 from capplan.core.gpus.installed import differences
-from capplan.core.gpus.query import ratios_to_first
 from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import all_figures
 from capplan.report.documents.installed import Match

@@ -7,8 +7,7 @@ from capplan.core.measurement.batch_search import measured_curve
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Comparison, Pairing
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
-from capplan.core.measurement.module_times import ModulesOfBatch, ModuleTime
-from capplan.core.measurement.op_times import ProfiledBatch
+from capplan.core.measurement.op_times import ModulesOfBatch, ModuleTime, ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
 from capplan.core.measurement.types import Measurement, TheoryFigures
 from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words

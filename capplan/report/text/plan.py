@@ -9,8 +9,8 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches
-from capplan.report.text.pipelines.plan import columns as pipeline_columns
-from capplan.report.text.pipelines.plan import pipeline_blocks
+from capplan.report.text.pipelines import columns as pipeline_columns
+from capplan.report.text.pipelines import pipeline_blocks
 from capplan.units import (
     format_bytes,
     format_count,

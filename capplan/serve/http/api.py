@@ -16,9 +16,8 @@ from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
 from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.data import Folders
-from capplan.serve.planning.replies import MEDIA_TYPES, Refusal, Reply, Spelling, Task
-from capplan.serve.questions.read import question_from_json, question_from_mapping, question_from_query
-from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.planning.messages import MEDIA_TYPES, Refusal, Reply, Spelling, Task
+from capplan.serve.questions import ResultsQuestion, question_from_json, question_from_mapping, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
 from capplan.verbs.gpus import GpuQuestion

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from capplan.serve.http.problems import ProblemError
-from capplan.serve.planning.replies import Reply
+from capplan.serve.planning.messages import Reply
 
 Result = TypeVar("Result")
 

@@ -10,8 +10,8 @@ import msgspec
 
 from capplan.report.schemas import schema_text
 from capplan.serve.http.problems import PROBLEM_TYPE
-from capplan.serve.planning.replies import MEDIA_TYPES, Spelling
-from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.planning.messages import MEDIA_TYPES, Spelling
+from capplan.serve.questions import ResultsQuestion
 from capplan.verbs.statement.read import wire_type
 from capplan.verbs.statement.registry import find_verb, served_verbs
 from capplan.version import __version__

@@ -23,10 +23,8 @@ from capplan.serve.http.openapi import operation_rows
 from capplan.serve.http.problems import ProblemError
 from capplan.serve.page.question import question_of_page
 from capplan.serve.page.render import render_page, render_template
-from capplan.serve.planning.replies import Refusal, Reply, Task
-from capplan.serve.questions.llm import LlmPageQuestion
-from capplan.serve.questions.read import question_from_query
-from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.planning.messages import Refusal, Reply, Task
+from capplan.serve.questions import LlmPageQuestion, ResultsQuestion, question_from_query
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
 from capplan.serve.suggestions import suggest

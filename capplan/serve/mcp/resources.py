@@ -7,7 +7,7 @@ import mcp_types
 
 from capplan.docs_pages import docs_pages
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.serve.planning.replies import Refusal, Task
+from capplan.serve.planning.messages import Refusal, Task
 from capplan.serve.service import Service
 from capplan.verbs.gpus import GpuQuestion, GpusQuestion
 from capplan.verbs.prices import PricesQuestion

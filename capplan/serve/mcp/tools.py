@@ -11,9 +11,8 @@ import msgspec
 
 from capplan.errors import CapplanError, UsageError
 from capplan.report.schemas import schema_of
-from capplan.serve.links import question_link
-from capplan.serve.planning.replies import Refusal, Reply, Task
-from capplan.serve.questions.read import question_from_mapping
+from capplan.serve.planning.messages import Refusal, Reply, Task
+from capplan.serve.questions import question_from_mapping, question_link
 from capplan.serve.service import Service
 from capplan.serve.sharing import BusyError
 from capplan.strict_json import JsonError, read_json

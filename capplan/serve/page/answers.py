@@ -7,8 +7,8 @@ from capplan.serve.page.question import PageQuestion
 from capplan.serve.page.render import render_answer
 from capplan.serve.page.view import ModelView, compare, view_model
 from capplan.serve.planning.answer import Case, work_out
+from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, TRACE_PREFIX
-from capplan.serve.planning.replies import Reply
 
 
 @work_out.register

@@ -23,10 +23,9 @@ from capplan.serve.page.question import PageQuestion, address, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
 from capplan.serve.planning.answer import Case, to_json, work_out
+from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import model_request
-from capplan.serve.planning.replies import Reply
-from capplan.serve.questions.llm import LlmPageQuestion
-from capplan.serve.questions.results import ResultsQuestion
+from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
 from capplan.units import format_bytes, format_rate, format_seconds
 from capplan.verbs.statement.fields import ModelFields
 

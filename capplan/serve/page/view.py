@@ -8,8 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from capplan.core.latency.calibration import Calibration
-from capplan.core.plan.cpus import device_word
 from capplan.core.plan.planner import Prepared
+from capplan.core.plan.recommend import device_word
 from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch

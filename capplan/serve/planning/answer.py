@@ -8,7 +8,7 @@ from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.errors import CapplanError, UsageError
@@ -16,7 +16,7 @@ from capplan.printable import printable
 from capplan.report.documents.codec import to_plain
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
-from capplan.serve.planning.jobs import TraceJob
+from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob, TracesNeeded
 from capplan.serve.planning.models import ServedModel, UploadedModel
 from capplan.serve.planning.naming import (
     CONFIG_PREFIX,
@@ -27,7 +27,6 @@ from capplan.serve.planning.naming import (
     config_name,
     model_request,
 )
-from capplan.serve.planning.replies import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TracesNeeded
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
 from capplan.verbs.plan import PlanQuestion

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.app.gpus.choice import GpuRequest
-from capplan.app.kept_traces.cache import TraceCache, default_cache
+from capplan.app.gpu_choice import GpuRequest
+from capplan.app.trace_cache import TraceCache, default_cache
 from capplan.errors import UsageError
-from capplan.serve.planning.configs import Configs
-from capplan.serve.planning.files import ModelFiles
+from capplan.serve.planning.files import Configs, ModelFiles
 from capplan.serve.planning.models import TraceShelf
 from capplan.serve.settings import Settings
 from capplan.specs import Gpus, load_gpus

@@ -14,7 +14,7 @@ from capplan.errors import UsageError
 from capplan.probe.diffusers.index import PREFIX, published_component, published_name
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.target.names import canonical_words
-from capplan.serve.questions.bounds import check_bounds
+from capplan.serve.questions import check_bounds
 from capplan.specs.pipelines.file import KNOWN_PREFIX, known_names
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.words import assignment

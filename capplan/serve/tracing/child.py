@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.errors import CapplanError, UsageError
-from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.planning.messages import Failure, TraceJob
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace

@@ -12,14 +12,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from capplan.app.kept_traces.cache import TraceCache
-from capplan.core.ops.checks import check_operators
+from capplan.app.trace_cache import TraceCache
+from capplan.core.ops.flops import check_operators
 from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.serve.logs import log
-from capplan.serve.planning.jobs import Failure, TraceJob
+from capplan.serve.planning.messages import Failure, TraceJob
 from capplan.serve.settings import Limits
 from capplan.serve.sharing import BusyError, Line, Sharing, UnwantedError, Wanted
 from capplan.serve.tracing.child import make_tracer

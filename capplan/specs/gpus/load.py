@@ -15,7 +15,7 @@ from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
 from capplan.specs.gpus.usable import load_usable_shares, memory_kind
-from capplan.specs.yaml.problems import Problem, SpecFileError
+from capplan.specs.yaml.strict import Problem, SpecFileError
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,

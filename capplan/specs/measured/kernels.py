@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from capplan.core.calibrate.kernel_rows import MeasuredKernel
-from capplan.core.calibrate.kernels import MeasuredOperator
+from capplan.core.calibrate.kernels import MeasuredKernel, MeasuredOperator
 from capplan.errors import UsageError
 from capplan.specs.measured import kernels_fp32 as measured_kernels_fp32
 from capplan.specs.measured import kernels_llm as measured_kernels_llm

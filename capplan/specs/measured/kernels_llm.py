@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from capplan.core.calibrate.kernel_rows import MeasuredKernel, causal_attention_kernel, linear_kernel
+from capplan.core.calibrate.kernels import MeasuredKernel, causal_attention_kernel, linear_kernel
 
 COLUMNS = frozenset({"gpu", "framework", "kernel_source", "latency_ms", "source_file"})
 

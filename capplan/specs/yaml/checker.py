@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from capplan.core.gpus.spec import Source, SourceKind
 from capplan.errors import nearest_names
-from capplan.specs.yaml.problems import Problem, SpecFileError
-from capplan.specs.yaml.strict import Tree
+from capplan.specs.yaml.strict import Problem, SpecFileError, Tree
 
 _SOURCE_KEYS = ("kind", "title", "publisher", "url", "retrieved")
 _ID = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")

@@ -10,7 +10,7 @@ from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.fit_memory import FittedCalibration
+    from capplan.llm.answer.fit_serving import FittedCalibration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
     """
     from datetime import UTC, datetime
 
-    from capplan.llm.answer.fit_memory import fit_memory_file
+    from capplan.llm.answer.fit_serving import fit_memory_file
 
     made = datetime.now(tz=UTC).date()
     with context.feedback.progress("fitting"):
@@ -73,5 +73,5 @@ LLM_FIT_MEMORY = Verb(
     answer=answer_llm_fit_memory,
     text=lambda found, _: found.text,
     outcome=_outcome,
-    returns="capplan.llm.answer.fit_memory:FittedCalibration",
+    returns="capplan.llm.answer.fit_serving:FittedCalibration",
 )

@@ -27,7 +27,7 @@ from capplan.verbs.statement.words import TIME_LIMIT, Words
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.simulation.arrivals import Arrivals
-    from capplan.llm.core.simulation.simulation import Simulation
+    from capplan.llm.core.simulation.load_answer import Simulation
     from capplan.report.sections import Section
 
 MOST_RATE_PER_S = 100_000.0
@@ -235,5 +235,5 @@ LLM_SIMULATE = Verb(
     document=_document,
     files=_files,
     schema="llm-simulate",
-    returns="capplan.llm.core.simulation.simulation:Simulation",
+    returns="capplan.llm.core.simulation.load_answer:Simulation",
 )

@@ -21,7 +21,7 @@ from capplan.verbs.statement.options import Door, Field, fields_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from capplan.app.gpus.choice import GpuRequest
+    from capplan.app.gpu_choice import GpuRequest
     from capplan.app.models import ModelSource
     from capplan.app.sweep.progress import Watcher
     from capplan.report.sections import Line, Section

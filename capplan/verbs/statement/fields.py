@@ -23,8 +23,8 @@ from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSION, WATTS, assignment
 
 if TYPE_CHECKING:
-    from capplan.app.gpus.choice import GpuFilters
-    from capplan.app.gpus.priced import PriceFilters
+    from capplan.app.gpu_choice import GpuFilters
+    from capplan.app.priced_gpus import PriceFilters
     from capplan.core.energy.power import PowerLaw
     from capplan.core.gpus.places import LocalCurrency
     from capplan.core.plan.types import Job, Limits
@@ -500,7 +500,7 @@ class GpuFields(GpuNameFields, GpuFilterFields):
 
     def gpu_filters(self) -> "GpuFilters":
         """Return the conditions that the GPUs must meet."""
-        from capplan.app.gpus.choice import GpuFilters
+        from capplan.app.gpu_choice import GpuFilters
 
         return GpuFilters(
             where=self.where, vendors=self.vendors, architectures=self.architectures, min_memory=self.min_memory
@@ -532,7 +532,7 @@ class OfferFields:
         Raises:
             UnknownNameError: no price names such a provider or region.
         """
-        from capplan.app.gpus.priced import PriceFilters, offered
+        from capplan.app.priced_gpus import PriceFilters, offered
 
         return offered(prices, PriceFilters(providers=self.providers, regions=self.regions))
 
@@ -582,7 +582,7 @@ class PriceFields(OfferFields):
 
     def price_filters(self) -> "PriceFilters":
         """Return the filters of prices."""
-        from capplan.app.gpus.priced import PriceFilters
+        from capplan.app.priced_gpus import PriceFilters
 
         return PriceFilters(
             providers=self.providers,
@@ -669,7 +669,7 @@ class EnergyFields:
         if not (self.energy or self.power_limit_w is not None or needed):
             return None
         from capplan.specs.calibration import load_calibration
-        from capplan.specs.power_law import load_power_law
+        from capplan.specs.fitted import load_power_law
 
         own = self.calibration if isinstance(self, CalibrationFields) else None
         cards = load_calibration(own).power if own else {}

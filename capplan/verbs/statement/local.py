@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpus.choice import GpuRequest
+from capplan.app.gpu_choice import GpuRequest
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Verb
 from capplan.verbs.statement.fields import GpuFields, ModelFields

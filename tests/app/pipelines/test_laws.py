@@ -8,7 +8,7 @@ import pytest
 import capplan
 from capplan.core.plan.types import Fit, Plan
 from capplan.errors import CapplanError
-from capplan.report.text.pipelines.plan import pipeline_lines
+from capplan.report.text.pipelines import pipeline_lines
 from capplan.specs.pipelines.file import read_pipeline
 from capplan.units import format_joules
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from capplan.app.sweep.packed import unpack_state
 from capplan.app.sweep.query import CANNED, canned_query, run_query
+from capplan.app.sweep.records import unpack_state
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.errors import UsageError

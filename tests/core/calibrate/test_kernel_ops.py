@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capplan.core.calibrate.kernel_rows import kernel_step
 from capplan.core.calibrate.kernels import (
     MeasuredOperator,
     batched_product_kernel,
     convolution_kernel,
     elementwise_kernel,
+    kernel_step,
     layer_norm_kernel,
     linear_operator,
     softmax_kernel,

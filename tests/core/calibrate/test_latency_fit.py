@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capplan.core.calibrate.fit import fit_rows
-from capplan.core.calibrate.kernel_rows import kernel_step, linear_kernel
+from capplan.core.calibrate.kernels import kernel_step, linear_kernel
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.gpus.spec import MeasuredRate, Microbenchmark, Quality, Regime

@@ -11,7 +11,7 @@ from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.workload import Workload
 from capplan.specs import load_gpus
-from capplan.specs.power_law import load_power_law
+from capplan.specs.fitted import load_power_law
 
 L4 = load_gpus().find("l4")
 LAW = load_power_law()

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from capplan.core.calibrate.slopes import kernel_slopes
+from capplan.core.calibrate.residuals import kernel_slopes
 from capplan.core.latency.calibration import CLASS_FIELDS, GlobalConstants
 from capplan.core.latency.kernel_time import KernelRates, KernelWork, kernel_times
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import ALWAYS, Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import ALWAYS, Affine, Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration, Variant
 
 

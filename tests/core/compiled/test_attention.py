@@ -6,8 +6,7 @@ import pytest
 
 from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.ops.flops import kernel_flops, traffic
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import MemoryFormat, Operand, Role
+from capplan.core.trace.types import Affine, MemoryFormat, Operand, Role
 from tests.core.compiled.fusion_cases import Tape, View
 
 

@@ -7,8 +7,17 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.assumptions import CostAssumptions
-from capplan.core.economics.cost import CardDraw, Usage, break_even, cost_of_owning, cost_of_renting, fleet_energy
-from capplan.core.economics.finance import best_reserve, break_even_hours, present_value
+from capplan.core.economics.cost import (
+    CardDraw,
+    Usage,
+    best_reserve,
+    break_even,
+    break_even_hours,
+    cost_of_owning,
+    cost_of_renting,
+    fleet_energy,
+    present_value,
+)
 from capplan.core.formulas import annuity_factor, equivalent_annual, usd_per_million
 from capplan.core.gpus.prices import Price, PurchasePrice, Term
 from capplan.core.numbers import ceil_guarded

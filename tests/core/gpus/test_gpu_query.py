@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.gpus.query import parse_conditions, ratios_to_first, select_gpus, sort_gpus
+from capplan.core.gpus.attributes import parse_conditions, ratios_to_first, select_gpus, sort_gpus
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.errors import UnknownNameError, UsageError
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from capplan.core.gpus.spec import ChipDesign, GpuSpec, PeakKind
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import Affine, Kernel, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration, Variant
 from capplan.specs.rate_laws import load_rate_laws
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.gpus.rate_laws import DataParallelLaws
-from capplan.core.latency.around.data_parallel import (
+from capplan.core.latency.data_parallel import (
     Link,
     all_reduce_s,
     exchanged_bytes,

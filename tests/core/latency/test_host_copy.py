@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.latency.around.host import host_copy_s, with_copy
+from capplan.core.latency.host import host_copy_s, with_copy
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import InputTensor
+from capplan.core.trace.types import Affine, InputTensor
 from capplan.specs import load_gpus
 
 IMAGES = InputTensor(name="x", dtype="float32", shape=(Affine(0, 1), Affine(3), Affine(224), Affine(224)))

@@ -9,8 +9,7 @@ from capplan.core.latency.op_table import instructions
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_macs, matmul_shape
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Operand
+from capplan.core.trace.types import Affine, Kernel, Operand
 
 
 def operand(*sizes: Affine | int, dtype: str = "half", is_weight: bool = False) -> Operand:

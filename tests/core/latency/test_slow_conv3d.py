@@ -7,8 +7,7 @@ import pytest
 from capplan.core.latency.classes import BATCHED_MATMUL, CLASS_INDEX, CONV_OTHER, COPY
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Operand
+from capplan.core.trace.types import Affine, Kernel, Operand
 from capplan.core.workload import Precision, Workload
 from tests.core.latency.latency_cases import linear_recording
 

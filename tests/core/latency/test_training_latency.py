@@ -5,8 +5,7 @@ import pytest
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Phase, Recording
+from capplan.core.trace.types import Affine, Kernel, Op, Operand, Phase, Recording
 from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
 from tests.core.compiled.fusion_cases import Tape
 

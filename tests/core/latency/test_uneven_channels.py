@@ -9,8 +9,7 @@ from capplan.core.latency.device import DeviceRates, device_rates
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import kernel_work
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording
+from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Op, Operand, Recording
 from capplan.core.workload import Configuration, Precision, Variant, Workload
 from tests.core.latency.latency_cases import gpu
 

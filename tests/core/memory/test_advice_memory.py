@@ -7,7 +7,7 @@ from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.core.workload import Configuration, Precision, Training, Variant, Workload
 from tests.core.small_recordings import chain
 

@@ -17,8 +17,7 @@ from capplan.core.memory.schedule import Bound
 from capplan.core.memory.summary import answer_memory
 from capplan.core.memory.types import FitStatus, fit_status
 from capplan.core.numbers import Interval
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
+from capplan.core.trace.types import Affine, AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import MissingRecordingError, UsageError
 from tests.core.small_recordings import BATCH, chain, kernel, make_trace, operand

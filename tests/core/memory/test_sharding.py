@@ -8,8 +8,7 @@ from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, largest_unit_bytes, rank_memory
 from capplan.core.numbers import Interval
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Op, Parameter, Phase, Role, Storage
+from capplan.core.trace.types import Affine, Op, Parameter, Phase, Role, Storage
 from capplan.core.workload import Configuration, Optimizer, Sharding, Training, Workload
 from capplan.errors import UsageError
 from tests.core.small_recordings import kernel, make_trace, operand

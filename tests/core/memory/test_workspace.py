@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from capplan.core.memory.fit import estimate_memory
 from capplan.core.memory.workspace import CUBLAS_KEPT, CUBLASLT_PASSING, library_workspace
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import HALF, MemoryFormat, Op, Phase, Role, Storage
+from capplan.core.trace.types import HALF, Affine, MemoryFormat, Op, Phase, Role, Storage
 from capplan.core.workload import Configuration, Optimizer, Precision, Training, Variant, Workload
 from capplan.specs import load_gpus
 from capplan.specs.memory_calibration import load_memory_calibration

@@ -13,8 +13,7 @@ from capplan.core.ops.flops import (
     traffic,
     uncounted,
 )
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Recording
+from capplan.core.trace.types import Affine, Kernel, Op, Operand, Recording
 from capplan.core.workload import Configuration
 
 BATCH = Affine(0, 1)

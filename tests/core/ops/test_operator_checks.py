@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.ops.checks import check_operators
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Trace
+from capplan.core.ops.flops import check_operators
+from capplan.core.trace.types import Affine, Kernel, Trace
 from capplan.errors import TraceFileError
 from tests.core.trace.test_trace_checks import ROWS, TRACE, operand
 

@@ -4,8 +4,7 @@ import pytest
 
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.pipelines.sharing import Degrees, exchange_s, share_sequence
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import Kernel, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import Affine, Kernel, Op, Operand, Recording, Role, Storage
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 

@@ -16,9 +16,9 @@ from capplan.core.origin import Origin
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Constraint, Limits, Plan
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
     ALWAYS,
+    Affine,
     InputTensor,
     Kernel,
     Op,

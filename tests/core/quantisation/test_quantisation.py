@@ -10,9 +10,9 @@ from capplan.core.ops.flops import kernel_flops, traffic
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
 from capplan.core.quantisation.rewrite import quantise_trace
 from capplan.core.quantisation.schemes import SCHEMES, expected_bits, find_scheme, pack
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
     ITEM_BYTES,
+    Affine,
     Kernel,
     Op,
     Operand,

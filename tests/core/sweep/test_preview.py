@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.sweep.preview import SweepPreview
-from capplan.specs.sweep_rates import load_sweep_rates
+from capplan.specs.fitted import load_sweep_rates
 
 NOTHING = SweepPreview(
     folder="out", models=1, gpus=1, workloads=1, batches=1, cells=0, kept_cells=0, files=0, pairs=0, to_plan=0,

@@ -1,8 +1,7 @@
 """What one sample is, in words."""
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.model_input import model_input
-from capplan.core.trace.types import InputTensor, Provenance, Recording, Trace
+from capplan.core.trace.types import Affine, InputTensor, Provenance, Recording, Trace
 from capplan.core.workload import Configuration
 
 

@@ -1,9 +1,9 @@
 """A trace without names says nothing of the model but its shapes."""
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.anonymize import anonymize_trace
 from capplan.core.trace.format import dump_trace
 from capplan.core.trace.types import (
+    Affine,
     AssumedValue,
     InputTensor,
     Kernel,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import (
+    Affine,
     InputTensor,
     Kernel,
     Op,

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.trace.affine import Affine, fit_affine
 from capplan.core.trace.format import dump_trace, load_trace
-from capplan.core.trace.types import SCHEMA_VERSION, Provenance, Trace
+from capplan.core.trace.types import SCHEMA_VERSION, Affine, Provenance, Trace, fit_affine
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import MissingRecordingError, TraceFileError
 from tests.core.trace.valid_traces import traces

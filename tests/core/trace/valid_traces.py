@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from capplan.core.trace.affine import Affine
 from capplan.core.trace.types import (
+    Affine,
     AssumedValue,
     InputTensor,
     Kernel,

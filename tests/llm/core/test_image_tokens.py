@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.llm.core.image_tokens import image_tokens
+from capplan.llm.core.search.images import image_tokens
 
 
 @pytest.mark.parametrize(

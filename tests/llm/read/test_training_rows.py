@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.llm.core.training.accuracy import rank_layouts
+from capplan.llm.core.training.accuracy import MeasuredTraining, rank_layouts
 from capplan.llm.core.training.job import (
     AttentionKernel,
     BaseFormat,
@@ -15,7 +15,6 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.memory import Kind
-from capplan.llm.core.training.runs import MeasuredTraining
 from capplan.llm.read.runs.training_rows import parse_training
 
 ROW = {

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from capplan.app.kept_traces.cache import Question, files_behind
+from capplan.app.trace_cache import Question, files_behind
 from capplan.errors import TraceError
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.importing import load_code

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from capplan.probe.foreign.modes import set_mode
+from capplan.probe.foreign.preserve import set_mode
 
 
 class Launcher(nn.Module):

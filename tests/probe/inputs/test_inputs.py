@@ -4,7 +4,7 @@ import typing
 import pytest
 import torch
 
-from capplan.core.trace.affine import Affine
+from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputSpec, parse_argument, parse_input, parse_request, parse_size
 from capplan.probe.inputs.tensors import (

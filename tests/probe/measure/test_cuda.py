@@ -15,8 +15,8 @@ from capplan.core.measurement.types import Measurement
 from capplan.core.workload import Precision
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.device import TorchDevice
+from capplan.probe.measure.devices import open_device
 from capplan.probe.measure.energy import open_nvml
-from capplan.probe.measure.open import open_device
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.request import Job
 from capplan.probe.measure.session import Session

@@ -14,9 +14,8 @@ import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
 from capplan.core.measurement.choices import Search, TimingMethod
-from capplan.probe.measure.devices import CudaDevice
+from capplan.probe.measure.devices import CudaDevice, open_device
 from capplan.probe.measure.oom import PointError, surviving
-from capplan.probe.measure.open import open_device
 from capplan.probe.measure.timing import Rounds
 from tests.probe.measure.fake_cuda import FakeCuda
 

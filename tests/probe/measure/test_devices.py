@@ -13,10 +13,10 @@ from capplan.core.measurement.types import Clocks, MeasuredPower
 from capplan.core.workload import Configuration, Layout, Precision, Workload
 from capplan.errors import MeasurementError, UsageError
 from capplan.probe.inputs.grammar import parse_request
+from capplan.probe.measure.devices import devices_at_hand, open_device
 from capplan.probe.measure.energy import Nvml, measure_power, open_nvml
 from capplan.probe.measure.facts import others_at_work
 from capplan.probe.measure.model import has_finite_outputs, numeric_settings, ready_model
-from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.pipeline import Stage, load_stages, measure_pipeline
 from capplan.probe.measure.point import Bench, Rules
 from capplan.probe.measure.profile import profile_steps

@@ -19,9 +19,8 @@ from capplan.core.measurement.types import Failure, FailureKind, Measurement
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
 from capplan.probe.inputs.request import ModelRequest
-from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice
+from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice, devices_at_hand, open_device
 from capplan.probe.measure.energy import Nvml, open_nvml
-from capplan.probe.measure.open import devices_at_hand, open_device
 from capplan.probe.measure.point import Rules, best_method
 from capplan.probe.measure.request import Job
 from capplan.probe.measure.session import Session

@@ -8,9 +8,8 @@ import torch
 
 from capplan.core.measurement.types import FailureKind
 from capplan.errors import TraceError, UsageError
-from capplan.probe.measure.devices import CpuDevice
+from capplan.probe.measure.devices import CpuDevice, open_device
 from capplan.probe.measure.oom import PointError, is_out_of_memory, surviving
-from capplan.probe.measure.open import open_device
 from tests.probe.measure.simulated import SimulatedDevice
 
 TOO_MUCH = 2**50

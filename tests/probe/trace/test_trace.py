@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capplan.core.ops.flops import kernel_flops, kernel_macs, uncounted
-from capplan.core.trace.affine import Affine
-from capplan.core.trace.types import MemoryFormat, Recording, Role
+from capplan.core.trace.types import Affine, MemoryFormat, Recording, Role
 from capplan.core.workload import Configuration, Layout, Optimizer, Training, Variant
 from capplan.errors import TraceError
 from capplan.probe.trace.tracer import trace_module

@@ -8,11 +8,11 @@ from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.build import Circumstances, build_report
-from capplan.report.procurement.rows.candidates import candidates_of
+from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
+from capplan.specs.fitted import load_power_law
 from capplan.specs.load import demand_without_load, read_demand, read_load_file
-from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import load_prices, read_price_section
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.procurement.constraints import ConstraintRequest
+from capplan.app.procurement_constraints import ConstraintRequest
 from capplan.app.report import OfferRequest, ReportRequest, report
 from capplan.core.economics.constraints import NameLists
 from capplan.probe.inputs.request import ModelRequest

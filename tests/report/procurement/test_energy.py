@@ -15,8 +15,8 @@ from capplan.report.procurement.tables import power_table
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.specs import load_gpus
+from capplan.specs.fitted import load_power_law
 from capplan.specs.load import read_demand
-from capplan.specs.power_law import load_power_law
 from capplan.specs.prices import load_prices
 from tests.report.procurement.made_up import CIRCUMSTANCES
 from tests.report.procurement.test_report_xlsx import recalculate, rows_of

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, Segment
 from capplan.specs import load_gpus
-from capplan.specs.gpus.cpu_sheet import render_cpu_sheet
+from capplan.specs.gpus.template import render_cpu_sheet
 
 
 def test_cpus_never_stand_among_gpus() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from capplan.specs.yaml.problems import Problem, SpecFileError
-from capplan.specs.yaml.strict import MAX_FILE_BYTES, read_yaml
+from capplan.specs.yaml.strict import MAX_FILE_BYTES, Problem, SpecFileError, read_yaml
 
 Write = Callable[..., Path]
 

@@ -62,7 +62,7 @@ def make_measurer() -> Callable[[MeasureTask | DevicesTask], str | dict[str, str
     def answer(task: MeasureTask | DevicesTask) -> str | dict[str, str]:
         if isinstance(task, MeasureTask):
             return measure_point(task)
-        from capplan.probe.measure.open import devices_at_hand
+        from capplan.probe.measure.devices import devices_at_hand
 
         return devices_at_hand()
 

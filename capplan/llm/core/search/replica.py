@@ -10,7 +10,10 @@ from capplan.core.serving_engines import Engine, find_engine
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
+from capplan.llm.core.serving.asked import MOST_CLIENTS
+from capplan.llm.core.serving.cases import Case
 from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
+from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Demand, Service, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
 from capplan.llm.core.simulation.continuous_batching import (
@@ -160,3 +163,22 @@ def _arrivals(load: TokenLoad, requests: int, trace: Arrivals | None) -> Arrival
         rate_per_s=load.rate_per_s or 1.0, count=requests, lengths=load.lengths, gap_scv=load.gap_scv
     )
     return drawn if trace is None else replace(trace.sampled(requests), at_s=drawn.at_s)
+
+
+def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> Case:
+    """Return what a run asked of its deployment.
+
+    Where no request of the run's length fits by the defaults, memory sets no limit: the run did take place, so that
+    its settings must have left more room.
+    """
+    capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
+    return Case(
+        kernels=deployment.kernels,
+        machine=deployment.machine,
+        engine=deployment.engine,
+        demand=run.demand(capacity=capacity if capacity >= 1 else MOST_CLIENTS),
+        serving=run.serving,
+        clients=run.clients or 1.0,
+        rate_per_s=run.rate_per_s or 0.0,
+        replicas=run.replicas,
+    )

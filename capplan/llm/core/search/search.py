@@ -6,8 +6,7 @@ from math import ceil
 
 import numpy as np
 
-from capplan.core.energy.card_cap import CapEnd
-from capplan.core.energy.power import PowerLaw
+from capplan.core.energy.power import CapEnd, PowerLaw
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval

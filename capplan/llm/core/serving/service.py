@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.energy.capping import PROBED_CLOCKS
-from capplan.core.energy.card_cap import CardCap
-from capplan.core.energy.power import rate_shares
+from capplan.core.energy.power import CardCap, rate_shares
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
 from capplan.llm.core.serving.energy import card_works

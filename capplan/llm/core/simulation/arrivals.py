@@ -1,12 +1,12 @@
 """Draw requests that come to a replica: at a rate or along a day, evenly or in bursts, with lengths that vary."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from capplan.core.numbers import FloatArray, IntArray
-from capplan.llm.core.simulation.prefix_cache import cached_tokens
 
 _SESSION_BLOCK = 64.0
 """Tokens of a block in which the prefix of a conversation is found again; engines take 16 to 64."""
@@ -210,3 +210,36 @@ def hourly_rates(mean_rate_per_s: float, shape: Sequence[float]) -> tuple[float,
     """
     mean = sum(shape) / len(shape)
     return tuple(mean_rate_per_s * part / mean for part in shape)
+
+
+def cached_tokens(
+    blocks: Sequence[Sequence[int]], prompts: FloatArray, *, block_tokens: float, capacity_tokens: float
+) -> FloatArray:
+    """Return the tokens of each prompt that are in the cache when it comes. [tokens]
+
+    A hit is the longest run of blocks from the first on that the cache holds. All blocks of a prompt are then in it,
+    and the least recently used ones leave where there is no room. Blocks of requests that run are counted once, as the
+    engine shares them.
+
+    Args:
+        blocks: Hashes of the blocks of each prompt, in order of arrival; equal hashes are equal prefixes.
+        prompts: Tokens of each prompt.
+        block_tokens: Tokens of a block.
+        capacity_tokens: Tokens that the cache holds.
+    """
+    room = int(capacity_tokens // block_tokens)
+    held: OrderedDict[int, None] = OrderedDict()
+    found = np.zeros(len(blocks))
+    for index, hashes in enumerate(blocks):
+        hits = 0
+        for block in hashes:
+            if block not in held:
+                break
+            hits += 1
+        for block in hashes:
+            held[block] = None
+            held.move_to_end(block)
+        while len(held) > room:
+            held.popitem(last=False)
+        found[index] = min(hits * block_tokens, prompts[index] - 1.0)
+    return np.maximum(found, 0.0)

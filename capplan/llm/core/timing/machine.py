@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.card_cap import CardCap
+from capplan.core.energy.power import CardCap
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
 from capplan.llm.core.timing.weight_kernels import Arithmetic

@@ -7,8 +7,15 @@ from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention, Mixer, Mlp
 from capplan.llm.read.config.fields import Fields
-from capplan.llm.read.config.mixers import head_dim, read_attention, read_mamba, read_mixers
-from capplan.llm.read.config.mlps import read_dense, read_experts, read_mlps
+from capplan.llm.read.config.layers import (
+    head_dim,
+    read_attention,
+    read_dense,
+    read_experts,
+    read_mamba,
+    read_mixers,
+    read_mlps,
+)
 from capplan.llm.read.config.traits import TRAITS, Layout, Traits
 from capplan.llm.read.config.unusual import refuse_unread, refuse_unusual
 from capplan.llm.read.config.vision import read_vision

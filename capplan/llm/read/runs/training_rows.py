@@ -8,6 +8,7 @@ from pathlib import Path
 from capplan.errors import CapplanError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts
+from capplan.llm.core.training.accuracy import MeasuredTraining, SkippedTraining
 from capplan.llm.core.training.frameworks import FRAMEWORKS, Framework, States, find_framework
 from capplan.llm.core.training.job import (
     ALL_LINEAR,
@@ -27,7 +28,6 @@ from capplan.llm.core.training.job import (
     default_shard,
 )
 from capplan.llm.core.training.memory import Kind
-from capplan.llm.core.training.runs import MeasuredTraining, SkippedTraining
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.tables import read_rows
 

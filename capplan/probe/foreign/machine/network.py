@@ -5,14 +5,20 @@ that (asking at import whether it is online, falling back to a cache) goes on. C
 The Hugging Face Hub's client is told that it is offline, because it would try ten times and wait a minute and a half.
 """
 
+import atexit
 import contextlib
 import errno
+import functools
 import ipaddress
 import os
+import secrets
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -135,3 +141,26 @@ def _is_address(host: Any) -> bool:
     except ValueError:
         return False
     return True
+
+
+_FOLDERS = ("YOLO_CONFIG_DIR",)
+"""Variables that name the folder where a library writes settings at its first import: ultralytics."""
+
+
+@contextlib.contextmanager
+def settings_kept_out() -> Iterator[None]:
+    """Point libraries to a temporary folder for settings, unless the user has set one."""
+    unset = [name for name in _FOLDERS if name not in os.environ]
+    with mock.patch.dict(os.environ, {name: _temporary_folder() for name in unset}):
+        yield
+
+
+@functools.cache
+def _temporary_folder() -> str:
+    """Choose the folder once for the process: a library keeps the path that it was given when it was imported.
+
+    The library makes it, so that a process that is killed leaves none behind unless its model imports that library.
+    """
+    folder = Path(tempfile.gettempdir(), f"capplan-settings-{secrets.token_hex(16)}")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(folder)

@@ -312,7 +312,7 @@ def _roi_align(call: Call) -> Tensor:
 
 
 def _torchvision_ops() -> Any:
-    from capplan.probe.foreign.torchvision_ops import import_torchvision
+    from capplan.probe.foreign.compiled_libraries import import_torchvision
 
     import_torchvision()
     import torchvision.ops

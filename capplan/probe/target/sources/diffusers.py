@@ -9,8 +9,8 @@ import torch
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.diffusers.index import PREFIX, find_component
+from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import call_with_arguments, import_library
-from capplan.probe.foreign.torchvision_ops import import_torchvision
 from capplan.probe.inputs.common import asked_inputs
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker, make_tensor

@@ -11,8 +11,7 @@ import torch
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.foreign.operators import as_from_python, is_allowed
-from capplan.probe.foreign.scopes import DEEPEST_SCOPE, scope_at
+from capplan.probe.foreign.operators import DEEPEST_SCOPE, as_from_python, is_allowed, scope_at
 from capplan.probe.record.host_memory import counted_host_memory
 
 DTYPES: Mapping[int, torch.dtype] = {

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.onnx.branches import settle_branches
 from capplan.probe.onnx.graph import OnnxModel
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.inputs import find_inputs
@@ -12,7 +11,7 @@ from capplan.probe.onnx.network import OnnxNetwork
 from capplan.probe.onnx.operators.table import find_handler
 from capplan.probe.onnx.parse import read_model
 from capplan.probe.onnx.patterns import find_patterns
-from capplan.probe.onnx.rewrite import hoist_constants
+from capplan.probe.onnx.rewrite import hoist_constants, settle_branches
 from capplan.probe.onnx.unknown import unknown_name
 from capplan.probe.target.types import Target
 from capplan.probe.target.words import full_words, versions_of

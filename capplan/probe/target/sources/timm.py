@@ -5,8 +5,8 @@ from pathlib import Path
 from types import ModuleType
 
 from capplan.errors import UnknownNameError, UsageError
+from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import call_with_arguments, import_library
-from capplan.probe.foreign.torchvision_ops import import_torchvision
 from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len, resized
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import InputMaker, SpecInputs

@@ -4,8 +4,8 @@ from types import ModuleType
 from typing import Any
 
 from capplan.errors import UnknownNameError
+from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import call_with_arguments
-from capplan.probe.foreign.torchvision_ops import import_torchvision
 from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len, resized
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import ImageListInputs, InputMaker, SpecInputs

@@ -15,8 +15,8 @@ from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, is_file, read_file
 from capplan.probe.foreign.code import model_code
+from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import import_library
-from capplan.probe.foreign.torchvision_ops import import_torchvision
 from capplan.probe.inputs.common import asked_inputs
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.target.types import Target

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from capplan.llm.core.fleet.serving_report import ServingReport, Variation
+from capplan.llm.core.fleet.planned import ServingReport, Variation
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
 from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document
 

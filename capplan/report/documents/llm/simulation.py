@@ -6,8 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles
-from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
 
 SCHEMA_VERSION: Final = 1
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from capplan.report.charts.look import MUTED, PALETTE, SHORT_LABEL, data, drawing, legend, two_lines
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.chart import Chart
-from capplan.report.procurement.types import FleetOptionRow, FleetRow, Report
+from capplan.report.procurement.types import Chart, FleetOptionRow, FleetRow, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 

@@ -21,7 +21,7 @@ from capplan.report.charts.look import (
 )
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.chart import Chart
+from capplan.report.procurement.candidates import choosable
 from capplan.report.procurement.charts.speed import (
     latency_over_batch,
     latency_over_load,
@@ -30,8 +30,7 @@ from capplan.report.procurement.charts.speed import (
     throughput_over_batch,
 )
 from capplan.report.procurement.money_tables import PARTS
-from capplan.report.procurement.rows.candidates import choosable
-from capplan.report.procurement.types import ModelReport, OptionRow, Report, TornadoRow
+from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.units import SECONDS

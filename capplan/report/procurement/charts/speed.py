@@ -22,8 +22,7 @@ from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.plan import PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.chart import Chart
-from capplan.report.procurement.types import ModelReport, OptionRow, PickRow, Report, Roof
+from capplan.report.procurement.types import Chart, ModelReport, OptionRow, PickRow, Report, Roof
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds

@@ -9,7 +9,7 @@ from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, TrainingPurchase
 from capplan.report.procurement import figures
-from capplan.report.procurement.rows.candidates import choosable
+from capplan.report.procurement.candidates import choosable
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.units import SECONDS
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
-from capplan.llm.core.simulation.simulation import Simulation
+from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles, Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.sections import Column, Format, Lines, Section, Table, figure, shown_as_data, words

@@ -13,12 +13,11 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
-from capplan.serve.links import question_link
 from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.explain import explain_fit
 from capplan.serve.planning.answer import Case
-from capplan.serve.questions.llm import LlmPageQuestion
+from capplan.serve.questions import LlmPageQuestion, question_link
 from capplan.units import format_rate, format_seconds
 from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
 from capplan.verbs.statement.options import Door

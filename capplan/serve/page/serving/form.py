@@ -21,8 +21,8 @@ from capplan.serve.page.serving.deployments import render_deployments
 from capplan.serve.page.serving.explain import explain_times
 from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
 from capplan.serve.planning.answer import Case, work_out
-from capplan.serve.planning.replies import Reply
-from capplan.serve.questions.llm import LlmPageQuestion
+from capplan.serve.planning.messages import Reply
+from capplan.serve.questions import LlmPageQuestion
 from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
 from capplan.verbs.llm.fields import DeploymentFields

@@ -49,11 +49,11 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     Raises:
         CapplanError: a name is not known, or the job is not possible.
     """
-    from capplan.llm.answer.train_offers import training_offers
+    from capplan.llm.answer.rents import training_offers
     from capplan.llm.core.training.estimate import estimate_training, least_recompute
     from capplan.llm.core.training.job import check_job
     from capplan.llm.core.training.plan import price_training
-    from capplan.specs.power_law import load_power_law
+    from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
 
     model, gpu = find_parts(question, question.model, question.gpu, context)

@@ -102,11 +102,10 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     Raises:
         CapplanError: a name is not known.
     """
-    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
-    from capplan.llm.answer.train_offers import training_offers
+    from capplan.llm.answer.rents import on_demand_offers, searched_gpus, training_offers
     from capplan.llm.core.training.plan import PlanTerms, plan_training
     from capplan.llm.read.sources import find_model
-    from capplan.specs.power_law import load_power_law
+    from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
     from capplan.units import counted
 

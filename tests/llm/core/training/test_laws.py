@@ -37,7 +37,7 @@ from capplan.llm.core.training.search import Peaks, TrainingOffer, layouts, mone
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.specs.power_law import load_power_law
+from capplan.specs.fitted import load_power_law
 from capplan.specs.rate_laws import load_rate_laws
 from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME
 

@@ -1,1 +1,0 @@
-"""GPUs and their prices as a question names them: found, filtered, priced, listed and imported."""

@@ -1,1 +1,0 @@
-"""Traces kept from one command to the next, and the files that make them stale."""

@@ -1,0 +1,120 @@
+"""Which GPUs a question about money is about: those asked for, of which only some have the prices that count."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from capplan.app.gpu_choice import GpuChoice, GpuRequest, find_gpus
+from capplan.app.procurement_constraints import check_regions
+from capplan.core.gpus.prices import Price, Term, cheapest_on_demand, current_offers
+from capplan.core.gpus.spec import GpuSpec
+from capplan.errors import UnknownNameError, UsageError
+from capplan.specs.prices import Prices
+from capplan.specs.providers import load_providers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFilters:
+    """Which on-demand prices count: of these providers and in these regions (all if empty), up to a limit.
+
+    A region may be a provider's, a country or an area. The limit is for the smallest machine and hour. [USD]
+    """
+
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    only_priced: bool = False
+    max_usd_per_hour: float | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if any filter is set."""
+        return bool(self.providers or self.regions) or self.only_priced or self.max_usd_per_hour is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedGpus:
+    """The GPUs that a question is about and the hourly prices that count for them."""
+
+    choice: GpuChoice
+    chosen: tuple[GpuSpec, ...]
+    prices: tuple[Price, ...]
+
+
+def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
+    """Find the GPUs asked for that have the prices asked for; without a price filter, all of them.
+
+    Args:
+        request: the GPUs by name and by their figures.
+        filters: which prices count.
+
+    Raises:
+        SpecError: a spec file or a file of prices is refused.
+        UnknownNameError: there is no such GPU, or no price names such a provider.
+        UsageError: no GPU is left.
+    """
+    choice = find_gpus(request)
+    prices = offered(choice.prices(), filters).hourly
+    return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices, filters), prices=prices)
+
+
+def offered(prices: Prices, filters: PriceFilters) -> Prices:
+    """Return the rents of the providers and regions asked for, all where none is, and all purchases.
+
+    Args:
+        prices: all known prices.
+        filters: the providers and regions; other filters leave prices as they are.
+
+    Raises:
+        UnknownNameError: no price names such a provider or region.
+        UsageError: nobody rents a GPU on demand there.
+    """
+    known, named = {price.provider for price in prices.hourly}, load_providers()
+    wanted = [named.canonical(name) for name in filters.providers]
+    for name in wanted:
+        if name not in known:
+            raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
+    check_regions(filters.regions, prices, named)
+    hourly = tuple(
+        price
+        for price in prices.hourly
+        if (not wanted or price.provider in wanted)
+        and (not filters.regions or any(price.is_in(name) for name in filters.regions))
+    )
+    if prices.hourly and not any(price.term is Term.ON_DEMAND for price in current_offers(hourly)):
+        raise UsageError(_nobody_rents(prices, filters, wanted))
+    return replace(prices, hourly=hourly)
+
+
+def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str]) -> str:
+    """Return that no GPU is rented where one is asked for, and where the providers asked for rent some."""
+    who = f"of {', '.join(providers)} " if providers else ""
+    where = f"in {', '.join(filters.regions)} " if filters.regions else ""
+    current = [
+        price
+        for price in current_offers(prices.hourly)
+        if price.term is Term.ON_DEMAND and (not providers or price.provider in providers)
+    ]
+    places = {price.country for price in current if price.country} or {price.region for price in current}
+    return (
+        f"no on-demand offer {who}{where}is known; there are some in {', '.join(sorted(places))}. "
+        "`capplan prices import` takes quotes of your own."
+    )
+
+
+def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceFilters) -> tuple[GpuSpec, ...]:
+    """Return the GPUs that the price filters leave.
+
+    Args:
+        gpus: the GPUs asked for.
+        prices: the prices that count, of the providers asked for.
+        filters: the filters; without any, all GPUs are left.
+
+    Raises:
+        UsageError: none is left.
+    """
+    if not filters:
+        return tuple(gpus)
+    rents = cheapest_on_demand(prices)
+    limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
+    kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_machine_hour <= limit)
+    if not kept:
+        raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
+    return kept

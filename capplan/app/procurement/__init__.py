@@ -1,1 +1,0 @@
-"""Parts of the procurement report's use case."""

@@ -1,0 +1,449 @@
+"""Turn a recording into what an inference engine runs.
+
+Engines fold constants, put norms, biases, activations and residual additions into the kernels of convolutions and
+matrix products, and choose the layout of images and the number format of every layer. What is left of elementwise
+chains and norms becomes one kernel each, as under torch.compile.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from capplan.core.compiled.grouping import Fuser
+from capplan.core.compiled.rewrite import WEIGHT_ONLY, fuse_recording
+from capplan.core.compiled.roles import FUSED
+from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
+from capplan.core.trace.types import (
+    ALWAYS,
+    ITEM_BYTES,
+    Affine,
+    Kernel,
+    Op,
+    Operand,
+    Recording,
+    Role,
+    Storage,
+    first_and_last_use,
+)
+from capplan.core.workload import Framework, Precision, Workload
+
+EPILOGUE = "epilogue"
+"""Attribute: how many elementwise kernels a product has taken in."""
+
+_PRODUCTS = frozenset({OperatorClass.CONVOLUTION, OperatorClass.MATMUL})
+_NARROW = {Precision.INT8: "int8", Precision.FP8: "float8_e4m3fn"}
+_CAPABILITY = {Precision.INT8: 61, Precision.FP8: 89}
+_WIDE = frozenset({"half", "float16", "bfloat16", "float32"})
+_SAMPLE_BATCH = 2
+
+
+def engine_recording(recording: Recording, workload: Workload) -> Recording:
+    """Return the recording of one inference as an engine runs it.
+
+    Args:
+        recording: as traced, of the workload's configuration.
+        workload: its precision chooses the number format of products.
+    """
+    made = _with_epilogues(_without_constants(fuse_recording(recording, Fuser.ENGINE)))
+    merged = merged_products(made, unmerged=EPILOGUE)
+    made = replace(_replaced(made, merged.ops, made.storages), kernels=merged.kernels)
+    narrow = _NARROW.get(workload.precision)
+    return made if narrow is None else _narrowed(made, narrow, workload.precision)
+
+
+def _without_constants(recording: Recording) -> Recording:
+    """Drop kernels whose inputs are weights alone: an engine runs them once, when it is built."""
+    kept = [op for op in recording.ops if WEIGHT_ONLY not in recording.kernels[op.kernel].attributes]
+    made = {storage for op in recording.ops for storage in op.writes} - {s for op in kept for s in op.writes}
+    read = {storage for op in kept for storage in op.reads}
+    storages = tuple(
+        replace(storage, role=Role.BUFFER, birth=ALWAYS) if index in made & read else storage
+        for index, storage in enumerate(recording.storages)
+    )
+    unread = {
+        index
+        for index, storage in enumerate(storages)
+        if storage.role in (Role.PARAMETER, Role.BUFFER) and index not in read and _was_read(recording, index)
+    }
+    storages = tuple(
+        replace(storage, size_bytes=Affine(0)) if index in unread else storage for index, storage in enumerate(storages)
+    )
+    return _replaced(recording, kept, storages)
+
+
+def _was_read(recording: Recording, storage: int) -> bool:
+    return any(storage in op.reads for op in recording.ops)
+
+
+def _with_epilogues(recording: Recording) -> Recording:
+    """Fuse each product with the elementwise kernel that alone reads its result."""
+    merging = _Merging(recording)
+    for index in range(len(recording.ops)):
+        merging.add(index)
+    return merging.recording()
+
+
+@dataclass(slots=True)
+class _Place:
+    kernel: Kernel
+    op: Op
+
+
+class _Merging:
+    """Merges kernels in order; a product waits in `_open` for its only reader."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._source = recording
+        self._readers = _reader_counts(recording)
+        self._end = len(recording.ops)
+        self._placed: list[_Place | None] = []
+        self._writer: dict[int, int] = {}
+
+    def add(self, index: int) -> None:
+        """Add one kernel, or fuse it into the product before it."""
+        op = self._source.ops[index]
+        kernel = self._source.kernels[op.kernel]
+        ahead = self._product_before(kernel, op)
+        if ahead is not None:
+            product = self._placed[ahead]
+            assert product is not None
+            self._placed[ahead] = None
+            kernel, op = _merged(product, kernel, op)
+        for storage in op.writes:
+            self._writer[storage] = len(self._placed)
+        self._placed.append(_Place(kernel, op))
+
+    def _product_before(self, kernel: Kernel, op: Op) -> int | None:
+        """Return the place of the last product whose result this elementwise kernel alone reads."""
+        if not _is_elementwise(kernel):
+            return None
+        places = [
+            place
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True)
+            if (place := self._writer.get(storage)) is not None and self._takes(place, storage, operand, kernel)
+        ]
+        return max(places, default=None)
+
+    def _takes(self, place: int, storage: int, operand: Operand, kernel: Kernel) -> bool:
+        held = self._placed[place]
+        if held is None or operator_class(held.kernel) not in _PRODUCTS or len(held.op.writes) != 1:
+            return False
+        is_inside = self._readers.get(storage, 0) == 1 and self._source.storages[storage].death < self._end
+        made, out = held.kernel.outputs[0], kernel.outputs[0]
+        same = made.distinct_elements(_SAMPLE_BATCH) == out.distinct_elements(_SAMPLE_BATCH)
+        is_convolution = operator_class(held.kernel) is OperatorClass.CONVOLUTION
+        return is_inside and same and (not is_convolution or made.shape == out.shape) and operand.expanded == ()
+
+    def recording(self) -> Recording:
+        """Return the recording of what is left."""
+        places = [place for place in self._placed if place is not None]
+        kernels: dict[object, int] = {}
+        table: list[Kernel] = []
+        ops = []
+        for place in places:
+            kernel = place.kernel
+            key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
+            if key not in kernels:
+                kernels[key] = len(table)
+                table.append(kernel)
+            ops.append(replace(place.op, kernel=kernels[key]))
+        return _replaced(replace(self._source, kernels=tuple(table)), ops, self._source.storages)
+
+
+def _is_elementwise(kernel: Kernel) -> bool:
+    """Return True for a kernel of elementwise operators alone: no reduction, norm, softmax, pooling or copy."""
+    if kernel.name != FUSED or not kernel.outputs:
+        return False
+    others = {role.value for role in FusedRole if role is not FusedRole.POINTWISE}
+    return not others & set(kernel.attributes)
+
+
+def _merged(product: _Place, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
+    inner = set(product.op.writes)
+    more = [
+        (operand, storage) for operand, storage in zip(kernel.inputs, op.reads, strict=True) if storage not in inner
+    ]
+    held = product.kernel.attributes.get(EPILOGUE, 0)
+    assert isinstance(held, int)
+    merged = replace(
+        product.kernel,
+        inputs=(*product.kernel.inputs, *(operand for operand, _ in more)),
+        outputs=kernel.outputs,
+        attributes={**product.kernel.attributes, EPILOGUE: held + 1},
+    )
+    reads = (*product.op.reads, *(storage for _, storage in more))
+    return merged, replace(op, reads=reads)
+
+
+def _reader_counts(recording: Recording) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for op in recording.ops:
+        for storage in set(op.reads):
+            counts[storage] = counts.get(storage, 0) + 1
+    return counts
+
+
+def _replaced(recording: Recording, ops: Sequence[Op], storages: Sequence[Storage]) -> Recording:
+    """Return a recording with other operators, and the births and deaths of storages by their order."""
+    end = len(recording.ops)
+    first, last = first_and_last_use(ops)
+    placed: list[Storage] = []
+    for index, facts in enumerate(storages):
+        is_kept = facts.death >= end or facts.role in (Role.PARAMETER, Role.BUFFER)
+        death = len(ops) if is_kept else last.get(index, 0)
+        if facts.birth == ALWAYS:
+            placed.append(replace(facts, death=max(death, 0)))
+        elif index in first:
+            placed.append(replace(facts, birth=first[index], death=max(death, first[index])))
+        else:  # it lives within a kernel
+            placed.append(replace(facts, size_bytes=Affine(0), birth=0, death=0))
+    return replace(recording, ops=tuple(ops), storages=tuple(placed), phases=())
+
+
+def _narrowed(recording: Recording, dtype: str, precision: Precision) -> Recording:
+    """Convert a recording to a narrow format: weights and inputs of products, and results that are written narrow."""
+    kernels = [_narrow_kernel(kernel, dtype, precision) for kernel in recording.kernels]
+    ops = []
+    for op in recording.ops:
+        if any(_is_result(recording, storage) for storage in op.writes):  # what the network returns stays wide
+            kernels.append(replace(kernels[op.kernel], outputs=recording.kernels[op.kernel].outputs))
+            ops.append(replace(op, kernel=len(kernels) - 1))
+        else:
+            ops.append(op)
+    narrow = _narrow_storages(recording, precision)
+    storages = tuple(
+        replace(storage, size_bytes=_scaled(storage.size_bytes, narrow[index], dtype)) if index in narrow else storage
+        for index, storage in enumerate(recording.storages)
+    )
+    return replace(recording, kernels=tuple(kernels), ops=tuple(ops), storages=storages)
+
+
+def _is_result(recording: Recording, storage: int) -> bool:
+    return recording.storages[storage].death >= len(recording.ops)
+
+
+def _narrow_storages(recording: Recording, precision: Precision) -> dict[int, Operand]:
+    """Return the matrices that products read and the results that are written narrow, by the storage of each."""
+    found: dict[int, Operand] = {}
+    for op in recording.ops:
+        kernel = recording.kernels[op.kernel]
+        if operator_class(kernel) in _PRODUCTS:
+            for operand, storage in zip(kernel.inputs, op.reads, strict=True):
+                if operand.is_weight and len(operand.shape) > 1 and operand.dtype in _WIDE:
+                    found[storage] = operand
+        if _writes_narrow(kernel, precision):
+            written = zip(kernel.outputs, op.writes, strict=True)
+            found |= {
+                storage: operand
+                for operand, storage in written
+                if operand.dtype in _WIDE and not _is_result(recording, storage)
+            }
+    return found
+
+
+def _reads_narrow(kernel: Kernel, precision: Precision) -> bool:
+    return operator_class(kernel) in _PRODUCTS or _is_between_products(kernel, precision)
+
+
+def _writes_narrow(kernel: Kernel, precision: Precision) -> bool:
+    return operator_class(kernel) is OperatorClass.CONVOLUTION or (
+        precision is Precision.INT8 and _reads_narrow(kernel, precision)
+    )
+
+
+def _is_between_products(kernel: Kernel, precision: Precision) -> bool:
+    """Return True for attention and fused elementwise kernels, which int8 engines run on int8 tensors.
+
+    NVIDIA's BERT in int8 runs attention, norms and GELU so (demo/BERT and plugin/bertQKVToContextPlugin in the TensorRT
+    repository). In fp8 only products are narrow.
+    """
+    return precision is Precision.INT8 and (kernel.name == FUSED or operator_class(kernel) is OperatorClass.ATTENTION)
+
+
+def _scaled(size: Affine, operand: Operand, dtype: str) -> Affine:
+    share = ITEM_BYTES[dtype] / ITEM_BYTES[operand.dtype]
+    return Affine(int(size.constant * share), int(size.per_sample * share))
+
+
+def _narrow_kernel(kernel: Kernel, dtype: str, precision: Precision) -> Kernel:
+    if not _reads_narrow(kernel, precision):
+        return kernel
+
+    def narrow(operand: Operand) -> Operand:
+        is_small = operand.is_weight and operator_class(kernel) not in _PRODUCTS
+        return replace(operand, dtype=dtype) if operand.dtype in _WIDE and not is_small else operand
+
+    made = replace(
+        kernel,
+        inputs=tuple(map(narrow, kernel.inputs)),
+        outputs=tuple(map(narrow, kernel.outputs)) if _writes_narrow(kernel, precision) else kernel.outputs,
+    )
+    if operator_class(kernel) not in _PRODUCTS:
+        return made
+    marks = {"capability": _CAPABILITY[precision], "scheme": precision.value}
+    return replace(made, attributes={**kernel.attributes, **marks})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where a product keeps its input and its weight, and which dimension of the weight holds the output features."""
+
+    source: int
+    weight: int
+    features: int
+
+
+_PLACES = {
+    "aten.addmm": _Places(source=1, weight=2, features=1),
+    "aten.mm": _Places(source=0, weight=1, features=1),
+    "aten.linear": _Places(source=0, weight=1, features=0),
+}
+
+
+def merged_products(recording: Recording, *, unmerged: str) -> Recording:
+    """Return a recording whose products of one input and several weights run as one product of all weights.
+
+    TensorRT calls it horizontal fusion, ONNX Runtime packs the weights of queries, keys and values. The weights stay
+    where they are: only how many kernels run changes, and how well they fill a GPU.
+
+    Args:
+        recording: what an engine runs, its elementwise kernels fused.
+        unmerged: the attribute of products that took in other kernels, which keep them apart.
+    """
+    groups: dict[object, list[int]] = defaultdict(list)
+    written: dict[int, int] = defaultdict(int)
+    for index, op in enumerate(recording.ops):
+        key = _key(recording, op, written, unmerged)
+        if key is not None:
+            groups[key].append(index)
+        for storage in op.writes:
+            written[storage] += 1
+    merged = {members[0]: members for members in groups.values() if len(members) > 1}
+    return _with_merged(recording, merged) if merged else recording
+
+
+def _key(recording: Recording, op: Op, written: dict[int, int], unmerged: str) -> object:
+    """Return what products must have in common; None for what is not merged."""
+    kernel = recording.kernels[op.kernel]
+    places = _PLACES.get(kernel.name)
+    if places is None or unmerged in kernel.attributes or len(kernel.inputs) <= places.weight or kernel.flops:
+        return None
+    source, weight = kernel.inputs[places.source], kernel.inputs[places.weight]
+    others = [operand for index, operand in enumerate(kernel.inputs) if index != places.source]
+    if source.is_weight or len(weight.shape) != 2 or not all(operand.is_weight for operand in others):
+        return None
+    storage = op.reads[places.source]
+    depth = weight.shape[1 - places.features]
+    return kernel.name, len(kernel.inputs), source, storage, written[storage], weight.dtype, depth
+
+
+def _with_merged(recording: Recording, merged: dict[int, list[int]]) -> Recording:
+    dropped = {index for members in merged.values() for index in members[1:]}
+    kernels = list(recording.kernels)
+    ops: list[Op] = []
+    for index, op in enumerate(recording.ops):
+        if index in merged:
+            kernel, together = _merge(recording, [recording.ops[each] for each in merged[index]])
+            ops.append(replace(together, kernel=len(kernels)))
+            kernels.append(kernel)
+        elif index not in dropped:
+            ops.append(op)
+    return _without_repeats(replace(recording, kernels=tuple(kernels), ops=tuple(ops)))
+
+
+def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
+    """Return one product for several; the weights of the others stay inputs, of no size of their own."""
+    first = ops[0]
+    kernels = [recording.kernels[op.kernel] for op in ops]
+    places = _PLACES[kernels[0].name]
+    inputs = tuple(
+        operand if index == places.source else _side_by_side(kernels, index, places)
+        for index, operand in enumerate(kernels[0].inputs)
+    )
+    more = [
+        (_empty(operand), storage)
+        for op, kernel in zip(ops[1:], kernels[1:], strict=True)
+        for index, (operand, storage) in enumerate(zip(kernel.inputs, op.reads, strict=True))
+        if index != places.source
+    ]
+    kernel = replace(
+        kernels[0],
+        inputs=(*inputs, *(operand for operand, _ in more)),
+        outputs=tuple(operand for each in kernels for operand in each.outputs),
+    )
+    op = replace(
+        first,
+        reads=(*first.reads, *(storage for _, storage in more)),
+        writes=tuple(storage for each in ops for storage in each.writes),
+        calls=sum(each.calls for each in ops),
+    )
+    return kernel, op
+
+
+def _side_by_side(kernels: Sequence[Kernel], index: int, places: _Places) -> Operand:
+    """Return the weight, or the bias, of all products side by side."""
+    operands = [kernel.inputs[index] for kernel in kernels]
+    shape = list(operands[0].shape)
+    features = places.features if index == places.weight else len(shape) - 1
+    shape[features] = Affine(sum(operand.shape[features].constant for operand in operands))
+    return replace(operands[0], shape=tuple(shape))
+
+
+def _empty(operand: Operand) -> Operand:
+    return replace(operand, shape=tuple(Affine(0) for _ in operand.shape))
+
+
+def _without_repeats(recording: Recording) -> Recording:
+    """Return a recording whose equal kernels are one, and that holds no kernel which nothing runs."""
+    found: dict[object, int] = {}
+    table: list[Kernel] = []
+    ops = []
+    for op in recording.ops:
+        kernel = recording.kernels[op.kernel]
+        key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
+        if key not in found:
+            found[key] = len(table)
+            table.append(kernel)
+        ops.append(replace(op, kernel=found[key]))
+    return replace(recording, kernels=tuple(table), ops=tuple(ops))
+
+
+_NAMES: Mapping[Framework, str] = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}
+
+_BOTH = frozenset(
+    {"_fft_r2c", "_fft_c2c", "_fft_c2r", "fft_r2c", "linalg_eigh", "linalg_svd", "_linalg_svd", "linalg_qr",
+     "linalg_inv_ex", "linalg_solve", "_linalg_solve_ex", "cholesky", "linalg_cholesky_ex", "_cdist_forward",
+     "bincount",
+     "_unique2", "unique_dim", "histc", "multinomial", "_ctc_loss", "sparse_mm", "_sparse_mm", "grid_sampler_3d",
+     "triangular_solve", "renorm"}
+)  # fmt: skip
+"""Operators without a layer in either engine (TensorRT operator reference 10; ONNX operators of opset 20)."""
+_TENSORRT = frozenset(
+    {"deform_conv2d", "roi_pool", "ps_roi_align", "_embedding_bag", "masked_select", "index_put", "bernoulli"}
+)
+"""Operators that TensorRT needs a plugin for."""
+_PUBLIC = frozenset({"aten", "capplan", "prims", "torchvision"})
+
+
+def refused_operators(recording: Recording, framework: Framework) -> tuple[str, ...]:
+    """Name the operators that an engine would refuse: those of other libraries, and those without a layer.
+
+    Args:
+        recording: as traced.
+        framework: the engine.
+    """
+    lacking = _BOTH | (_TENSORRT if framework is Framework.TENSORRT else frozenset())
+    found: dict[str, None] = {}
+    for kernel in recording.kernels:
+        library, _, name = kernel.name.partition(".")
+        if library not in _PUBLIC or name in lacking or any(each.dtype.startswith("complex") for each in kernel.inputs):
+            found[kernel.name.replace(".", "::", 1)] = None
+    return tuple(found)
+
+
+def refusal_notes(recording: Recording, framework: Framework) -> tuple[str, ...]:
+    """Return which operators an engine would refuse, and what to do; empty if it accepts all."""
+    refused = refused_operators(recording, framework)
+    if not refused:
+        return ()
+    return (f"{_NAMES[framework]} would refuse {', '.join(refused)}: each needs a plugin, or runs outside the engine",)

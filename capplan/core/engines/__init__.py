@@ -1,1 +1,0 @@
-"""What inference engines (TensorRT, ONNX Runtime) make of a recorded graph."""

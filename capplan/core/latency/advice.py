@@ -1,0 +1,182 @@
+"""Find changes that would make a step faster, each with its computed gain."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from capplan.core.gpus.prices import Price
+from capplan.core.gpus.spec import GpuSpec, Segment
+from capplan.core.latency.types import Binding, LatencyEstimate
+
+SMALLER_INPUT = "a smaller input"
+_NEXT_SPEEDUP = 1.15
+"""A GPU that gains less is not a step up: the interval of a model on two GPUs is wider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One change and what it would make of the throughput: 1.5 is half again as fast.
+
+    For another GPU, `usd_per_million_samples` is what samples cost there and `usd_now` here, at the lowest known
+    hourly prices; None where no price is known or the GPU stays. `gpu` is the id of that other GPU.
+    """
+
+    change: str
+    speedup: float
+    usd_per_million_samples: float | None = None
+    usd_now: float | None = None
+    gpu: str | None = None
+
+    @property
+    def changes_the_task(self) -> bool:
+        """Return True for advice that the task may not allow, which stands last: smaller images or fewer tokens."""
+        return self.change.startswith(SMALLER_INPUT)
+
+
+def advise(
+    estimate: LatencyEstimate,
+    curve: Sequence[LatencyEstimate],
+    *,
+    alternatives: Mapping[str, LatencyEstimate],
+    host_copy_s: float | None = None,
+    stronger: Sequence[Advice] = (),
+    least_speedup: float = 1.05,
+) -> tuple[Advice, ...]:
+    """List changes that gain, the best first.
+
+    `alternatives` are estimates of the same batch under other conditions, by what one would have to change;
+    `host_copy_s` is how long the batch's inputs take over the bus, at best.
+    """
+    rate = estimate.throughput_per_s.expected
+    found = [
+        Advice(change=change, speedup=other.throughput_per_s.expected / rate) for change, other in alternatives.items()
+    ]
+    best = max(curve, key=lambda point: point.throughput_per_s.expected)
+    if best.batch > estimate.batch:
+        found.append(Advice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
+    shares = dict(estimate.share_by_binding)
+    launches = shares.get(Binding.LAUNCHES, 0.0)
+    if 0.3 < launches < 1:  # at 1 no kernel runs, and nothing would be left
+        speedup = 1 / (1 - launches)
+        found.append(
+            Advice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
+        )
+    if host_copy_s:
+        found.append(_asynchronous(estimate.latency_s.expected, host_copy_s))
+    kept = [item for item in (*found, *stronger) if item.speedup >= least_speedup]
+    return tuple(sorted(kept, key=lambda item: (item.changes_the_task, -item.speedup)))
+
+
+def _asynchronous(latency_s: float, copy_s: float) -> Advice:
+    """Return the gain of copies that overlap the step, which cost nothing unless they take longer than it."""
+    return Advice(
+        change="asynchronous execution: inputs in pinned memory, copied while the batch before runs (of copy and step)",
+        speedup=(latency_s + copy_s) / max(latency_s, copy_s),
+    )
+
+
+def stronger_gpus(
+    gpu: GpuSpec,
+    now: LatencyEstimate,
+    *,
+    others: Iterable[tuple[GpuSpec, LatencyEstimate]],
+    rents: Mapping[str, Price],
+) -> tuple[Advice, ...]:
+    """Name the next faster GPU of a kind, and the one whose samples cost least if they cost less than here.
+
+    Candidates hold at least as much memory. `rents` are the lowest known hourly prices by GPU.
+    """
+    here = _usd_per_million(now, rents.get(gpu.id))
+    faster = [
+        Advice(
+            change=f"a stronger GPU: {other.id}",
+            speedup=estimate.throughput_per_s.expected / now.throughput_per_s.expected,
+            usd_per_million_samples=_usd_per_million(estimate, rents.get(other.id)),
+            usd_now=here,
+            gpu=other.id,
+        )
+        for other, estimate in others
+        if other.id != gpu.id and other.memory_bytes >= gpu.memory_bytes
+    ]
+    faster = sorted(
+        (item for item in faster if item.speedup >= _NEXT_SPEEDUP and not _is_dearer(item)),
+        key=lambda item: item.speedup,
+    )
+    cheaper = [
+        (item.usd_per_million_samples, item)
+        for item in faster
+        if here is not None and item.usd_per_million_samples is not None and item.usd_per_million_samples < here
+    ]
+    cheapest = [min(cheaper, key=lambda pair: pair[0])[1]] if cheaper else []
+    return tuple(dict.fromkeys([*faster[:1], *cheapest]))
+
+
+_DEARER = 1.1
+"""A GPU whose samples cost more than this many times those here is no advice."""
+
+
+def _is_dearer(advice: Advice) -> bool:
+    now, then = advice.usd_now, advice.usd_per_million_samples
+    return now is not None and then is not None and then > _DEARER * now
+
+
+_CONSUMER_SEGMENTS = (Segment.CONSUMER, Segment.LAPTOP)
+
+
+def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:
+    """Return True if two GPUs suit the same place: same vendor, housing, kind of memory, and both consumer or not."""
+    return _kind(first) == _kind(second)
+
+
+def _kind(gpu: GpuSpec) -> tuple[object, ...]:
+    housing = (gpu.form_factor or "").partition(" (")[0].rstrip("0123456789")
+    has_hbm = (gpu.memory_type or "").startswith("HBM")
+    return gpu.vendor, housing, has_hbm, gpu.segment in _CONSUMER_SEGMENTS
+
+
+def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:
+    """Return what a million samples cost at full load. [USD]"""
+    return None if rent is None else rent.usd_per_hour / 3600 / estimate.throughput_per_s.expected * 1e6
+
+
+def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0.10) -> int:
+    """Find the smallest batch from which doubling it gains less than `gain_fraction` of throughput.
+
+    The curve must be given at rising batches; between them throughput is taken as linear in the
+    logarithm of the batch. Where every doubling still pays, the largest batch is the answer.
+    """
+    points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
+    for index, (batch, rate) in enumerate(points[:-1]):
+        later = points[index + 1 :]
+        if all(gain_of_doubling(batch, rate, other, other_rate) < gain_fraction for other, other_rate in later):
+            return batch
+    return points[-1][0]
+
+
+def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: float = 0.95) -> int:
+    """Find the smallest batch that reaches `share_fraction` of the best throughput on the curve."""
+    points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
+    best = max(rate for _, rate in points)
+    return next(batch for batch, rate in points if rate >= share_fraction * best)
+
+
+def device_batch(estimates: Sequence[LatencyEstimate]) -> int | None:
+    """Find the smallest batch from which on the device decides a step's time, not the host's launches.
+
+    Args:
+        estimates: a curve; the batches between its points are not looked at.
+
+    Returns:
+        The batch; None where the host decides at the largest one.
+    """
+    found: int | None = None
+    for estimate in sorted(estimates, key=lambda each: -each.batch):
+        if estimate.bound_by is Binding.LAUNCHES:
+            break
+        found = estimate.batch
+    return found
+
+
+def gain_of_doubling(batch: int, rate: float, other: int, other_rate: float) -> float:
+    """Return the relative gain of throughput per doubling of the batch, from one point of the curve to a later one."""
+    return float((other_rate / rate) ** (1 / math.log2(other / batch)) - 1)

@@ -1,1 +1,0 @@
-"""What to choose by latency: the batch, the framework, another GPU."""

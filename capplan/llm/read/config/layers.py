@@ -1,0 +1,432 @@
+"""Build the attention of each layer from a model's configuration."""
+
+from dataclasses import replace
+
+from capplan.llm.core.layers import (
+    Attention,
+    DenseMlp,
+    Experts,
+    GatedDeltaNet,
+    Indexer,
+    LatentAttention,
+    Mamba2,
+    Mixer,
+    Mlp,
+)
+from capplan.llm.read.config.fields import Fields
+from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Windows
+from capplan.llm.read.config.unusual import UnusualModelError
+
+_WINDOW_NAMES = ("sliding_window", "sliding_window_size")
+_LAYER_KINDS = (
+    "full_attention",
+    "attention",
+    "sliding_attention",
+    "chunked_attention",
+    "linear_attention",
+    "deepseek_sparse_attention",
+    "indexed_attention",
+)
+
+
+def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mixer | None]:
+    """Return the mixer of every layer.
+
+    Args:
+        fields: The (text) configuration.
+        traits: What the family fixes.
+        layer_count: Number of layers.
+
+    Raises:
+        SpecError: A field is missing, or a layer is of a kind that no formula covers.
+    """
+    kinds = _layer_kinds(fields, layer_count)
+    if fields.has("kv_lora_rank"):
+        return _latent_mixers(fields, layer_count)
+    attention = _plain_attention(fields, traits)
+    local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
+    window = _window(fields, traits) if any(local) else None
+    if fields.raw("use_sliding_window") is False:
+        fields.understood("max_window_layers", *_WINDOW_NAMES)
+    if kinds is not None or traits.windows is not Windows.NONE:
+        fields.understood(*_WINDOW_NAMES)
+    mixers: list[Mixer | None] = []
+    for index, is_local in enumerate(local):
+        if kinds is not None and kinds[index] == "linear_attention":
+            mixers.append(_delta_net(fields))
+        elif is_local:
+            mixers.append(_windowed_attention(attention, window, fields, traits))
+        else:
+            mixers.append(_global_attention(attention, fields, traits))
+    _apply_layer_sizes(mixers, fields, traits)
+    return _share_caches(mixers, fields, kinds, layer_count)
+
+
+_PATTERNS = (
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "no_rope_layer_interval",
+    "no_rope_layers",
+    "hybrid_layer_pattern",
+    "max_window_layers",
+    "sliding_window_layers",
+    "use_sliding_window",
+)
+"""Patterns of layers that a list of layers outranks."""
+_DELTA_SIZES = (
+    "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)  # fmt: skip
+
+
+def _layer_kinds(fields: Fields, layer_count: int) -> list[str] | None:
+    """Return the kind of every layer where the configuration lists them or states how often full attention comes.
+
+    `full_attention_interval` n makes every nth layer full attention and the others linear, as Qwen3-Next's and
+    Qwen3.5's code does; `layer_types` outranks it. `attn_type_list` marks layers of full attention (1) and of lightning
+    attention (0).
+    """
+    marks = fields.sizes("attn_type_list", length=layer_count)
+    if marks is not None and any(mark != 1 for mark in marks):
+        raise UnusualModelError(
+            f"{fields.where}: attn_type_list has layers of lightning attention, which no memory formula here covers, "
+            "so nothing is guessed."
+        )
+    interval = fields.optional_size("full_attention_interval")
+    kinds = fields.words("layer_types", length=layer_count, known=_LAYER_KINDS)
+    if kinds is None and interval is not None:
+        kinds = ["linear_attention" if (index + 1) % interval else "full_attention" for index in range(layer_count)]
+    if kinds is not None:
+        fields.understood(*_PATTERNS)
+        if "linear_attention" not in kinds:
+            fields.understood(*_DELTA_SIZES)
+    return kinds
+
+
+def _apply_layer_sizes(mixers: list[Mixer | None], fields: Fields, traits: Traits) -> None:
+    """Apply the head sizes of single layers that `per_layer_config` states, as recent transformers write it."""
+    stated = fields.object("per_layer_config")
+    for index, mixer in enumerate(mixers):
+        sizes = stated.object(str(index)) if stated is not None else None
+        if sizes is None:
+            continue
+        if not isinstance(mixer, Attention) or not sizes.names() <= {"head_dim", "num_key_value_heads"}:
+            raise sizes.error("sizes of single layers other than head_dim and num_key_value_heads are not covered")
+        width = sizes.size("head_dim", default=mixer.key_dim)
+        sized = _sized_attention(
+            fields,
+            traits,
+            query_heads=mixer.query_heads,
+            kv_heads=sizes.size("num_key_value_heads", default=mixer.kv_heads),
+            key_dim=width,
+            value_dim=width,
+        )
+        mixers[index] = replace(sized, window=mixer.window, keys_are_values=mixer.keys_are_values)
+
+
+def head_dim(fields: Fields) -> int:
+    """Return the width of a head: stated, or the hidden width divided by the heads."""
+    hidden, heads = fields.size("hidden_size", "n_embd", "d_model"), fields.size("num_attention_heads", "n_head")
+    stated = fields.optional_size("head_dim", "attention_head_dim", "kv_channels")
+    if stated is None and hidden % heads:
+        raise fields.error(
+            f"hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is not stated"
+        )
+    return stated or hidden // heads
+
+
+def _plain_attention(fields: Fields, traits: Traits) -> Attention:
+    heads = fields.size("num_attention_heads", "n_head")
+    return _sized_attention(
+        fields,
+        traits,
+        query_heads=heads,
+        kv_heads=_kv_heads(fields, traits, heads),
+        key_dim=head_dim(fields),
+        value_dim=fields.size("v_head_dim", default=head_dim(fields)),
+    )
+
+
+def _kv_heads(fields: Fields, traits: Traits, heads: int) -> int:
+    if traits.kv_heads is KvHeads.ALL:
+        return heads
+    if traits.kv_heads is KvHeads.ONE_IF_MULTI_QUERY and not fields.flag("new_decoder_architecture"):
+        return 1 if fields.flag("multi_query", default=True) else heads
+    return fields.size("num_key_value_heads", "num_kv_heads", default=heads)
+
+
+def _sized_attention(
+    fields: Fields, traits: Traits, *, query_heads: int, kv_heads: int, key_dim: int, value_dim: int
+) -> Attention:
+    if kv_heads > query_heads or query_heads % kv_heads:
+        raise fields.error(f"{query_heads} query heads are not a multiple of {kv_heads} key-value heads")
+    stated_bias = fields.flag("attention_bias", default=any(map(fields.flag, ("bias", "use_bias", "use_qkv_bias"))))
+    query_norm, key_norm = _query_key_norms(fields, traits, query_heads, kv_heads, key_dim)
+    return Attention(
+        query_heads=query_heads,
+        kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        output_gate=traits.output_gate and fields.flag("attn_output_gate", default=True),
+        qkv_bias=stated_bias if traits.qkv_bias is None else traits.qkv_bias,
+        output_bias=stated_bias if traits.output_bias is None else traits.output_bias,
+        query_norm=query_norm,
+        key_norm=key_norm,
+        sinks=query_heads if traits.sinks else 0,
+    )
+
+
+def _query_key_norms(fields: Fields, traits: Traits, query_heads: int, kv_heads: int, key_dim: int) -> tuple[int, int]:
+    kind = traits.query_key_norm
+    default = traits.query_key_norm_default
+    if default is not None and not fields.flag("use_qk_norm", default=default):
+        kind = QueryKeyNorm.NONE
+    if kind is QueryKeyNorm.ALL_HEADS:
+        return query_heads * key_dim, kv_heads * key_dim
+    return (key_dim, key_dim) if kind is QueryKeyNorm.PER_HEAD else (0, 0)
+
+
+def _window(fields: Fields, traits: Traits) -> int | None:
+    """Return how many tokens local layers attend to, None for all; a window as long as the context limits nothing."""
+    names = ("attention_chunk_size",) if traits.chunked else _WINDOW_NAMES
+    window = fields.optional_size(*names, least=0) or None
+    if window is not None:
+        fields.understood(*_WINDOW_NAMES, "attention_chunk_size")
+    if window is None and traits.windows is not Windows.ALL:
+        raise fields.error("layers have a sliding window, but sliding_window is not stated")
+    longest = fields.optional_size("max_position_embeddings", "n_positions")
+    return None if window is not None and longest is not None and window >= longest else window
+
+
+def _local_layers(fields: Fields, traits: Traits, *, layer_count: int, kinds: list[str] | None) -> list[bool]:
+    if kinds is not None:
+        return [kind in ("sliding_attention", "chunked_attention") for kind in kinds]
+    for pattern in ("hybrid_layer_pattern", "sliding_window_layers"):
+        marks = fields.sizes(pattern, length=layer_count)
+        if marks is not None:
+            return [mark == 1 for mark in marks]
+    no_rope = fields.sizes("no_rope_layers", length=layer_count)
+    if no_rope is not None and traits.chunked:
+        return [mark == 1 for mark in no_rope]  # layers without rotary embedding (0) attend to everything
+    match traits.windows:
+        case Windows.NONE:
+            return [False] * layer_count
+        case Windows.ALL:
+            return [True] * layer_count
+        case Windows.ALTERNATING:
+            return [index % 2 == 0 for index in range(layer_count)]
+        case Windows.ALL_BUT_EVERY_NTH:
+            names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
+            period = fields.size(*names, default=traits.window_period)
+            return [(index + 1) % period != 0 for index in range(layer_count)]
+        case Windows.LATE_IF_ENABLED:
+            first = fields.size("max_window_layers", default=layer_count, least=0)
+            enabled = fields.flag("use_sliding_window")
+            return [enabled and index >= first for index in range(layer_count)]
+
+
+def _windowed_attention(attention: Attention, window: int | None, fields: Fields, traits: Traits) -> Attention:
+    """Return a layer with a window, which may have head sizes of its own (MiMo-V2)."""
+    if fields.has("swa_num_key_value_heads"):
+        attention = _sized_attention(
+            fields,
+            traits,
+            query_heads=fields.size("swa_num_attention_heads"),
+            kv_heads=fields.size("swa_num_key_value_heads"),
+            key_dim=fields.size("swa_head_dim"),
+            value_dim=fields.size("swa_v_head_dim"),
+        )
+    sinks = attention.query_heads if fields.flag("add_swa_attention_sink_bias") else attention.sinks
+    return replace(attention, window=window, chunked=window is not None and traits.chunked, sinks=sinks)
+
+
+def _global_attention(attention: Attention, fields: Fields, traits: Traits) -> Attention:
+    """Return a layer without a window, which may have head sizes of its own (Gemma 4)."""
+    if fields.has("global_head_dim"):
+        width = fields.size("global_head_dim")
+        attention = _sized_attention(
+            fields,
+            traits,
+            query_heads=attention.query_heads,
+            kv_heads=fields.size("num_global_key_value_heads", default=attention.kv_heads)
+            if fields.flag("attention_k_eq_v")
+            else attention.kv_heads,
+            key_dim=width,
+            value_dim=width,
+        )
+        return replace(attention, keys_are_values=fields.flag("attention_k_eq_v"))
+    if fields.flag("add_full_attention_sink_bias"):
+        return replace(attention, sinks=attention.query_heads)
+    return attention
+
+
+def _share_caches(
+    mixers: list[Mixer | None], fields: Fields, kinds: list[str] | None, layer_count: int
+) -> list[Mixer | None]:
+    """Make the last `num_kv_shared_layers` layers read the cache of the last earlier layer of their kind."""
+    shared = fields.optional_size("num_kv_shared_layers", least=0) or 0
+    if not shared:
+        return mixers
+    first = layer_count - shared
+    if first < 1 or kinds is None:
+        raise fields.error(f"num_kv_shared_layers {shared} leaves no layer with a cache of its own")
+    for index in range(first, layer_count):
+        mixer = mixers[index]
+        owner = max((i for i in range(first) if kinds[i] == kinds[index]), default=None)
+        if owner is None or not isinstance(mixer, Attention):
+            raise fields.error(f"layer {index} shares the cache of a layer of its kind, but there is none before it")
+        mixers[index] = replace(mixer, kv_owner=owner)
+    return mixers
+
+
+def _latent_mixers(fields: Fields, layer_count: int) -> list[Mixer | None]:
+    attention = LatentAttention(
+        query_heads=fields.size("num_attention_heads"),
+        query_rank=fields.optional_size("q_lora_rank"),
+        kv_rank=fields.size("kv_lora_rank"),
+        nope_dim=fields.size("qk_nope_head_dim"),
+        rope_dim=fields.size("qk_rope_head_dim"),
+        value_dim=fields.size("v_head_dim"),
+    )
+    if not fields.has("index_n_heads"):
+        return [attention] * layer_count
+    if fields.raw("indexer_types") is not None:
+        fields.understood("index_topk_freq")
+    indexer = Indexer(
+        heads=fields.size("index_n_heads"), head_dim=fields.size("index_head_dim"), top_k=fields.size("index_topk")
+    )
+    kinds = fields.words("indexer_types", length=layer_count, known=("full", "shared")) or ["full"] * layer_count
+    return [replace(attention, indexer=indexer if kind == "full" else None) for kind in kinds]
+
+
+def _delta_net(fields: Fields) -> GatedDeltaNet:
+    return GatedDeltaNet(
+        key_heads=fields.size("linear_num_key_heads"),
+        value_heads=fields.size("linear_num_value_heads"),
+        key_dim=fields.size("linear_key_head_dim"),
+        value_dim=fields.size("linear_value_head_dim"),
+        conv_kernel=fields.size("linear_conv_kernel_dim"),
+    )
+
+
+def read_mamba(fields: Fields) -> Mamba2:
+    """Return the Mamba-2 layer of a hybrid model's configuration."""
+    return Mamba2(
+        heads=fields.size("mamba_num_heads", "mamba_n_heads"),
+        head_dim=fields.size("mamba_head_dim", "mamba_d_head"),
+        state_dim=fields.size("ssm_state_size", "mamba_d_state"),
+        groups=fields.size("n_groups", "mamba_n_groups"),
+        conv_kernel=fields.size("conv_kernel", "mamba_d_conv"),
+    )
+
+
+def read_attention(fields: Fields, traits: Traits) -> Attention:
+    """Return full attention as the configuration states it, without windows."""
+    return _plain_attention(fields, traits)
+
+
+_EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
+_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k", "moe_topk")
+_OF_EXPERTS = (
+    *_PER_TOKEN, "moe_intermediate_size", "n_shared_experts", "num_shared_experts", "shared_expert_intermediate_size",
+    "first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers",
+)  # fmt: skip
+"""Fields that decide nothing where a configuration states no number of experts, or one."""
+
+
+def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp | None]:
+    """Return the MLP or the experts of every layer.
+
+    Args:
+        fields: The (text) configuration.
+        traits: What the family fixes.
+        layer_count: Number of layers.
+
+    Raises:
+        SpecError: A field is missing or absurd.
+    """
+    if not has_experts(fields):
+        fields.understood(*_OF_EXPERTS)
+        return [read_dense(fields, traits)] * layer_count
+    experts = read_experts(fields, traits)
+    routed = _routed_layers(fields, layer_count)
+    dense = None if all(routed) else read_dense(fields, traits)
+    return [experts if is_routed else dense for is_routed in routed]
+
+
+def has_experts(fields: Fields) -> bool:
+    """Return True if the configuration describes a mixture of experts."""
+    count = fields.optional_size(*_EXPERT_COUNTS, least=0) or 0
+    return count > 1 and fields.raw("enable_moe_block") is not False
+
+
+def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
+    """Return the ordinary MLP of a layer."""
+    hidden = fields.size("hidden_size", "n_embd", "d_model")
+    width = fields.optional_size(*traits.mlp_widths)
+    if width is None:
+        if traits.gated:
+            raise fields.error("the configuration has no intermediate_size")
+        width = 4 * hidden  # GPT-2, GPT-J and Falcon leave it out where it is four times the hidden width
+    stated_bias = fields.flag("mlp_bias", default=fields.flag("bias") or fields.flag("use_bias"))
+    return DenseMlp(width=width, gated=traits.gated, bias=stated_bias if traits.mlp_bias is None else traits.mlp_bias)
+
+
+def read_experts(fields: Fields, traits: Traits) -> Experts:
+    """Return the experts of a layer, with the shared ones and the dense part next to them."""
+    count, per_token = fields.size(*_EXPERT_COUNTS), fields.size(*_PER_TOKEN)
+    if per_token > count:
+        raise fields.error(f"{per_token} experts per token are more than the {count} experts")
+    width = fields.size("intermediate_size" if traits.plain_expert_width else "moe_intermediate_size")
+    fields.understood("moe_intermediate_size")
+    beside = read_dense(fields, traits) if fields.flag("enable_moe_block") else None
+    hidden = fields.size("hidden_size")
+    return Experts(
+        count=count,
+        per_token=per_token,
+        width=width,
+        gated=traits.gated,
+        bias=traits.expert_bias,
+        shared_width=_shared_width(fields, traits, width),
+        shared_gate=fields.has("shared_expert_intermediate_size"),
+        router_bias=traits.router_bias,
+        router_extra=hidden + count if beside else 0,  # Gemma 4: one scale per input and one per expert
+        latent_dim=fields.optional_size("moe_latent_size"),
+        dense=beside,
+    )
+
+
+def _shared_width(fields: Fields, traits: Traits, width: int) -> int:
+    if traits.one_shared_expert:
+        return width
+    stated = fields.optional_size(
+        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", least=0
+    )
+    if stated is not None:
+        fields.understood("n_shared_experts", "num_shared_experts")
+        return stated
+    return (fields.optional_size("n_shared_experts", "num_shared_experts", least=0) or 0) * width
+
+
+def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
+    """Return which layers are mixtures of experts."""
+    kinds = fields.words("mlp_layer_types", length=layer_count, known=("dense", "sparse"))
+    if kinds is not None:
+        fields.understood("moe_layer_freq", "first_k_dense_replace", "interleave_moe_layer_step", "moe_layers")
+        return [kind == "sparse" for kind in kinds]
+    marks = fields.sizes("moe_layer_freq", length=layer_count)
+    if marks is not None:
+        return [mark == 1 for mark in marks]
+    chosen = fields.raw("moe_layers")
+    if isinstance(chosen, list):
+        fields.understood("interleave_moe_layer_step")
+        return [index in chosen for index in range(layer_count)]
+    if fields.has("interleave_moe_layer_step"):
+        step = fields.size("interleave_moe_layer_step")
+        return [(index + 1) % step == 0 for index in range(layer_count)]
+    if fields.has("decoder_sparse_step"):
+        step, dense_only = fields.size("decoder_sparse_step"), fields.raw("mlp_only_layers") or []
+        return [(index + 1) % step == 0 and index not in dense_only for index in range(layer_count)]
+    first = fields.size("first_k_dense_replace", default=0, least=0)
+    step = fields.size("moe_layer_freq", default=1)
+    return [index >= first and index % step == 0 for index in range(layer_count)]

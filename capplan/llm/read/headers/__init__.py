@@ -1,1 +1,0 @@
-"""Read the headers of weight files: tensors and their sizes, without their data."""

@@ -1,1 +1,0 @@
-"""The CPU at hand: what the system says of it, and operators timed on it."""

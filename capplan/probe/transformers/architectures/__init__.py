@@ -1,1 +1,0 @@
-"""Declarations of transformers architectures, a module per family."""

@@ -1,0 +1,414 @@
+"""The answer to a plan of a pipeline, in the words of what it makes: seconds, rates and money per image or video."""
+
+from collections.abc import Sequence
+
+from capplan.core.latency.types import Evidence
+from capplan.core.memory.types import FitStatus, MemoryPart
+from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
+from capplan.core.pipelines.memory import PipelineMemory, PipelineMemoryOn, PipelineMoment
+from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
+from capplan.core.plan.types import Change, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
+from capplan.report.sections import (
+    Block,
+    Column,
+    Line,
+    Lines,
+    Section,
+    Span,
+    Style,
+    Table,
+    data,
+    figure,
+    line,
+    words,
+)  # fmt: skip
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_lines, evidence_legend, largest_batch
+from capplan.report.text.styled import fold_line, styled_table
+from capplan.units import (
+    format_bytes,
+    format_flops,
+    format_fraction,
+    format_parameters,
+    format_rate,
+    format_seconds,
+    format_speedup,
+)  # fmt: skip
+
+_LABEL_WIDTH = 9
+_MOST_GPUS = 8
+_MOST_MISSES = 4
+OFFLOAD_WORDS = {
+    "none": "on the GPU", "model": "part by part", "streamed": "layers copied ahead", "sequential": "layer by layer",
+}  # fmt: skip
+"""Where a pipeline's weights are, by how they are offloaded."""
+
+
+def item_seconds(fit: Fit) -> float:
+    """Return the time of one item of a batch. [s]"""
+    return fit.latency.latency_s.expected / fit.batch
+
+
+def weights_place(fit: Fit) -> str:
+    """Return where the weights of a fit's parts are: of all, and of the parts that differ."""
+    apart = [
+        f"{part.name} {OFFLOAD_WORDS[part.offload]}"
+        for part in fit.parts
+        if part.offload != fit.offload and part.peak_bytes
+    ]
+    return ", ".join([OFFLOAD_WORDS[fit.offload], *apart])
+
+
+def items_per_hour(fit: Fit) -> float:
+    """Return how many items a fit makes in an hour."""
+    return 3600 * fit.latency.throughput_per_s.expected
+
+
+def usd_per_thousand(fit: Fit) -> float | None:
+    """Return what a thousand items cost at the rented price and full load; None where no price is known. [USD]"""
+    return None if fit.usd_per_million_samples is None else fit.usd_per_million_samples / 1000
+
+
+def real_time_factor(fit: Fit, facts: PipelineFacts) -> float | None:
+    """Return the time of an item over how long it plays: below 1 is faster than it plays."""
+    return None if not facts.item_seconds else item_seconds(fit) / facts.item_seconds
+
+
+def _facts(plan: Plan) -> PipelineFacts:
+    assert plan.pipeline is not None
+    return plan.pipeline
+
+
+def _labelled(label: str, *pieces: "str | Span") -> Line:
+    return line(Span(text=label.ljust(_LABEL_WIDTH), style=Style.HEADING), *pieces)
+
+
+def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Line]:
+    """Lay the short answer out, in lines of at most `width` characters.
+
+    Args:
+        plan: the plan of a pipeline.
+        width: characters that a line may have.
+        top: how many GPUs to show; without it those of the short list, or all that were asked for.
+    """
+    ranked = list(dict.fromkeys(fit.gpu.id for fit in plan.fits))
+    chosen = [gpu_id for gpu_id in ranked if not plan.shortlist or gpu_id in plan.shortlist]
+    ids = ranked[:top] if top is not None else chosen[:_MOST_GPUS]
+    fits = [fit for fit in plan.fits if fit.gpu.id in ids]
+    lines = [_head(plan), *_takes(plan)]
+    if fits:
+        lines += [line(""), *styled_table(Table(columns(plan, fits), fits), width=width), line("")]
+    lines += [*_parts(plan, width), *energy_lines(plan), *_changes(plan, width), *_misses(plan)]
+    used = [kind for kind in Evidence if any(fit.latency.evidence is kind for fit in fits)]
+    if used:
+        lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
+    more = len(ranked) - len(ids)
+    rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
+    lines.append(line(Span(text=f"{rest}{_footer(plan)}", style=Style.ASIDE)))
+    return [folded for each in lines for folded in fold_line(each, width, indent=_LABEL_WIDTH)]
+
+
+def _head(plan: Plan) -> Line:
+    facts, model = _facts(plan), plan.model
+    batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
+    shown = ", ".join(map(str, batches))
+    several = f" on {facts.gpu_count} GPUs ({facts.sharing})" if facts.sharing else ""
+    framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
+    return line(
+        Span(text=model.name.removeprefix("diffusers:").rpartition("/")[2], style=Style.CHOSEN),
+        f" · {_size(facts)} · batch {shown}{several} · {plan.precision_label}{framework} · "
+        f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/{facts.item}",
+    )
+
+
+def _size(facts: PipelineFacts) -> str:
+    """Return an item's size and steps, or its parameters as they are set."""
+    values = dict(facts.parameters)
+    pieces = []
+    if "height" in values and "width" in values:
+        pieces.append(f"{values.pop('width'):.0f}×{values.pop('height'):.0f}")
+    if "frames" in values:
+        pieces.append(f"{values.pop('frames'):.0f} frames")
+    if "steps" in values:
+        pieces.append(f"{values.pop('steps'):.0f} steps")
+    if not pieces:
+        pieces = [f"{name} {value:g}" for name, value in list(values.items())[:4]]
+    return ", ".join(pieces) or facts.item
+
+
+def _takes(plan: Plan) -> list[Line]:
+    """Write one line per recommended GPU, with the time and cost of an item."""
+    item = _facts(plan).item
+    reasons: dict[tuple[str, int], list[str]] = {}
+    fits: dict[tuple[str, int], Fit] = {}
+    named = {
+        Criterion.CHEAPEST: "cheapest",
+        Criterion.FASTEST_PRICED: "fastest with a price",
+        Criterion.SMALLEST: "smallest",
+    }
+    for each in plan.recommended:
+        key = each.fit.gpu.id, each.fit.batch
+        reasons.setdefault(key, []).append(named[each.criterion])
+        fits[key] = each.fit
+    lines = []
+    for index, (key, why) in enumerate(reasons.items()):
+        fit = fits[key]
+        cost = usd_per_thousand(fit)
+        money = "" if cost is None or fit.rent is None else (
+            f", {cost:.3g} USD per 1,000 ({fit.rent.provider})"
+        )  # fmt: skip
+        weights = "" if (placed := weights_place(fit)) == OFFLOAD_WORDS["none"] else f", weights {placed}"
+        label = Span(text=key[0], style=Style.CHOSEN)
+        text = f"  {', '.join(why)}: {_time(item_seconds(fit))} per {item}{weights}{money}"
+        lines.append(_labelled("Take" if index == 0 else "or", label, text))
+    return lines
+
+
+def _time(time_s: float) -> str:
+    """Write the time of an item; from two minutes on in minutes."""
+    return f"{time_s / 60:.3g} min" if time_s >= 120 else format_seconds(time_s)
+
+
+def _span(fit: Fit) -> str:
+    latency = fit.latency.latency_s
+    return f"{_time(latency.low / fit.batch)} … {_time(latency.high / fit.batch)}"
+
+
+def columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
+    """Return the columns of a table of a pipeline's fits."""
+    facts = _facts(plan)
+    item = facts.item
+    several_batches = len({fit.batch for fit in fits}) > 1
+    factor: list[Column[Fit]] = (
+        [figure("real-time factor", lambda fit: real_time_factor(fit, facts), "{:.3g}".format)]
+        if facts.item_seconds
+        else []
+    )
+    unsure = any(fit.status is FitStatus.BORDERLINE for fit in fits)
+    return [
+        words("GPU", lambda fit: fit.gpu.id),
+        *([figure("batch", lambda fit: fit.batch, "{:,}".format)] if several_batches else []),
+        figure(f"per {item}", item_seconds, _time),
+        figure("from … to", _span, rank=6),
+        *factor,
+        figure(f"{item}s/h", items_per_hour, format_rate, rank=2),
+        figure("USD/1,000", usd_per_thousand, "{:.3g}".format, rank=1),
+        figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=4),
+        words("weights", weights_place, rank=1),
+        *([words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")] if unsure else []),
+        figure("max batch", largest_batch, rank=5),
+        words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence], rank=3),
+    ]
+
+
+def _parts(plan: Plan, width: int) -> list[Line]:
+    """Write what share of the time each part takes on the recommended GPU, the largest first."""
+    best = plan.best()
+    if best is None or len(best.parts) < 2:
+        return []
+    total = sum(part.total_s for part in best.parts) or 1.0
+    shown = sorted(best.parts, key=lambda part: -part.total_s)
+    pieces = [f"{part.name} {100 * part.total_s / total:.3g} % ({_runs(part)})" for part in shown if part.times]
+    return _wrapped("Parts", f"on {best.gpu.id}: ", pieces, width)
+
+
+def _wrapped(label: str, head: str, pieces: Sequence[str], width: int) -> list[Line]:
+    """Write pieces after a label, on as many lines as they need."""
+    rows, row = [], head
+    for index, piece in enumerate(pieces):
+        text = piece + (", " if index < len(pieces) - 1 else "")
+        if len(row) > len(head) and _LABEL_WIDTH + len(row + text.rstrip()) > width:
+            rows.append(row.rstrip())
+            row = ""
+        row += text
+    return [_labelled("" if index else label, text) for index, text in enumerate([*rows, row])]
+
+
+_PLACES = {ON_STREAM: "a stream of its own", ON_ANOTHER: "another GPU"}
+
+
+def _runs(part: PartTime) -> str:
+    each_s = part.compute_s / part.times
+    moved = f" + {format_seconds(part.moving_s)} moving" if part.moving_s else ""
+    place = "" if part.on == ON_GPU else f" on {_PLACES.get(part.on, part.on)}"
+    return f"{part.times:g} × {format_seconds(each_s)}{moved}{place}"
+
+
+def _changes(plan: Plan, width: int) -> list[Line]:
+    if not plan.changes:
+        return []
+    ordered = sorted(plan.changes, key=lambda change: -change.speedup)
+    pieces = [f"{each.option} {_changed(each)}" for each in ordered]
+    return _wrapped("Faster?", f"on {plan.changes[0].before.gpu.id}: ", pieces, width)
+
+
+def _changed(change: Change) -> str:
+    moved = change.after.offload != change.before.offload
+    stays = f", weights {OFFLOAD_WORDS[change.after.offload]}" if moved else ""
+    return f"{format_speedup(change.speedup)} ({_time(item_seconds(change.after))}{stays})"
+
+
+def _misses(plan: Plan) -> list[Line]:
+    """Write which GPUs do not make it, whatever waits on the host, and why."""
+    asked = {*(fit.gpu.id for fit in plan.fits), *(each.gpu.id for each in plan.rejections)}
+    fitting = {fit.gpu.id for fit in plan.fits}
+    whole = sum(1 for gpu_id in fitting if any(fit.offload == "none" for fit in plan.fits if fit.gpu.id == gpu_id))
+    head = f"{len(fitting)} of {len(asked)} GPUs, {whole} with all weights on the GPU"
+    missed: dict[str, Rejection] = {}
+    for each in plan.rejections:
+        missed.setdefault(each.gpu.id, each)
+    names = [gpu_id for gpu_id in missed if gpu_id not in fitting]
+    if fitting:
+        rest = f"; not {', '.join(names[:_MOST_MISSES])}" + (
+            f" and {len(names) - _MOST_MISSES} more" if len(names) > _MOST_MISSES else ""
+        )
+        return [_labelled("Fits", head + (rest if names else ""))]
+    return [
+        _labelled("Fits", head),
+        *(_labelled("", f"{name}: {missed[name].reason}") for name in names[:_MOST_MISSES]),
+    ]
+
+
+def _footer(plan: Plan) -> str:
+    days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
+    span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
+    pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
+    return ", ".join([*pieces, *([f"prices of {span}"] if span else [])]) + "."
+
+
+def pipeline_blocks(plan: Plan) -> list[Block]:
+    """Return the parts of a pipeline, and their times on the recommended GPU, as tables."""
+    facts, best = _facts(plan), plan.best()
+    blocks: list[Block] = [
+        Lines([f"{facts.item}: " + ", ".join(f"{name} {value:g}" for name, value in facts.parameters.items())]),
+        Table(PART_FACTS, facts.parts, is_attached=True),
+    ]
+    if best is not None and best.parts:
+        total = sum(part.total_s for part in best.parts) or 1.0
+        share: Column[PartTime] = figure("share", lambda part: part.total_s / total, format_fraction)
+        where = f"on {best.gpu.id} at batch {best.batch}, weights {OFFLOAD_WORDS[best.offload]}:"
+        blocks += [Lines([where]), Table([*_PART_TIMES, share], best.parts, is_attached=True)]
+    return blocks
+
+
+PART_FACTS: tuple[Column[PartFacts], ...] = (
+    words("part", lambda part: part.name),
+    words("class", lambda part: part.class_name),
+    figure("parameters", lambda part: part.parameter_count, "{:,}".format),
+    figure("weights", lambda part: part.weight_bytes, format_bytes),
+    figure("runs", lambda part: part.times, "{:g}".format),
+    figure("FLOPs per item", lambda part: part.flops_per_item, format_flops),
+)
+_PART_TIMES: tuple[Column[PartTime], ...] = (
+    words("part", lambda part: part.name),
+    figure("runs", lambda part: part.times, "{:g}".format),
+    figure("time", lambda part: part.compute_s, format_seconds),
+    figure("moving weights", lambda part: part.moving_s or None, format_seconds),
+    figure("memory", lambda part: part.peak_bytes, format_bytes),
+)
+
+
+def pipeline_memory_sections(answer: PipelineMemory) -> list[Section]:
+    """Return the memory of a pipeline; a CSV has a row for each GPU and place of its weights.
+
+    Args:
+        answer: the memory of a batch of its items.
+    """
+    first = answer.places[0]
+    where = f" on {first.gpu.id}" if first.gpu is not None else ""
+    total, moment = format_bytes(first.worst.total_bytes.expected), first.worst.peak_module
+    weights = OFFLOAD_WORDS[first.offload.value]
+    blocks: list[Block] = [
+        Lines([f"{answer.name}, batch {answer.batch}{where}: {total}, weights {weights}, at its worst in {moment}"]),
+        Table(_PLACE_COLUMNS, answer.places),
+        Lines([f"while a part runs{where}, weights {weights}:"]),
+        Table(_MOMENTS, first.moments, is_attached=True),
+        Lines(["the worst moment:"]),
+        Table(_MEMORY_PARTS, first.worst.all_parts, is_attached=True),
+        Table(PART_FACTS, answer.facts.parts),
+    ]
+    return [Section(blocks), Section([Table(_PLACE_DATA, answer.places)])]
+
+
+_PLACE_COLUMNS: tuple[Column[PipelineMemoryOn], ...] = (
+    words("GPU", lambda place: place.gpu.id if place.gpu else "any"),
+    words("weights", lambda place: OFFLOAD_WORDS[place.offload.value]),
+    figure("needs", lambda place: place.worst.total_bytes.expected, format_bytes),
+    figure("may be filled", lambda place: place.available_bytes, format_bytes),
+    words("fits", lambda place: place.status.value if place.status else ""),
+    figure("largest batch", lambda place: place.max_batch, "{:,}".format),
+)
+_PLACE_DATA: tuple[Column[PipelineMemoryOn], ...] = (
+    data("gpu", lambda place: place.gpu.id if place.gpu else None),
+    data("offload", lambda place: place.offload.value),
+    data("batch", lambda place: place.worst.batch),
+    data("peak_allocated_bytes", lambda place: round(place.worst.peak_allocated_bytes.expected)),
+    data("peak_reserved_bytes", lambda place: round(place.worst.peak_reserved_bytes.expected)),
+    data("total_low_bytes", lambda place: round(place.worst.total_bytes.low)),
+    data("total_bytes", lambda place: round(place.worst.total_bytes.expected)),
+    data("total_high_bytes", lambda place: round(place.worst.total_bytes.high)),
+    data("status", lambda place: place.status.value if place.status else None),
+    data("max_batch", lambda place: place.max_batch),
+)
+_MOMENTS: tuple[Column[PipelineMoment], ...] = (
+    words("part", lambda moment: moment.part),
+    figure("allocated", lambda moment: moment.memory.peak_allocated_bytes.expected, format_bytes),
+    figure("reserved", lambda moment: moment.memory.peak_reserved_bytes.expected, format_bytes),
+    figure("process", lambda moment: moment.memory.total_bytes.expected, format_bytes),
+)
+_MEMORY_PARTS: tuple[Column[MemoryPart], ...] = (
+    words("holds", lambda part: part.name),
+    figure("low", lambda part: part.size_bytes.low, format_bytes),
+    figure("expected", lambda part: part.size_bytes.expected, format_bytes),
+    figure("high", lambda part: part.size_bytes.high, format_bytes),
+)
+
+
+def pipeline_validation_sections(found: PipelineValidation, *, worst: int) -> list[Section]:
+    """Return the errors of estimates of pipelines by cell, and the worst rows.
+
+    Args:
+        found: the validation.
+        worst: how many of the worst rows are shown.
+    """
+    cells = found.cells()
+    blocks: list[Block] = [Table(_CELLS, cells)]
+    if worst and found.rows:
+        ranked = sorted(found.rows, key=lambda row: -abs(row.log_error))[:worst]
+        blocks += [Lines(["worst rows"]), Table(_WORST, ranked)]
+    if found.skipped:
+        blocks.append(Lines([f"{count} rows skipped: {reason}" for reason, count in found.skipped.items()]))
+    return [Section(blocks), Section([Table(_CELL_DATA, cells)])]
+
+
+_CELLS: tuple[Column[PipelineCell], ...] = (
+    words("pipeline", lambda cell: cell.name[0]),
+    words("gpu", lambda cell: cell.name[1]),
+    words("on", lambda cell: cell.name[2]),
+    words("metric", lambda cell: cell.metric.value),
+    figure("rows", lambda cell: cell.errors.count),
+    figure("median", lambda cell: cell.errors.median, format_fraction),
+    figure("p90", lambda cell: cell.errors.p90, format_fraction),
+    figure("bias", lambda cell: cell.errors.bias, "{:.3f}".format),
+    figure("coverage", lambda cell: cell.coverage, format_fraction),
+)
+_CELL_DATA: tuple[Column[PipelineCell], ...] = (
+    data("pipeline", lambda cell: cell.name[0]),
+    data("gpu", lambda cell: cell.name[1]),
+    data("on", lambda cell: cell.name[2]),
+    data("metric", lambda cell: cell.metric.value),
+    data("rows", lambda cell: cell.errors.count),
+    data("median_error_fraction", lambda cell: cell.errors.median),
+    data("p90_error_fraction", lambda cell: cell.errors.p90),
+    data("bias", lambda cell: cell.errors.bias),
+    data("coverage_fraction", lambda cell: cell.coverage),
+)
+_WORST: tuple[Column[JudgedPipeline], ...] = (
+    figure("row", lambda row: row.measured.line),
+    words("pipeline", lambda row: row.measured.pipeline),
+    words("gpu", lambda row: row.measured.gpu),
+    figure("ulysses", lambda row: row.measured.degrees.ulysses),
+    figure("ring", lambda row: row.measured.degrees.ring),
+    figure("batch", lambda row: row.measured.batch),
+    figure("measured", lambda row: row.measured.latency_s, format_seconds),
+    figure("estimated", lambda row: row.latency_s.expected, format_seconds),
+)

@@ -1,0 +1,123 @@
+"""What a process that answers questions returns: a reply, or the traces that it needs first."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from capplan.app.trace_cache import Question
+from capplan.core.workload import Configuration
+from capplan.probe.inputs.request import ModelRequest
+from capplan.verbs.statement.options import Door, renamed_options
+from capplan.verbs.statement.registry import verb_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """One recording of one model.
+
+    Attributes:
+        request: The model by name, with its arguments and inputs.
+        content: The content of a file that was handed over: a config.json, whose model `request` then names by
+            `hf:NAME/config.json`, or a model's file, which it names by NAME.onnx or NAME.pt2.
+        exact_batch: The only batch to trace at.
+    """
+
+    request: ModelRequest
+    content: bytes | None = None
+    configuration: Configuration
+    exact_batch: int | None = None
+
+    @property
+    def question(self) -> Question:
+        """Return the key under which the trace is kept; a model named by words has the command line's own."""
+        words, options = self.request.words, self.request.options
+        if self.content is not None:
+            named = words.replace("/", " ")  # a word with a slash would be kept as a file of the folder at hand
+            kind = "config" if words.startswith("hf:") else "file"
+            words, options = f"{kind} handed over", (hashlib.sha256(self.content).hexdigest(), named, *options)
+        return Question(
+            words=words, options=options, configurations=(self.configuration,), exact_batch=self.exact_batch
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a model could not be traced: the sentence, and the exit code that the command line would end with."""
+
+    message: str
+    exit_code: int
+
+
+Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx", "gz"]
+MEDIA_TYPES: Mapping[Spelling, str] = {
+    "json": "application/json",
+    "table": "text/plain; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "gz": "application/gzip",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A question, how its answer is written, and what is known to have failed.
+
+    Attributes:
+        has_text: The answer is also written as text, as an assistant shows it.
+    """
+
+    question: Any
+    spelling: Spelling = "json"
+    width: int = 100
+    has_text: bool = False
+    failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The content of an answer.
+
+    Attributes:
+        exit_code: What the command line would exit with: 1 where nothing fits.
+        warning: What the command line would print beside the answer.
+        text: The same answer as a table, or as Markdown where it has none; empty where it was not asked for.
+        hints: Traces that remarks of the answer lack, which the service makes afterwards.
+    """
+
+    content: bytes
+    media_type: str
+    exit_code: int = 0
+    warning: str = ""
+    text: str = ""
+    hints: tuple[TraceJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a question has no answer, in the sentence of the command line."""
+
+    message: str
+    exit_code: int
+
+    def in_json_names(self, question: Any) -> str:
+        """Return the sentence with the names of JSON's fields in the place of options.
+
+        Args:
+            question: what was asked.
+        """
+        verb = verb_of(question)
+        return self.message if verb is None else renamed_options(self.message, verb.fields, door=Door.HTTP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesNeeded:
+    """Traces that must be made before the question can be answered."""
+
+    jobs: tuple[TraceJob, ...]
+
+
+Outcome = Reply | Refusal | TracesNeeded

@@ -1,0 +1,177 @@
+"""Read questions from JSON bodies and from query strings, in the words of the Python verbs or of the command line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlencode
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.strict_json import JsonError, read_json
+from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import Door, Option
+from capplan.verbs.statement.read import read_question, to_wire
+
+Kind = TypeVar("Kind")
+
+
+def question_from_json(kind: type[Kind], content: bytes) -> Kind:
+    """Decode a JSON body.
+
+    Raises:
+        UsageError: it is not JSON, or does not hold what the question must.
+    """
+    try:
+        document = read_json(content)
+    except JsonError as error:
+        raise UsageError(f"the body {error}.") from error
+    if not isinstance(document, dict):
+        raise UsageError("the body is JSON but not an object; write the question's fields as one object.")
+    return question_from_mapping(kind, document)
+
+
+def question_from_mapping(kind: type[Kind], document: Mapping[str, Any], *, is_strict: bool = True) -> Kind:
+    """Convert a mapping of fields to a question.
+
+    Args:
+        kind: the type of the question.
+        document: the fields' values.
+        is_strict: refuse texts where numbers are wanted, as in JSON but not in a query string.
+
+    Raises:
+        UsageError: a field is unknown, or holds something else than it must.
+    """
+    check_bounds(document)
+    return read_question(kind, document, door=Door.HTTP, is_text=not is_strict)
+
+
+def question_from_query(kind: type[Kind], pairs: Sequence[tuple[str, str]]) -> Kind:
+    """Read a question from the pairs of a query string: lists are repeated, or parted by commas.
+
+    Raises:
+        UsageError: a field is unknown, or holds something else than it must.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if value == "":
+            continue
+        held = fields.get(name)
+        fields[name] = value if held is None else [*(held if isinstance(held, list) else [held]), value]
+    return question_from_mapping(kind, fields, is_strict=False)
+
+
+API = "/api/v1"
+
+
+def question_link(name: str, question: Any, **further: str) -> str | None:
+    """Return the path and query string that ask a question; None where a query string cannot hold it.
+
+    Args:
+        name: what is asked, such as llm/plan.
+        question: the question.
+        **further: what is said besides, such as the format of the answer.
+    """
+    fields = to_wire(question)
+    if any(isinstance(value, dict) for value in fields.values()):
+        return None
+    words = {
+        field: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for field, value in fields.items()
+    }
+    asked = urlencode({**words, **further}, safe=":,")
+    return f"{API}/{name}?{asked}" if asked else f"{API}/{name}"
+
+
+MOST_VALUES = 100_000
+DEEPEST = 12
+LONGEST_TEXT = 2_000
+
+
+def check_bounds(value: Any) -> None:
+    """Refuse data that is too deep or too long, and what is not a plain value.
+
+    Args:
+        value: what was decoded from JSON.
+
+    Raises:
+        UsageError: it exceeds a bound.
+    """
+    left = [(value, 0)]
+    count = 0
+    while left:
+        each, depth = left.pop()
+        count += 1
+        if depth > DEEPEST or count > MOST_VALUES:
+            raise UsageError(f"the question is nested deeper than {DEEPEST}, or holds over {MOST_VALUES:,} values.")
+        if isinstance(each, Mapping):
+            left += [(part, depth + 1) for pair in each.items() for part in pair]
+        elif isinstance(each, list):
+            left += [(part, depth + 1) for part in each]
+        else:
+            _check_plain(each)
+
+
+def _check_plain(value: Any) -> None:
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            raise UsageError(f"the question holds a text of over {LONGEST_TEXT:,} characters.")
+        if not _is_writable(value):
+            raise UsageError("the question holds half of a character, which is not a text.")
+    elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+        raise UsageError("the question holds an integer beyond 64 bits.")
+    elif not isinstance(value, bool | int | float | None):
+        raise UsageError(f"the question holds a {type(value).__name__}, which is not a plain value.")
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_FORM = Option(doors=Door.HTTP)
+_Words = Annotated[str, Meta(max_length=200), _FORM]
+_Amount = Annotated[float | None, Meta(ge=0.0, le=1e15), _FORM]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmPageQuestion:
+    """The fields of the form about serving: times of a replica on GPUs, or deployments that carry a load."""
+
+    find: Annotated[Literal["times", "deployments"], _FORM] = "times"
+    model: Annotated[str, Meta(max_length=100), _FORM] = ""
+    gpus: Annotated[tuple[Name, ...], Meta(max_length=16), _FORM] = ()
+    weights: _Words = ""
+    kv: _Words = ""
+    tp: Annotated[Degree, _FORM] = DeploymentFields.tp
+    engine: _Words = DeploymentFields.engine
+    input_len: Annotated[Tokens, _FORM] = MeanLengthFields.input_len
+    output_len: Annotated[Tokens, _FORM] = MeanLengthFields.output_len
+    rate: _Amount = None
+    clients: _Amount = None
+    max_ttft: _Words = ""
+    max_tpot: _Words = ""
+    percentile: _Words = "mean"
+    redundancy: Annotated[int, Meta(ge=0, le=1000), _FORM] = SearchFields.redundancy
+    explain: _Words = ""
+
+
+def _field(help_: str) -> Option:
+    return Option(help=help_, doors=Door.HTTP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsQuestion:
+    """Canned questions to the results of a sweep, for models, GPUs and workloads whose names hold some letters."""
+
+    ask: Annotated[
+        Literal["cheapest", "fastest", "quickest", "fits", "failures"], _field("Which canned question is asked.")
+    ] = "cheapest"
+    model: Annotated[str, Meta(max_length=100), _field("Letters of models' names.")] = ""
+    gpu: Annotated[str, Meta(max_length=100), _field("Letters of GPUs' ids.")] = ""
+    workload: Annotated[str, Meta(max_length=100), _field("Letters of workloads' names.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=5000), _field("Rows at most.")] = 200

@@ -1,1 +1,0 @@
-"""The processes that answer questions, and the pool that hands them out."""
