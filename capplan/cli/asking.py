@@ -1,4 +1,4 @@
-"""Make a command from a verb: its parameters from the question's fields, its help from the verb's words."""
+"""Make a command from a verb: parameters from its question's fields, help from its words, and what shells complete."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A command group that imports a command's module when the command is called, not before."""
+"""Command groups that import a command's module when it is called, and build its options when they are given."""
 
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Read questions from JSON bodies and from query strings, in the words of the Python verbs or of the command line."""
+"""Read questions that reach the service from JSON bodies and query strings, within bounds, and link to them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Read and write calibration files: YAML data of the package, or a user's own."""
+"""Read and write calibration files, of kernels and of inference engines: the package's YAML, or a user's own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace

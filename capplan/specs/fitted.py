@@ -1,4 +1,4 @@
-"""Read and write the law of power of cards: `calibrations/energy.yaml`."""
+"""Read and write small files of fitted numbers: the power of cards, price drift, pipelines and sweeps."""
 
 from collections.abc import Callable
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Describe measured steps as a calibration is fitted to them."""
+"""Fit calibrations to measured steps, of kernels and of the power of one's own GPUs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

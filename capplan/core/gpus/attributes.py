@@ -1,4 +1,4 @@
-"""The figures of GPUs by name, with how they are read and written: the columns of `capplan gpus`."""
+"""The figures of GPUs by name, the columns of `capplan gpus`: read, written, filtered, sorted and compared."""
 
 import operator
 import re

@@ -1,4 +1,4 @@
-"""Where a measured step's time went, by class of kernel, compared with where the estimate puts it."""
+"""Where a measured step's time went, by class of kernel and by module, beside where the estimate puts it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Learn the constants of LLM step times from measured runs, and judge them by runs that were held out."""
+"""Learn constants of LLM step times from measured runs, and of memory from start-up logs; judge them held out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

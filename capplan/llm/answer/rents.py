@@ -1,4 +1,4 @@
-"""Which offers a search knows of its GPUs, and which GPUs are searched by default."""
+"""Which offers a search knows of its GPUs, which GPUs it takes by default, and what those of a training run cost."""
 
 from collections.abc import Mapping
 

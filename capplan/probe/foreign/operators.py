@@ -1,4 +1,4 @@
-"""PyTorch's operators by name, as files of graphs name them: which may be called, and how Python would call them."""
+"""What files of graphs name: PyTorch's operators, how to call them, and modules that stand in for a model's own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

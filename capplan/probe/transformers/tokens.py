@@ -1,4 +1,4 @@
-"""Make token ids for transformers models."""
+"""Make token ids for transformers models, with the tokens that stand for features of images and sound."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plots of measurements: the time of a batch over the batch beside theory, and a pipeline frame by frame."""
+"""Plots of measurements, estimates, memory and pipelines over batches, operators and time."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The answer to a plan of a pipeline, in the words of what it makes: seconds, rates and money per image or video."""
+"""Answers about pipelines in the words of what they make: seconds, money, memory and errors of estimates."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Model files that users hand over, ONNX and `.pt2`: kept without their weights, and read as data when traced."""
+"""Files that users hand over: configs, ONNX and `.pt2`, checked as data and named by their content."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a process that answers questions returns: a reply, or the traces that it needs first."""
+"""What travels to a process that answers questions and back: jobs to trace, and replies."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Write a commented file to start a new GPU from."""
+"""Write spec files: a commented one to start a new GPU from, and that of the CPU at hand."""
 
 import re
 from collections.abc import Mapping

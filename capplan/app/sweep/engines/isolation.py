@@ -1,4 +1,4 @@
-"""Run the stages of a sweep in child processes, so that a crash, a hang or a memory hog costs its own model."""
+"""Run the stages of a sweep in child processes here, so that a crash, a hang or a memory hog costs its own model."""
 
 import queue
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How wrong predictions of training runs are: speed and memory, and whether what ran out was answered so."""
+"""Measured training runs, and how wrong predictions of them are: speed, memory, and what ran out of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

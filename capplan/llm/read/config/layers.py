@@ -1,4 +1,4 @@
-"""Build the attention of each layer from a model's configuration."""
+"""Build the attention, the MLP or the experts of each layer from a model's configuration."""
 
 from dataclasses import replace
 

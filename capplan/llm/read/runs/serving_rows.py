@@ -1,4 +1,4 @@
-"""Read measured serving runs: CSV files, plain or compressed, one run a row."""
+"""Read measured serving runs, one a row, and their energy: CSV files, plain or compressed, and ML.ENERGY's."""
 
 import re
 from collections.abc import Iterable, Mapping
