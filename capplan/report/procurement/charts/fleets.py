@@ -58,7 +58,8 @@ def fleets_chart(report: Report) -> Chart | None:
     return Chart(
         identity="fleet-cost", title="Cost of one fleet for all services",
         description=f"Cost per year of {len(shown)} fleets, each of one kind of GPU; the recommended one is first.",
-        caption="Owned GPUs cost what keeps them running. Fleets of full evidence stand first, then others, by cost.",
+        caption="Owned GPUs cost what keeps them running. Best first: weak evidence comes last, and an old price "
+        "counts as a higher one.",
         drawing=drawing(layers, height=38 * len(shown) + 10), data=grid(columns, shown),
     )  # fmt: skip
 
