@@ -242,7 +242,7 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
 
 
 def _aged_words(answer: Answer, choice: OptionRow) -> str:
-    """Describe a choice whose price is no longer current, and the best that rests on a current one."""
+    """Say that the price of a choice is old, and name the best option whose price is current."""
     risen = choice.evidence.aged_factor - 1
     words = (
         f"It rests on an {', '.join(choice.evidence.concerns)} of {choice.offer.price_date}, which is ranked as if it "

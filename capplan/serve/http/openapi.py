@@ -41,36 +41,8 @@ def openapi_document() -> dict[str, Any]:
     shown = _simple("show_gpu", "Return every value of one GPU, with its source.", path="gpu")
     shown["responses"]["200"]["content"] = {"application/json": {"schema": _document_schema("gpus-show", components)}}
     paths["/api/v1/gpus/{gpu}"] = {"get": shown}
-    paths["/api/v1/traces"] = {
-        "get": _simple("list_traces", "List the traces that were uploaded."),
-        "post": {
-            "operationId": "add_trace",
-            "summary": "Upload a trace file, or trace a model and keep the trace.",
-            "requestBody": {"required": True, "content": {
-                "application/json": {"schema": {"anyOf": [named["trace"], _TRACE_FILE]}},
-                "application/gzip": {"schema": {"type": "string", "format": "binary"}},
-            }},
-            "responses": {"201": {"description": "The trace is kept."}, **_problems()},
-        },
-    }  # fmt: skip
-    paths["/api/v1/models"] = {
-        "post": {
-            "operationId": "add_model",
-            "summary": "Hand over an ONNX or .pt2 file, whose weights are not kept, a config.json or a trace.",
-            "parameters": [_query("name", {"type": "string"}, "What the model is called, such as net.onnx.")],
-            "requestBody": {"required": True, "content": {
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-            }},
-            "responses": {
-                "201": {"description": "The model is kept; `model` names it in questions.", "content": {
-                    "application/json": {"schema": {"type": "object", "required": ["model"], "properties": {
-                        "model": {"type": "string"}, "name": {"type": "string"},
-                    }}},
-                }},
-                **_problems(),
-            },
-        },
-    }  # fmt: skip
+    paths["/api/v1/traces"] = _traces(named["trace"])
+    paths["/api/v1/models"] = _models()
     paths["/api/v1/traces/{trace}"] = {"get": _simple("get_trace", "Return an uploaded trace.", path="trace")}
     paths["/healthz"] = {"get": _health()}
     paths["/metrics"] = {"get": _metrics()}
@@ -90,6 +62,44 @@ def openapi_document() -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _traces(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the operations on uploaded traces; `question` is the schema of what `trace` asks."""
+    return {
+        "get": _simple("list_traces", "List the traces that were uploaded."),
+        "post": {
+            "operationId": "add_trace",
+            "summary": "Upload a trace file, or trace a model and keep the trace.",
+            "requestBody": {"required": True, "content": {
+                "application/json": {"schema": {"anyOf": [question, _TRACE_FILE]}},
+                "application/gzip": {"schema": {"type": "string", "format": "binary"}},
+            }},
+            "responses": {"201": {"description": "The trace is kept."}, **_problems()},
+        },
+    }  # fmt: skip
+
+
+def _models() -> dict[str, Any]:
+    """Return the operation that takes a model's file."""
+    return {
+        "post": {
+            "operationId": "add_model",
+            "summary": "Hand over an ONNX or .pt2 file, whose weights are not kept, a config.json or a trace.",
+            "parameters": [_query("name", {"type": "string"}, "What the model is called, such as net.onnx.")],
+            "requestBody": {"required": True, "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            }},
+            "responses": {
+                "201": {"description": "The model is kept; `model` names it in questions.", "content": {
+                    "application/json": {"schema": {"type": "object", "required": ["model"], "properties": {
+                        "model": {"type": "string"}, "name": {"type": "string"},
+                    }}},
+                }},
+                **_problems(),
+            },
+        },
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ class TraceQueue:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     def admit(self, jobs: Sequence[TraceJob]) -> None:
-        """Refuse all first traces of a question if there is no room for every one of them.
+        """Refuse a question if the queue has no room for all of its first traces.
 
         A question that was admitted is answered: traces that it turns out to need later are made whatever waits.
 

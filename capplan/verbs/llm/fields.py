@@ -306,7 +306,7 @@ class HostCpuFields:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFields:
-    """What an engine is told beyond its formats: memory, and how tokens are drawn."""
+    """The engine's memory fraction, and how it samples tokens."""
 
     utilization_fraction: Annotated[
         float | None,
@@ -327,7 +327,7 @@ class SettingFields:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulingFields:
-    """How the engine of a replica schedules, where it is not told to do as by default."""
+    """Settings of the engine's scheduler; those left out are the engine's own."""
 
     prefill: Annotated[
         Prefill | None,
@@ -346,7 +346,7 @@ class SchedulingFields:
     ] = None
 
     def flags(self) -> "SchedulerFlags":
-        """Return what the engine is told."""
+        """Return these settings as the flags of the scheduler model."""
         from capplan.llm.core.timing.engine_rules import SchedulerFlags
 
         return SchedulerFlags(
