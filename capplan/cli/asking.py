@@ -120,7 +120,7 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         keyword("json_", JsonOption, False),
     ]
     has_formats = verb.text is None
-    output = [] if "output" in own else [keyword("output", OutputOption, None)]
+    output = [] if "output" in own or verb.only_told else [keyword("output", OutputOption, None)]
     parameters = [*command_parameters(verb), *formats * has_formats, *output]
     run.__name__ = verb.path.rpartition(" ")[2]
     run.__doc__ = help_text(verb)

@@ -46,18 +46,18 @@ COMMANDS = {
     "check": "capplan.verbs.saved:CHECK",
     "estimate": "capplan.verbs.estimate:ESTIMATE",
     "validate": "capplan.verbs.validate:VALIDATE",
-    "calibrate": "capplan.cli.commands.groups:CALIBRATE",
+    "calibrate": "capplan.cli.commands.groups:calibrate",
     "measure": "capplan.verbs.measure:MEASURE",
     "sweep": "capplan.verbs.sweep:SWEEP",
     "query": "capplan.verbs.saved:QUERY",
-    "llm": "capplan.cli.commands.groups:LLM",
+    "llm": "capplan.cli.commands.groups:llm",
     "serve": "capplan.cli.commands.serve:serve",
     "mcp": "capplan.cli.commands.mcp:mcp",
     "config": "capplan.cli.commands.config:config",
-    "schema": "capplan.cli.commands.schema:schema",
-    "gpus": "capplan.cli.commands.gpus:app",
-    "prices": "capplan.cli.commands.prices:app",
-    "cache": "capplan.cli.commands.cache:app",
+    "schema": "capplan.verbs.saved:SCHEMA",
+    "gpus": "capplan.cli.commands.groups:gpus",
+    "prices": "capplan.cli.commands.groups:prices",
+    "cache": "capplan.cli.commands.groups:cache",
 }
 """Every command and where it lies; only the module of the one that is called is imported."""
 
@@ -174,14 +174,10 @@ def configured_defaults(command: str | None) -> dict[str, dict[str, Any]]:
     return {command: values if command in CONFIGURABLE else _inherited(command, values)}
 
 
-_BY_HAND = ("prices import", "gpus import-microbench")
-"""Commands of groups that read own specs and are no verbs."""
-
-
 def _inherited(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return defaults for a command and for all commands below it, nested as the groups are."""
     found: dict[str, Any] = dict(values)
-    for path in (*VERBS, *_BY_HAND):
+    for path in VERBS:
         first, *words = path.split()
         below = found
         for word in words if first == group else ():

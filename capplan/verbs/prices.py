@@ -1,8 +1,9 @@
-"""`prices`: what GPUs cost to rent and to buy, each price with its day and how it is known."""
+"""`prices`: what GPUs cost to rent and to buy, each price with its day and how it is known; own quotes imported."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -10,12 +11,12 @@ from msgspec import Meta
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.report.text.prices import PriceGroup
-from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import Name, OwnSpecs
-from capplan.verbs.statement.options import Door, Option, Topic
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.app.prices import PriceList
+    from capplan.app.prices import PriceImport, PriceList
     from capplan.report.sections import Section
 
 
@@ -142,4 +143,71 @@ PRICES = Verb(
     schema="prices",
     effort=Effort.SHORT,
     returns="capplan.app.prices:PriceList",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceImportQuestion:
+    """Price files from a table of quotes, one per provider and day."""
+
+    table: Annotated[
+        Path,
+        Option(
+            help="A .csv, .xlsx or .yaml table of quotes, or an export.", metavar="FILE", is_argument=True, doors=HERE
+        ),
+    ]
+    output: Annotated[
+        Path,
+        Option(
+            help="Spec folder whose prices/ takes the files.", flags=("--output", "-o"), metavar="SPECS", doors=HERE
+        ),
+    ]  # fmt: skip
+    specs: OwnSpecs = ()
+
+
+def answer_price_import(question: PriceImportQuestion, _context: Context) -> "PriceImport":
+    """Return what an import writes, and the rows it leaves out.
+
+    Args:
+        question: the table and the folder.
+
+    Raises:
+        UsageError: the table cannot be read, no row could be taken, or a file exists.
+    """
+    from capplan.app.prices import import_prices
+
+    made = import_prices(question.table, folder=question.output, read_on=date.today(), overlays=question.specs)
+    taken = [path for path in made.files if path.exists()]
+    if taken:
+        raise UsageError(f"{taken[0]} exists and is kept; remove it or choose another folder.")
+    return made
+
+
+def _import_files(answers: "Sequence[PriceImport]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
+    (question.output / "prices").mkdir(parents=True, exist_ok=True)
+    return {path: text.encode() for path, text in answers[0].files.items()}
+
+
+def _import_text(made: "PriceImport", question: PriceImportQuestion) -> str:
+    return f"{made.quotes} prices in {len(made.files)} files under {question.output / 'prices'}.\n"
+
+
+PRICES_IMPORT = Verb(
+    path="prices import",
+    question=PriceImportQuestion,
+    summary="Turn a table of quotes into price files, one per provider and day.\n\n"
+    "Columns: gpu, term (on-demand, spot, reserved-1y, reserved-3y, buy, ...), provider, price (USD, of the whole "
+    "instance or server, per hour for rents) and date; optional: gpus, region, instance, date_is, tier, source, note."
+    "\n\nA .yaml file holds `quotes`, a list of rows with these keys, and beside it what all rows share.\n\n"
+    "Exports are read too: `aws pricing get-products` and `describe-spot-price-history`, Azure's retail prices, "
+    "Google's Cloud Billing Catalog, RunPod's gpuTypes and Shadeform's instance types as .json, SkyPilot's catalogue "
+    "as .csv.",
+    examples=("capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs",),
+    answer=answer_price_import,
+    text=_import_text,
+    files=_import_files,
+    outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in made.left_out)),
+    only_told=True,
+    is_local=True,
+    effort=Effort.SHORT,
 )

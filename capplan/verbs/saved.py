@@ -1,4 +1,4 @@
-"""`diff`, `check` and `query`: saved plans compared and held to limits, and the results of a sweep asked."""
+"""`diff`, `check`, `query` and `schema`: saved plans compared and held to limits, sweeps asked, documents described."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -323,4 +323,44 @@ QUERY = Verb(
     outcome=lambda answer: Outcome(exit_code=int(answer.are_regressions)),
     in_python=lambda answer: answer.rows,
     returns="pyarrow:Table",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaQuestion:
+    """The JSON Schema of a document that capplan writes."""
+
+    name: Annotated[
+        Name | None, Option(help="Whose schema to print; without one, the names.", metavar="[NAME]", is_argument=True)
+    ] = None
+
+
+def answer_schema(question: SchemaQuestion, _context: Context) -> str:
+    """Return a document's schema as indented JSON, or the names of all documents, one in a line.
+
+    Args:
+        question: the name.
+
+    Raises:
+        UnknownNameError: there is no such document.
+    """
+    from capplan.report.schemas import DOCUMENTS, schema_text
+
+    names = sorted(DOCUMENTS)
+    if question.name is None:
+        return "".join(f"{name}\n" for name in names)
+    if question.name not in names:
+        raise UnknownNameError("document", question.name, names, hint=f"Known: {', '.join(names)}.")
+    return schema_text(question.name)
+
+
+SCHEMA = Verb(
+    path="schema",
+    question=SchemaQuestion,
+    summary="Print the JSON Schema of a document that capplan writes.",
+    examples=("capplan schema", "capplan schema plan -o plan.schema.json"),
+    answer=answer_schema,
+    text=lambda schema, _: schema,
+    is_local=True,
+    effort=Effort.SHORT,
 )

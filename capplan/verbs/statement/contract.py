@@ -169,6 +169,7 @@ class Verb(Generic[Question, Answer]):
             such.
         appends_to: returns the question that appends to a file what is worked out, where -o names such a file; None
             where it names a file for the answer.
+        only_told: the answer is a sentence on what was done or found, which is printed and not written into a file.
         is_local: the answer is about the machine that works it out, so that no service gives it.
         effort: how long an answer takes, by which a service orders what waits.
         hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
@@ -193,6 +194,7 @@ class Verb(Generic[Question, Answer]):
     in_python: Callable[[Answer], Any] | None = None
     returns: str = ""
     appends_to: "Callable[[Question, Path], Question | None] | None" = None
+    only_told: bool = False
     is_local: bool = False
     effort: Effort = Effort.ORDINARY
     hints_may_wait: bool = False

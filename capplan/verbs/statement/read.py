@@ -117,6 +117,7 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
     except msgspec.ValidationError as error:
         reason = _lowered(str(error)).partition(", got `")[0].replace(" | null`", "`")
+        reason = reason.replace("invalid RFC3339 encoded date", "expected a day such as 2026-11-21")
         raise UsageError(f"{what}: {reason}, not {short_repr(value)}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error

@@ -1,0 +1,135 @@
+"""`cache` and `cache clear`: the traces kept from earlier runs, listed and forgotten."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from capplan.errors import UsageError
+from capplan.verbs.statement.contract import Context, Effort, Verb
+from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.options import HERE, Option
+
+if TYPE_CHECKING:
+    from capplan.app.trace_cache import Entry, TraceCache
+    from capplan.report.sections import Column, Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheQuestion:
+    """The traces kept from earlier runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTraces:
+    """The folder of kept traces, and each of them, the oldest first."""
+
+    folder: str
+    entries: "tuple[Entry, ...]"
+
+
+def answer_cache(_question: CacheQuestion, _context: Context) -> KeptTraces:
+    """Return the traces that are kept.
+
+    Raises:
+        UsageError: none are kept here, or the folder cannot be read.
+    """
+    kept = _cache()
+    return KeptTraces(folder=str(kept.folder), entries=tuple(kept.entries()))
+
+
+def _document(answers: Sequence[KeptTraces], _question: CacheQuestion) -> Any:
+    from capplan.report.documents.installed import CacheDocument, KeptTraceDocument
+
+    traces = tuple(
+        KeptTraceDocument(
+            model=entry.words,
+            options=tuple(entry.options),
+            recordings=tuple(entry.configurations),
+            size_bytes=entry.size_bytes,
+            made=_date(entry.made_s),
+        )
+        for entry in answers[0].entries
+    )
+    return CacheDocument(folder=answers[0].folder, traces=traces)
+
+
+def _sections(answers: Sequence[KeptTraces], _question: CacheQuestion) -> "Iterable[Section]":
+    from capplan.report.sections import Format, Lines, Section, Table, figure, words
+    from capplan.units import format_bytes
+
+    entries = answers[0].entries
+    size = format_bytes(sum(entry.size_bytes for entry in entries))
+    columns: list[Column[Entry]] = [
+        words("model", lambda entry: entry.words, name="model"),
+        words("options", lambda entry: " ".join(entry.options), name="options"),
+        words("recordings", lambda entry: ", ".join(entry.configurations), name="recordings"),
+        figure("size", lambda entry: format_bytes(entry.size_bytes), name="size"),
+        words("made", lambda entry: _date(entry.made_s), name="made"),
+    ]
+    head = Lines([f"{len(entries)} traces, {size}, in {answers[0].folder}"], only=Format.TABLE)
+    return [Section([head, Table(columns, entries, is_attached=True, only=None if entries else Format.MD)])]
+
+
+CACHE = Verb(
+    path="cache",
+    question=CacheQuestion,
+    summary="Show the traces kept from earlier runs.",
+    examples=("capplan cache", "capplan cache clear resnet50"),
+    answer=answer_cache,
+    sections=_sections,
+    document=_document,
+    schema="cache",
+    is_local=True,
+    effort=Effort.SHORT,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetQuestion:
+    """Kept traces to forget."""
+
+    model: Annotated[
+        Name | None, Option(help="Only this model's.", metavar="[MODEL]", is_argument=True, doors=HERE)
+    ] = None
+
+
+def answer_forget(question: ForgetQuestion, _context: Context) -> int:
+    """Forget all kept traces, or those of one model, and return how many.
+
+    Args:
+        question: the model, as `capplan cache` lists it.
+
+    Raises:
+        UsageError: none are kept here, or none of this model.
+    """
+    count = _cache().clear(words=question.model)
+    if question.model is not None and not count:
+        raise UsageError(f"no trace of {question.model!r} is kept; `capplan cache` lists those that are.")
+    return count
+
+
+CACHE_CLEAR = Verb(
+    path="cache clear",
+    question=ForgetQuestion,
+    summary="Forget all kept traces, or those of one model.",
+    examples=("capplan cache clear", "capplan cache clear resnet50"),
+    answer=answer_forget,
+    text=lambda count, _: f"forgot {count} {'trace' if count == 1 else 'traces'}\n",
+    only_told=True,
+    is_local=True,
+    effort=Effort.SHORT,
+)
+
+
+def _cache() -> "TraceCache":
+    from capplan.app.trace_cache import default_cache
+
+    kept = default_cache()
+    if kept is None:
+        raise UsageError("CAPPLAN_CACHE is off: no traces are kept.")
+    return kept
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
