@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.fleet.disaggregated import HANDOVER_S
@@ -23,7 +24,6 @@ from capplan.llm.core.serving.service import Demand, Service, decode_step_s, lon
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.collectives import NETWORK
 from capplan.llm.core.timing.constants import Constants, constants_of
-from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 from capplan.llm.core.timing.step_time import step_table, step_time
 from capplan.llm.core.timing.work import Load
 from capplan.llm.read.time_calibration import load_time_calibration

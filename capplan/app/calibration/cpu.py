@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.app.feedback import SILENCE, Feedback
+from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
 from capplan.core.gpus.spec import (
-    CPU_USABLE_SHARE,
     Architecture,
     GpuSpec,
     MeasuredRate,

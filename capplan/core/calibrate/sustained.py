@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.core.assumed import USUAL_PROCESS_M
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
@@ -19,8 +20,6 @@ from capplan.core.numbers import FloatArray
 
 _SD_SUSTAINED, _SD_BURST, _SD_CLOCK = 0.08, 0.12, 0.12
 _LAPTOPS_AND_BOARDS = ("Jetson",)
-_USUAL_PROCESS_M = 5e-9
-"""Process of a chip whose family is not known. [m]"""
 
 
 def _shrink(process_m: float) -> float:
@@ -68,7 +67,7 @@ def chip_families(gpus: Sequence[GpuSpec]) -> dict[str, ChipFamily]:
             members[gpu.design.family].append(gpu)
     return {
         name: ChipFamily(
-            shrink=_shrink(chips[0].design.process_m or _USUAL_PROCESS_M),
+            shrink=_shrink(chips[0].design.process_m or USUAL_PROCESS_M),
             has_stacked_memory=any((chip.memory_type or "").startswith("HBM") for chip in chips),
             has_shared_datapath=chips[0].design.has_shared_datapath,
         )
@@ -166,7 +165,7 @@ def _half_layout(families: Mapping[str, ChipFamily]) -> _Layout:
             name: float(np.exp(x[2] + x[3] * chip.shrink + x[4] * chip.has_stacked_memory + x[6 + index]))
             for index, (name, chip) in enumerate(families.items())
         }
-        capacity[""] = float(np.exp(x[2] + x[3] * _shrink(_USUAL_PROCESS_M)))
+        capacity[""] = float(np.exp(x[2] + x[3] * _shrink(USUAL_PROCESS_M)))
         return _law(x[0], x[1], x[5], capacity, {"": 1.0})
 
     return _Layout(mean=mean, sd=sd, law=law)
@@ -182,7 +181,7 @@ def _single_layout(families: Mapping[str, ChipFamily]) -> _Layout:
 
     def law(x: FloatArray) -> PowerLaw:
         capacity = {name: float(np.exp(x[4] + x[5] * chip.shrink)) for name, chip in families.items()}
-        capacity[""] = float(np.exp(x[4] + x[5] * _shrink(_USUAL_PROCESS_M)))
+        capacity[""] = float(np.exp(x[4] + x[5] * _shrink(USUAL_PROCESS_M)))
         ceiling = {
             name: float(np.exp(x[2 if chip.has_shared_datapath else 3] + x[7 + index]))
             for index, (name, chip) in enumerate(families.items())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.core.assumed import SHARED_LATENCY_VARIANCE
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
@@ -15,9 +16,6 @@ from capplan.core.economics.recommend import _Z_90, ranking, worth
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import FloatArray
 from capplan.core.serving.load import Service
-
-SHARED_LATENCY_VARIANCE = 0.5
-"""Share of the latency estimate's log-variance that all GPUs have in common, as errors in counts are. A judgement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-CPU_USABLE_SHARE = 0.95
-"""Of a computer's memory, where a CPU is the device: the operating system and other processes take the rest. An
-assumption."""
-UNKNOWN_PCIE_BYTES_PER_S = 32e9
-"""One direction of PCIe 4.0 x16, taken where a card's own link is not known. [bytes/s]"""
-
 
 class SourceKind(StrEnum):
     """How a value is known.

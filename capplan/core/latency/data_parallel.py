@@ -5,8 +5,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from capplan.core.assumed import GATHERED_HALF_WIDTH, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.rate_laws import DataParallelLaws
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.gpus.sustained import is_consumer
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
@@ -38,9 +39,6 @@ def exchanged_bytes(recording: Recording, sharding: Sharding) -> float:
     return size * (micro_batches + 1) / 2 if sharding is Sharding.ZERO2 else float(size)
 
 
-_UNMEASURED_HALF_WIDTH = float(np.log(1.5))
-"""Half width of the logarithm of what a step waits for where weights are gathered: no such step was measured, and a
-share of the link between two thirds and one and a half times that of summed gradients is assumed."""
 _SWITCHED_SINCE = (8, 0)
 """The first compute capability whose modules were sold on boards with NVLink switches alone: the A100's HGX."""
 
@@ -118,7 +116,7 @@ def on_several_gpus(
     expected_s = alone.expected * (1 + laws.step_share) + added_s
     link_width = laws.link_half_width
     if sharding is not Sharding.DDP:
-        link_width = float(np.hypot(link_width, _UNMEASURED_HALF_WIDTH))
+        link_width = float(np.hypot(link_width, GATHERED_HALF_WIDTH))
     more = np.hypot(laws.half_width, link_width * added_s / expected_s)
     below = np.hypot(np.log(alone.expected / alone.low), more)
     above = np.hypot(np.log(alone.high / alone.expected), more)

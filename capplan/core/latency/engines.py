@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from capplan.core.assumed import ENGINE_INHERITED_SHARE
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import (
@@ -22,9 +23,6 @@ from capplan.core.workload import Framework, Precision, Workload
 REFERENCE_CLOCK_HZ = 1.5e9
 """The clock at which engines' fixed times of kernels are stated; those that were timed boost to 1.41 to 2.52 GHz."""
 _CELLS = ("device nchw", "device nhwc", "device single", "launches")
-_INHERITED_SHARE = 0.5
-"""How much of the factors of timed GPUs another GPU of their architecture takes over, in logs. An assumption: of no
-architecture were two chips timed."""
 _LABELS = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}
 _ONNX_RUNTIME = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
 _FP8 = "no engine was timed in fp8: transferred from int8 and 16 bits, wider interval"
@@ -154,7 +152,7 @@ def _own_factor(known: EngineCalibration, gpu: GpuSpec, workload: Workload, arch
     if own is not None:
         return _factor_of(own, is_int8=is_int8)
     related = [_factor_of(each, is_int8=is_int8) for each in known.gpus.values() if each.architecture == architecture]
-    return float(np.exp(_INHERITED_SHARE * np.mean(np.log(related)))) if related else 1.0
+    return float(np.exp(ENGINE_INHERITED_SHARE * np.mean(np.log(related)))) if related else 1.0
 
 
 def _factor_of(factors: EngineFactors, *, is_int8: bool) -> float:

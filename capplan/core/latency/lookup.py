@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from capplan.core.assumed import FORK_JOIN_S, INHERITED_SHARE, UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_WORKLOAD
 from capplan.core.gpus.rate_laws import Transfer
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, HostCosts, IntervalWidth
@@ -24,12 +25,6 @@ from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Host, Variant, Workload
 
-UNCALIBRATED_HALF_WIDTH = 0.6
-"""Half-width of log errors without any calibration, which is in no file then: nine of ten of 150 eager steps of timm's
-tables lie within 0.54 of the guesses, compiled ones within 0.78, training steps within 1.5."""
-UNCALIBRATED_WORKLOAD = 0.4
-"""Half-width of log errors, added in square, where constants of another kind of steps serve. An assumption: nine of ten
-of 120 compiled steps lie within 0.26 of what eager constants say, training steps within 0.57."""
 _FEW_ROWS = 20
 
 _DECISIVE = (
@@ -47,10 +42,6 @@ KERNELS = "kernels"
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
-INHERITED_SHARE = 0.5
-"""How much of a relative's deviation an architecture without measurements takes over, in logs: an assumption. Between
-the three architectures with many eager steps the deviations of classes correlate by about -0.5, which is what
-independent ones do that sum to zero; in training steps those of 7.0 and 7.5 do by 0.87, of 8.0 and 9.0 by 0.77."""
 
 MANY_ROWS = 400
 """Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
@@ -144,11 +135,6 @@ def cpu_part(parts: Mapping[str, Calibration], workload: Workload, cpu: GpuSpec)
         return single
     gain = (cpu.peak(PeakKind.BF16) or 0.0) / (cpu.peak(PeakKind.FP32) or 1.0)
     return half if gain >= _MATRIX_UNIT_GAIN else single
-
-
-FORK_JOIN_S = 3e-6
-"""Time that each doubling of the cores adds to an operator, which all of them begin and end together. A guess: OpenMP's
-fork and join take five to thirty microseconds on tens of cores, and no machine of many cores was timed. [s]"""
 
 
 def on_cores(cpu: Calibration, cores: int) -> Calibration:

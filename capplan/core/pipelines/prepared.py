@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from capplan.core.assumed import PAGEABLE_SHARE, PINNED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.batches import LARGEST_BATCH
 from capplan.core.energy.power import PeakSeconds
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
@@ -33,11 +34,6 @@ from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, Pipeli
 from capplan.core.trace.model_input import ModelInput
 from capplan.core.workload import Workload
 
-PAGEABLE_SHARE = Interval(low=0.25, expected=0.5, high=0.9)
-"""The share of the printed PCIe rate at which weights move between pageable memory of the host and a GPU: copies pass a
-staging buffer of the driver. An assumption: no pipeline with offloading was measured."""
-PINNED_SHARE = Interval(low=0.6, expected=0.8, high=0.95)
-"""The same of copies on a stream of their own, which need pinned memory of the host. An assumption, too."""
 _SLOWEST_FIRST = {"low": "high", "expected": "expected", "high": "low"}
 """The end of a rate's interval that gives an end of a time's."""
 _LAYERS_AT_ONCE = {Offload.SEQUENTIAL: 1, Offload.STREAMED: 2}
@@ -476,7 +472,7 @@ class PreparedPipeline(Planned):
         if offload is Offload.NONE or run.times == 0 or is_there:
             return 0.0
         shares = PINNED_SHARE if offload is Offload.STREAMED else PAGEABLE_SHARE
-        share = float(getattr(shares, _SLOWEST_FIRST[end]))
+        share = shares[_SLOWEST_FIRST[end]]
         once_s = each.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S) / share
         if offload is Offload.STREAMED:  # each run waits for what is not copied while it computes
             return float(run.times) * max(0.0, once_s - run_s)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from datetime import date
 
-from capplan.core.gpus.spec import CPU_USABLE_SHARE, Figure, GpuSpec, PeakKind, Source
+from capplan.core.assumed import CPU_USABLE_SHARE
+from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
 from capplan.specs.gpus.entries import Entry
 from capplan.specs.gpus.fields import FIELDS, REQUIRED, Field, Form
 from capplan.specs.gpus.sheets import Sheet

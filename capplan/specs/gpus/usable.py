@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import yaml
 
-from capplan.core.gpus.spec import CPU_USABLE_SHARE, Segment
+from capplan.core.assumed import CPU_USABLE_SHARE
+from capplan.core.gpus.spec import Segment
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml

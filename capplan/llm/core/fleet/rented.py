@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from capplan.core.assumed import CARD_SERVER
 from capplan.core.gpus.prices import Price
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.machine import CARD_SERVER
 
 _BRIDGED = 2
 """GPUs that a bridge between cards joins; the cards of a server are timed over its host, whatever bridges there are."""

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 
+from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
 from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 
 _MOST_GPUS = 5
 _MOST_ANSWERS = 5

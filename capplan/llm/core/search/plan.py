@@ -4,6 +4,7 @@ import heapq
 from dataclasses import dataclass, replace
 from math import inf
 
+from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.fleet.candidates import ShardingChoice
@@ -25,7 +26,6 @@ from capplan.llm.core.search.rescue import advice, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search, Sizing
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.llm.core.timing.machine import NETWORK_BYTES_PER_S
 from capplan.units import counted
 
 MOST_SIMULATED = 24

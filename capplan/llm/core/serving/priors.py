@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from capplan.core.assumed import UNTIMED_SHARE
 from capplan.llm.core.serving.cases import Case
 from capplan.llm.core.serving.fit import Prior
 from capplan.llm.core.timing.calibration import (
@@ -187,9 +188,6 @@ that model's left-out runs were missed by a fifth more. vLLM before 0.14 ran gro
 (the 235-billion Qwen3 in fp8 takes 1.6 to 2.1 times its tuned time), so that its factors are free and move no other
 engine."""
 
-_UNTIMED_SHARE = 1.0
-"""The same of the rate of state-space updates, which is derived from their blocks and was not timed alone."""
-
 
 def _share(name: str) -> float:
     constant = name.rsplit("/", maxsplit=1)[-1]
@@ -198,7 +196,7 @@ def _share(name: str) -> float:
     if name.startswith("factor/"):
         return _UNTUNED_SHARE if name.startswith("factor/moe") and "vllm before 0.14" in name else _FACTOR_SHARE
     if name == f"kernel/{KernelClass.SSM_UPDATE}/compute_fraction":
-        return _UNTIMED_SHARE
+        return UNTIMED_SHARE
     return _KERNEL_SHARE if name.startswith("kernel/") else _ENGINE_SHARE
 
 

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec
+from capplan.core.assumed import COPIED_FRACTION, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.errors import UsageError
 from capplan.llm.core.sharding import Sharding
-
-_COPIED_FRACTION = 0.82
-"""Share of the printed rate of PCIe, one direction, that copies from pinned memory reach: 26 of 31.5 GB/s on A100 and
-55 of 63 GB/s on H100 in NVIDIA's bandwidthTest, less a few per cent for blocks of tens of kB (from memory)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ def host_cache(size_bytes: float, *, token_bytes: float, sharding: Sharding, gpu
         return None
     if not token_bytes:
         raise UsageError("--kv-offload keeps tokens of attention in host memory; no layer of this model caches any.")
-    link = _COPIED_FRACTION * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
+    link = COPIED_FRACTION * (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S)
     return HostCache(
         tokens=size_bytes / (token_bytes * sharding.tensor * sharding.pipeline), token_s=token_bytes / link
     )

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from capplan.core.assumed import CARD_SERVER, DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.energy.power import CardCap
 from capplan.core.gpus.machines import is_bridged, joined_gpus
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, PeakKind
+from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.llm.core.timing.weight_kernels import Arithmetic
 
 _PEAKS = {
@@ -83,10 +84,6 @@ _FP32_PER_CLOCK = 2 * 128
 """FLOPs per clock of a core of Apple's GPUs, which print no clock."""
 
 
-_DIMM_FRACTION = 0.8
-"""Share of the printed bandwidth of a CPU's memory that plain reads reach, as STREAM finds on most; assumed."""
-
-
 def host_of(cpu: GpuSpec, gpu: GpuSpec) -> Host:
     """Return the host of a GPU.
 
@@ -96,7 +93,7 @@ def host_of(cpu: GpuSpec, gpu: GpuSpec) -> Host:
     """
     return Host(
         id=cpu.id,
-        bandwidth_bytes_per_s=_DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,
+        bandwidth_bytes_per_s=DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,
         flops_per_s=cpu.peak(PeakKind.FP32) or 0.0,
         link_bytes_per_s=gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S,
     )
@@ -113,19 +110,12 @@ def ggml_machine(machine: Machine, gpu: GpuSpec) -> Machine:
         gpu.peak(PeakKind.FP32) or 0
     ) / _FP32_PER_CLOCK
     if gpu.is_cpu:
-        return replace(machine, bandwidth_bytes_per_s=_DIMM_FRACTION * machine.bandwidth_bytes_per_s)
+        return replace(machine, bandwidth_bytes_per_s=DIMM_FRACTION * machine.bandwidth_bytes_per_s)
     moved = _GGML_BYTES_PER_CLOCK * clocks_per_s
     if not moved:
         return machine
     printed = machine.bandwidth_bytes_per_s
     return replace(machine, bandwidth_bytes_per_s=(printed**-3 + moved**-3) ** (-1 / 3))
-
-
-NETWORK_BYTES_PER_S = 50e9
-"""Network of one GPU to another server, one direction: a port of 400 Gbit/s for each GPU of a board, as DGX H100
-has. [bytes/s]"""
-CARD_SERVER = 8
-"""Cards that one server holds at most."""
 
 
 def machine_of(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from capplan.core.assumed import OFFLOADED_SHARE
 from capplan.llm.core.training.activations import LayerActivations, interleaved_share, layer_activations, logit_elements
 from capplan.llm.core.training.frameworks import Family, States
 from capplan.llm.core.training.job import (
@@ -224,7 +225,7 @@ def _stage(
     if Offloaded.PARAMETERS in job.offloaded:
         host, weights = host + weights, 0.0
     if Offloaded.ACTIVATIONS in job.offloaded:
-        moved = kept * _OFFLOADED_SHARE
+        moved = kept * OFFLOADED_SHARE
         host, kept = host + moved, kept - moved
     live = kept + max(recomputed, logits)
     if job.framework.keeps_gradients or job.accumulation > 1 or (job.layout.shard is Shard.NONE and job.is_adapted):
@@ -252,8 +253,6 @@ def _stage(
 
 _IN_PLACE_LOGIT_BYTES = 4.0
 """Bytes of a logit whose loss works in place: the 16-bit logits and the copy that the loss shifts by one token."""
-_OFFLOADED_SHARE = 0.9
-"""The share of kept activations that is moved to the host: the last layers' are needed before a copy has ended."""
 
 
 def _states(

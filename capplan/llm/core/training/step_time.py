@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from capplan.core.assumed import HIDING_SHARE
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork
 
@@ -149,8 +150,4 @@ _SHARPNESS = 4.0
 
 def _exposed(traffic_s: float, compute_s: float, share: float) -> float:
     """Return what is felt of traffic that runs beside products: a share of it, and what outlasts them."""
-    return share * traffic_s + max(0.0, (1.0 - share) * traffic_s - _HIDING * compute_s)
-
-
-_HIDING = 0.9
-"""The share of a step's products that collectives may hide behind; the first layer's have nothing before them."""
+    return share * traffic_s + max(0.0, (1.0 - share) * traffic_s - HIDING_SHARE * compute_s)

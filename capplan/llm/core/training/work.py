@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from capplan.core.assumed import (
+    NETWORK_BYTES_PER_S,
+    NETWORK_OF_CARD_BYTES_PER_S,
+    UNKNOWN_PCIE_BYTES_PER_S,
+)
 from capplan.core.gpus.machines import joined_gpus
 from capplan.core.gpus.rate_laws import RateLaws
-from capplan.core.gpus.spec import UNKNOWN_PCIE_BYTES_PER_S, GpuSpec, Microbenchmark, PeakKind
+from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.gpus.sustained import copy_share, half_peak, half_share
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Layer
@@ -97,8 +102,6 @@ class TrainingGpu:
         return capability is not None and capability[0] == 10
 
 
-_NETWORK_OF_BOARD, _NETWORK_OF_CARD = 50e9, 12.5e9
-"""One GPU's network, one direction, where none is stated: 400 Gbit/s for modules of a board, 100 for cards."""
 _FP8_SUSTAINED_RATIO = 0.75
 """Sustained over printed fp8 rate, relative to the same share in 16 bits, where no fp8 product was timed: the ratio of
 H100 SXM, 1103 of 1979 against 734 of 989 TFLOP/s (gpu_specs)."""
@@ -135,7 +138,7 @@ def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | N
         fast_gpus=joined,
         fast_bytes_per_s=(gpu.nvlink_bytes_per_s or 0.0) / 2,
         host_bytes_per_s=gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S,
-        network_bytes_per_s=network_bytes_per_s or (_NETWORK_OF_BOARD if board else _NETWORK_OF_CARD),
+        network_bytes_per_s=network_bytes_per_s or (NETWORK_BYTES_PER_S if board else NETWORK_OF_CARD_BYTES_PER_S),
     )
 
 
