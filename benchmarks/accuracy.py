@@ -30,7 +30,7 @@ from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.fit import (
     OTHERS_90,
     FittedCalibration,
-    HeldOut,
+    HeldOutErrors,
     bias_spread,
     fit_calibration,
     group_biases,
@@ -122,7 +122,7 @@ def _other_kind(kind: str, rows: Sequence[Described], fitted: FittedCalibration)
     ]
 
 
-def _kinds(held: HeldOut) -> dict[str, FloatArray]:
+def _kinds(held: HeldOutErrors) -> dict[str, FloatArray]:
     return {"family new": held.family, "GPU new": held.gpu, "sheet alone": held.sheet, "both new": held.both}
 
 
@@ -228,7 +228,7 @@ def _layout(row: Described) -> str:
     return row.step.cell.removeprefix("device ")
 
 
-def _coverage_table(rows: Sequence[Described], chosen: NDArray[np.bool_], held: HeldOut, kind: str) -> str:
+def _coverage_table(rows: Sequence[Described], chosen: NDArray[np.bool_], held: HeldOutErrors, kind: str) -> str:
     lines = ["| evidence | layout | rows | covered | below it | above it | median ± |"]
     lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     rng = np.random.default_rng(0)
@@ -370,7 +370,7 @@ def _curves_by_precision(rows: Sequence[Described], errors: FloatArray) -> str:
     return "\n".join([*lines, *(_error_line(key, errors[members]) for key, members in sorted(groups.items()))]) + "\n"
 
 
-def _few_rows_table(rows: Sequence[Described], held: HeldOut) -> str:
+def _few_rows_table(rows: Sequence[Described], held: HeldOutErrors) -> str:
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         if row.curve and np.isfinite(held.gpu[index]) and (size := _size(row)):
@@ -396,7 +396,7 @@ def _size(row: Described) -> str:
     return _LARGE if row.batch >= 64 else "1 and 2" if row.batch <= 2 else ""
 
 
-def _few_rows_covered(rows: Sequence[Described], held: HeldOut) -> NDArray[np.bool_]:
+def _few_rows_covered(rows: Sequence[Described], held: HeldOutErrors) -> NDArray[np.bool_]:
     """Return which curves' points lie in intervals that were learnt from the other GPUs, as a new GPU's would be."""
     gpus, sizes = np.array([row.step.gpu for row in rows]), np.array([_size(row) for row in rows])
     curves = np.array([bool(row.curve) for row in rows]) & np.isfinite(held.gpu)
@@ -419,7 +419,7 @@ def _few_rows_covered(rows: Sequence[Described], held: HeldOut) -> NDArray[np.bo
     return inside
 
 
-def unseen_libraries(rows: Sequence[Described], held: HeldOut) -> float:
+def unseen_libraries(rows: Sequence[Described], held: HeldOutErrors) -> float:
     """Return how far GPUs lie of whose vendor nothing else was timed: the spread of their biases at large batches."""
     biases = group_biases(
         np.array([error if _size(row) == _LARGE else np.nan for row, error in zip(rows, held.gpu, strict=True)]),

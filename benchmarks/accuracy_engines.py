@@ -29,7 +29,7 @@ from engine_rows import AITEMPLATE, FASTER, OLD_TENSORRT, ONNXRUNTIME, Rows, has
 from capplan.core.latency.calibration import (
     Calibration,
     EngineCalibration,
-    EngineConstants,
+    EngineEfficiency,
     EngineFactors,
     EngineWidths,
 )
@@ -52,7 +52,7 @@ CEILINGS = {
     "H100-PCIe": "h100-pcie-80gb", "H100-SXM": "h100-sxm5-80gb", "H100-NVL": "h100-nvl-94gb",
 }  # fmt: skip
 MANY = (64, 128, 256, 512, 1024)
-START = EngineConstants(
+START = EngineEfficiency(
     product=1.0, attention=1.0, norm=1.0, elementwise=1.0, convolution=1.0, kernel_s=4e-6, convolution_s=5e-6
 )  # fmt: skip
 """Where the search begins: as fast as compiled kernels."""
@@ -78,13 +78,13 @@ NOT_FITTED = frozenset({"timm:vit_base_patch16_224 384"})
 class Fitted:
     """Constants, and how far GPUs and older engines deviate: factors on rates, and on times."""
 
-    constants: EngineConstants = START
+    constants: EngineEfficiency = START
     wide: Mapping[str, float] = field(default_factory=dict)
     int8: Mapping[str, float] = field(default_factory=dict)
     older: Mapping[str, float] = field(default_factory=dict)
     faster_kernel_s: float = 6e-6
 
-    def of_engine(self, engine: str) -> EngineConstants:
+    def of_engine(self, engine: str) -> EngineEfficiency:
         """Return the constants of an engine of rows: FasterTransformer launches each kernel from the host."""
         return replace(self.constants, kernel_s=self.faster_kernel_s) if engine == FASTER else self.constants
 

@@ -26,7 +26,7 @@ from capplan.core.calibrate.accuracy import error_statistics
 from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.fit import (
     ADDED,
-    HeldOut,
+    HeldOutErrors,
     bias_spread,
     fit_rows,
     group_biases,
@@ -103,12 +103,12 @@ class Judged:
 
     fit: LatencyFit
     constants: FloatArray
-    gpu: HeldOut
-    chip: HeldOut
-    architecture: HeldOut
-    model: HeldOut
-    gpu_and_model: HeldOut
-    chip_and_model: HeldOut
+    gpu: HeldOutErrors
+    chip: HeldOutErrors
+    architecture: HeldOutErrors
+    model: HeldOutErrors
+    gpu_and_model: HeldOutErrors
+    chip_and_model: HeldOutErrors
     names: Mapping[str, Sequence[str]]
 
 

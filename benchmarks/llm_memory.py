@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from capplan.core.serving_engines import Engine
-from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants
+from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants
 from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
 from capplan.llm.core.memory_fit import FittedMemory, StartupLog, fit_memory
 from capplan.llm.core.model import LanguageModel
@@ -84,7 +84,7 @@ def with_fit(constants: LlmMemoryConstants, fitted: FittedMemory) -> LlmMemoryCo
         fixed_bytes=fitted.fixed_bytes,
         vision_bytes=old.activation.vision_bytes if fitted.vision_bytes is None else fitted.vision_bytes,
     )
-    new: EngineConstants = replace(old, activation=activation, other_bytes={**old.other_bytes, **fitted.other_bytes})
+    new: EngineMemoryRules = replace(old, activation=activation, other_bytes={**old.other_bytes, **fitted.other_bytes})
     return replace(constants, engines=tuple(new if each is old else each for each in constants.engines))
 
 

@@ -23,10 +23,10 @@ from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import JobRanking, MeasuredTraining, kind_of, rank_layouts
-from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
+from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.memory import Kind, MemoryConstants, estimate_memory
+from capplan.llm.core.training.memory import MemoryConstants, MemoryScope, estimate_memory
 from capplan.llm.core.training.step_time import TimeConstants, step_time
 from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork, step_work, training_gpu
 from capplan.llm.read.runs.training_rows import read_training
@@ -201,7 +201,7 @@ def memory_problem(runs: Sequence[MeasuredTraining], gpus: Gpus) -> Problem:
     usable = [gpus.find(run.gpu).expected_usable_bytes for run in limits]
 
     def predict(constants: MemoryConstants, at: Sequence[int]) -> FloatArray:
-        kinds = [chosen[index].peak_kind if index < len(exact) else Kind.DEVICE for index in at]
+        kinds = [chosen[index].peak_kind if index < len(exact) else MemoryScope.DEVICE for index in at]
         peaks = [
             estimate_memory(chosen[index].job, constants).peak(kind) for index, kind in zip(at, kinds, strict=True)
         ]
@@ -355,9 +355,9 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
         sources.add(f"memory, {source}", by_source[known & np.array([run.source == source for run in memory.runs])])
     real = ~_parts(memory)["tiny models"] & known
     memory_widths = {
-        Evidence.MEASURED: half_width(by_run[real], 1.15),
-        Evidence.TRANSFERRED: half_width(by_source[real], 1.25),
-        Evidence.EXTRAPOLATED: half_width(by_source[real], 1.25),
+        TrainingEvidence.MEASURED: half_width(by_run[real], 1.15),
+        TrainingEvidence.TRANSFERRED: half_width(by_source[real], 1.25),
+        TrainingEvidence.EXTRAPOLATED: half_width(by_source[real], 1.25),
     }
     draft = TrainingCalibration(
         name="capplan llm train",
@@ -368,9 +368,9 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
         measured_chips=frozenset(),
         measured_frameworks=frozenset(),
         peak_ratios={
-            Evidence.MEASURED: peak_ratios(by_run[real]),
-            Evidence.TRANSFERRED: peak_ratios(by_source[real]),
-            Evidence.EXTRAPOLATED: peak_ratios(by_source[real]),
+            TrainingEvidence.MEASURED: peak_ratios(by_run[real]),
+            TrainingEvidence.TRANSFERRED: peak_ratios(by_source[real]),
+            TrainingEvidence.EXTRAPOLATED: peak_ratios(by_source[real]),
         },
         memory_frameworks=frozenset(
             run.framework for run, is_known in zip(memory.runs, known, strict=True) if is_known
@@ -393,11 +393,11 @@ def fit_all(path: Path) -> tuple[TrainingCalibration, Report, list[tuple[str, st
     for name, part in parts.items():
         report.add(f"tokens/s, {name}: source and chip family left out", both[part])
 
-    def widths(part: BoolArray, least: float) -> dict[Evidence, float]:
+    def widths(part: BoolArray, least: float) -> dict[TrainingEvidence, float]:
         return {
-            Evidence.MEASURED: half_width(by_run[part], least),
-            Evidence.TRANSFERRED: half_width(far[part], least * 1.05),
-            Evidence.EXTRAPOLATED: max(half_width(both[part], least * 1.1), half_width(far[part], least)),
+            TrainingEvidence.MEASURED: half_width(by_run[part], least),
+            TrainingEvidence.TRANSFERRED: half_width(far[part], least * 1.05),
+            TrainingEvidence.EXTRAPOLATED: max(half_width(both[part], least * 1.1), half_width(far[part], least)),
         }
 
     calibration = replace(
@@ -466,7 +466,7 @@ def page(calibration: TrainingCalibration, report: Report, further: Sequence[tup
         f"| ×/÷ {calibration.widths.adapters[evidence]:.2f} "
         f"| ×/÷ {calibration.widths.experts[evidence]:.2f} "
         f"| ×/÷ {calibration.widths.memory[evidence]:.2f} |"
-        for evidence in (Evidence.MEASURED, Evidence.TRANSFERRED, Evidence.EXTRAPOLATED)
+        for evidence in (TrainingEvidence.MEASURED, TrainingEvidence.TRANSFERRED, TrainingEvidence.EXTRAPOLATED)
     )
     tables = "\n\n".join(f"## {title}\n\n{_EXPLAINED.get(title, '')}{each}" for title, each in further)
     return (

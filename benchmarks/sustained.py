@@ -88,7 +88,7 @@ _SECTIONS = ("half", "single", "copies", "burst", "issued_at_clock")
 _COMMAND = "python benchmarks/sustained.py -o docs/sustained.md --microbench microbench.csv.gz"
 _DATA = "the measured blocks of gpu_specs/; bursts against long runs from microbench.csv.gz"
 
-LeftOuts = Sequence[fitting.LeftOut]
+LeftOuts = Sequence[fitting.HeldOutShare]
 
 
 def refitted(gpus: Gpus, before: SustainedLaws, table: Path | None) -> tuple[SustainedLaws, LeftOuts, LeftOuts]:
@@ -145,13 +145,15 @@ def single_peak(gpu: GpuSpec) -> float | None:
     return gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
 
 
-def with_spreads(law: PowerLaw, found: Sequence[fitting.LeftOut]) -> PowerLaw:
+def with_spreads(law: PowerLaw, found: Sequence[fitting.HeldOutShare]) -> PowerLaw:
     """Give a law the spreads of GPUs left out."""
     consumer, other, unknown = fitting.spreads(found)
     return replace(law, log_sd_consumer=consumer, log_sd_other=other, log_sd_unknown=unknown)
 
 
-def spread_table(half: Sequence[fitting.LeftOut], single: Sequence[fitting.LeftOut], copies: CopyShares) -> str:
+def spread_table(
+    half: Sequence[fitting.HeldOutShare], single: Sequence[fitting.HeldOutShare], copies: CopyShares
+) -> str:
     """Return the spreads by rate and by what was left out."""
     lines = ["| rate | left out | GPUs | median error | spread (log) |", "| --- | --- | ---: | ---: | ---: |"]
     for name, found in (("16 bits", half), ("fp32", single)):
@@ -165,11 +167,11 @@ def spread_table(half: Sequence[fitting.LeftOut], single: Sequence[fitting.LeftO
     return "\n".join([*lines, f"| copies | the GPU | | | {copies.log_sd:.3f} |"]) + "\n"
 
 
-def _error(each: fitting.LeftOut) -> float:
+def _error(each: fitting.HeldOutShare) -> float:
     return each.without_gpu - each.observation.log_share
 
 
-def left_out_table(found: Sequence[fitting.LeftOut]) -> str:
+def left_out_table(found: Sequence[fitting.HeldOutShare]) -> str:
     """Return every GPU's measured share beside what was predicted without it."""
     lines = [
         "| GPU | TFLOP/s per W | measured | without it | without its family |",

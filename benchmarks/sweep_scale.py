@@ -17,7 +17,7 @@ from capplan.app.sweep import tables
 from capplan.app.sweep.records import PARTIAL, Unit
 from capplan.app.sweep.store import ROWS_PER_FILE, WRITERS, SweepStore, Wanted
 from capplan.core.sweep.grid import Columns
-from capplan.core.sweep.schema import PLANNED_COLUMNS, Kind
+from capplan.core.sweep.schema import PLANNED_COLUMNS, ColumnType
 from capplan.processes.supervisor import resident_bytes
 
 BATCHES = [2**power for power in range(11)]
@@ -29,11 +29,11 @@ def made_up(gpus: list[str], seed: int) -> Columns:
     rows = [(gpu, batch) for gpu in gpus for batch in BATCHES]
     columns: Columns = {}
     for each in PLANNED_COLUMNS:
-        if each.kind is Kind.NUMBER:
+        if each.kind is ColumnType.NUMBER:
             columns[each.name] = [1e-3 * (seed + 1) * (index + 1) ** 0.37 for index in range(len(rows))]
-        elif each.kind is Kind.INTEGER:
+        elif each.kind is ColumnType.INTEGER:
             columns[each.name] = [2**20 * (index // 7) for index in range(len(rows))]
-        elif each.kind is Kind.BOOLEAN:
+        elif each.kind is ColumnType.BOOLEAN:
             columns[each.name] = [True] * len(rows)
         else:
             columns[each.name] = ["measured"] * len(rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.ops.analysis import Analysis, analyze_trace
-from capplan.core.ops.counters import Comparison
+from capplan.core.ops.counters import CounterComparison
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
@@ -19,7 +19,7 @@ class AnalyzeAnswer:
 
     analysis: Analysis
     parameter_count: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CounterComparison, ...]
 
 
 def analyze(
@@ -63,7 +63,7 @@ def analyze(
 
 def _compare(
     model: Model, trace: Trace, configuration: Configuration, batch: int, feedback: Feedback
-) -> tuple[Comparison, ...]:
+) -> tuple[CounterComparison, ...]:
     target = model.target()
     with feedback.progress(f"counting {model.words} by other counters"):
         from capplan.probe.counters import compare_counters

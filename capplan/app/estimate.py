@@ -13,7 +13,7 @@ from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.prices import Price, cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.advice import SMALLER_INPUT, Advice, advise, is_of_same_kind, stronger_gpus
+from capplan.core.latency.advice import SMALLER_INPUT, SpeedAdvice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.breakdown import break_down
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
@@ -92,7 +92,7 @@ class Adviser:
     gpus: Gpus
     rents: Mapping[str, Price]
 
-    def advise(self, gpu: GpuSpec, curve: Sequence[LatencyEstimate]) -> tuple[Advice, ...]:
+    def advise(self, gpu: GpuSpec, curve: Sequence[LatencyEstimate]) -> tuple[SpeedAdvice, ...]:
         """Return what would help at the last batch of a curve."""
         last = curve[-1]
         alternatives = {
@@ -117,7 +117,7 @@ class Adviser:
         (answer,) = estimate_latencies(step, gpus=[gpu], batches=[batch])
         return None if isinstance(answer, Unsupported) else answer[0]
 
-    def _stronger(self, gpu: GpuSpec, now: LatencyEstimate) -> tuple[Advice, ...]:
+    def _stronger(self, gpu: GpuSpec, now: LatencyEstimate) -> tuple[SpeedAdvice, ...]:
         recording = self.trace.recording(self.workload.configuration)
         alike = [other for other in self.gpus.values() if is_of_same_kind(gpu, other)]
         step = ExecutedStep.of(recording, self.workload, calibration=self.calibration)

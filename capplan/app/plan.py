@@ -19,7 +19,7 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations, without_gpu
-from capplan.core.plan.types import Change, Fit, Job, Limits, Plan
+from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Limits, Plan
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Configuration, Framework, Layout, Precision, Training, Workload
@@ -87,7 +87,7 @@ def plan(
     terms: PlanTerms,
     context: PlanContext,
     *,
-    job: Job | None = None,
+    job: JobSize | None = None,
     tries_half: bool = False,
     is_strict: bool = False,
 ) -> Plan:
@@ -253,7 +253,9 @@ def _training_alternatives(
 _ADAPTERS = "lora=16"
 
 
-def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, context: PlanContext) -> Change | None:
+def _changed(
+    best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, context: PlanContext
+) -> ConditionEffect | None:
     """Return what a condition would change; None where the model cannot be traced under it or does not fit then.
 
     This is a remark beside the answer. Tracing runs the model's own code, which may fail in any way under another
@@ -269,4 +271,4 @@ def _changed(best: Fit, other: _Alternative, *, model: Model, terms: PlanTerms, 
         fits = plan_at_batches(other.model or model, asked, replace(context, gpus=(best.gpu,))).fits
     except Exception:
         return None
-    return Change(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None
+    return ConditionEffect(name=other.name, option=other.option, before=best, after=fits[0]) if fits else None

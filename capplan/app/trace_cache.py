@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CachedTrace:
     """One kept trace: whose it is, how large, when it was made (seconds since 1970)."""
 
     path: Path
@@ -108,7 +108,7 @@ class TraceCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_whole(self._path(question), content)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CachedTrace]:
         """List what is kept, oldest first; an entry that cannot be read is listed as damaged.
 
         Raises:
@@ -173,7 +173,7 @@ def _parse_head(line: bytes) -> _Head:
     )
 
 
-def _entry(path: Path) -> Entry | None:
+def _entry(path: Path) -> CachedTrace | None:
     """Describe an entry; None if it no longer exists, or is not a file of this cache."""
     try:
         stat = path.lstat()
@@ -185,7 +185,7 @@ def _entry(path: Path) -> Entry | None:
         if not path.is_symlink() and not path.exists():
             return None
         head = _Head(words=DAMAGED, options=(), configurations=(), files={})
-    return Entry(
+    return CachedTrace(
         path=path,
         words=head.words,
         options=head.options,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capplan.api.shown import Shown
-from capplan.llm.answer.fit_serving import FittedCalibration, FittedServing
+from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
@@ -19,7 +19,7 @@ from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.training.accuracy import TrainingValidation
 from capplan.llm.core.training.estimate import TrainingMemoryAnswer
 from capplan.llm.core.training.frameworks import States
-from capplan.llm.core.training.job import AttentionKernel, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
+from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, Compute, Method, Offloaded, OptimizerRecipe, Recompute, Shard
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.fields import Prefill
@@ -32,7 +32,7 @@ class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
 class _FleetAnswerShown(Shown, FleetAnswer): ...
 class _ServingValidationShown(Shown, ServingValidation): ...
 class _FittedServingShown(Shown, FittedServing): ...
-class _FittedCalibrationShown(Shown, FittedCalibration): ...
+class _FittedMemoryFileShown(Shown, FittedMemoryFile): ...
 class _TrainingMemoryAnswerShown(Shown, TrainingMemoryAnswer): ...
 class _PricedTrainingShown(Shown, PricedTraining): ...
 class _TrainingPlanShown(Shown, TrainingPlan): ...
@@ -551,7 +551,7 @@ def fit_memory(
     since: str = ...,
     base: str | Path | None = ...,
     data: str | None = ...,
-) -> _FittedCalibrationShown:
+) -> _FittedMemoryFileShown:
     """Learn vLLM's memory constants from its start-up logs and write a calibration file.
 
     Args:
@@ -580,7 +580,7 @@ def train_memory(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
-    attention: AttentionKernel | str | None = ...,
+    attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
@@ -664,7 +664,7 @@ def train_estimate(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
-    attention: AttentionKernel | str | None = ...,
+    attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
@@ -767,7 +767,7 @@ def train_plan(
     optimizer: OptimizerRecipe | str = ...,
     seq_len: int = ...,
     framework: str | None = ...,
-    attention: AttentionKernel | str | None = ...,
+    attention: AttentionImplementation | str | None = ...,
     fused_loss: bool = ...,
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,

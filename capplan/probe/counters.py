@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from capplan.core.ops.counters import Comparison, Count, compare_counts, own_shares
+from capplan.core.ops.counters import Count, CounterComparison, compare_counts, own_shares
 from capplan.core.trace.types import Recording, Trace
 from capplan.errors import CapplanError
 from capplan.probe.foreign.code import model_code
@@ -26,7 +26,9 @@ MAX_REAL_BYTES = 4 << 30
 """Weights up to here are made for the other counters, which cannot do without. [bytes]"""
 
 
-def compare_counters(target: Target, trace: Trace, recording: Recording, *, batch: int) -> tuple[Comparison, ...]:
+def compare_counters(
+    target: Target, trace: Trace, recording: Recording, *, batch: int
+) -> tuple[CounterComparison, ...]:
     """Compare other counters with a recording of the same model, and name the cause of every difference."""
     with torch.device("meta"):
         classes = {path: type(part).__name__ for path, part in target.build().named_modules()}

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capplan.core.energy.power import StepEnergy
-from capplan.core.latency.advice import Advice
-from capplan.core.latency.breakdown import Breakdown
+from capplan.core.latency.advice import SpeedAdvice
+from capplan.core.latency.breakdown import StepBreakdown
 from capplan.core.latency.step_bound import ClassicBound
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.trace.model_input import ModelInput
@@ -25,9 +25,9 @@ class EstimateReport:
     dtype: str | None
     workload: Workload
     curve: tuple[LatencyEstimate, ...]
-    breakdown: Breakdown
+    breakdown: StepBreakdown
     classic: ClassicBound
-    advice: tuple[Advice, ...]
+    advice: tuple[SpeedAdvice, ...]
     gain_fraction: float
     host: str | None = None
     caution: str | None = None

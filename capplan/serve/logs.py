@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 LOGGER = logging.getLogger("capplan.serve")
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -38,7 +38,7 @@ def log(event: str, **fields: object) -> None:
 def start_logging() -> None:
     """Send the service's and the server's logs to stderr, as JSON lines."""
     to_stderr = logging.StreamHandler(sys.stderr)
-    to_stderr.setFormatter(JsonLines())
+    to_stderr.setFormatter(JsonFormatter())
     for name in ("capplan.serve", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers = [to_stderr]

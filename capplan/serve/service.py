@@ -42,7 +42,7 @@ def _size_of(reply: Reply) -> int:
     return len(reply.content) + len(reply.text)
 
 
-class Answers:
+class AnswerCache:
     """Replies that were given before, the least recently used dropped beyond a size."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Service:
             timed=self.metrics.observe_trace,
             lost=self._count_loss,
         )
-        self._answers = Answers()
+        self._answers = AnswerCache()
         self._shared: Sharing[str, Reply | Refusal] = Sharing()
         self._background: dict[str, asyncio.Task[None]] = {}
 

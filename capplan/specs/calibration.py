@@ -13,7 +13,7 @@ from capplan.core.latency.calibration import (
     ClassConstants,
     DeviceFactors,
     EngineCalibration,
-    EngineConstants,
+    EngineEfficiency,
     EngineFactors,
     EngineWidths,
     GlobalConstants,
@@ -236,7 +236,7 @@ class _EngineReader(PartReader):
             self.refuse(where, f"must be keys with values, not {given!r}")
             return None
         self.unknown_keys(given, _ENGINE_KEYS, f"{where}.")
-        constants = self.part(EngineConstants, given.get("constants", {}), f"{where}.constants")
+        constants = self.part(EngineEfficiency, given.get("constants", {}), f"{where}.constants")
         gpus = {
             name: self.part(EngineFactors, factors, f"{where}.gpus.{name}")
             for name, factors in self.mapping(given, "gpus", prefix=f"{where}.").items()

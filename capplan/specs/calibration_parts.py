@@ -9,7 +9,7 @@ from capplan.core.energy.power import FEWEST_TIMES, MOST_TIMES, CardPower
 from capplan.core.latency.calibration import (
     ClassConstants,
     DeviceFactors,
-    EngineConstants,
+    EngineEfficiency,
     EngineFactors,
     EngineWidths,
     GlobalConstants,
@@ -66,7 +66,7 @@ _RANGES: Mapping[type, Mapping[str, _Range]] = {
         "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,
         "coverage_fraction": _Range(high=1.0, is_open=True),
     },
-    EngineConstants: {
+    EngineEfficiency: {
         "product": FACTOR, "attention": FACTOR, "norm": FACTOR, "elementwise": FACTOR, "convolution": FACTOR,
         "kernel_s": _SECONDS, "convolution_s": CALL,
     },

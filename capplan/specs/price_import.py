@@ -69,7 +69,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class SkippedQuote:
     """A row that is not taken, and why."""
 
     row: int
@@ -77,15 +77,15 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedPrices:
     """What became of a table of quotes: price files by name, and the rows left out."""
 
     files: Mapping[str, str]
     quotes: tuple[Quote, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SkippedQuote, ...]
 
 
-def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> Imported:
+def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> ImportedPrices:
     """Read a table of quotes, or an export of prices, and write it as price files.
 
     Args:
@@ -102,14 +102,14 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     export = read_export(path, load_providers(), read_on=read_on)
     rows = _rows(path) if export is None else enumerate(export.rows, start=1)
     quotes: list[Quote] = []
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedQuote] = []
     for number, row in rows:
         try:
             made = _quote(row, gpus, default_source=path.name)
             quotes.append(made if export is None else replace(made, kind=export.kind))
         except _RowError as error:
-            left_out.append(LeftOut(row=number, reason=str(error)))
-    return Imported(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
+            left_out.append(SkippedQuote(row=number, reason=str(error)))
+    return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -11,7 +11,7 @@ from capplan.verbs.statement.fields import Name
 from capplan.verbs.statement.options import HERE, Option
 
 if TYPE_CHECKING:
-    from capplan.app.trace_cache import Entry, TraceCache
+    from capplan.app.trace_cache import CachedTrace, TraceCache
     from capplan.report.sections import Column, Section
 
 
@@ -25,7 +25,7 @@ class KeptTraces:
     """The folder of kept traces, and each of them, the oldest first."""
 
     folder: str
-    entries: "tuple[Entry, ...]"
+    entries: "tuple[CachedTrace, ...]"
 
 
 def answer_cache(_question: CacheQuestion, _context: Context) -> KeptTraces:
@@ -60,7 +60,7 @@ def _sections(answers: Sequence[KeptTraces], _question: CacheQuestion) -> "Itera
 
     entries = answers[0].entries
     size = format_bytes(sum(entry.size_bytes for entry in entries))
-    columns: list[Column[Entry]] = [
+    columns: list[Column[CachedTrace]] = [
         words("model", lambda entry: entry.words, name="model"),
         words("options", lambda entry: " ".join(entry.options), name="options"),
         words("recordings", lambda entry: ", ".join(entry.configurations), name="recordings"),

@@ -16,10 +16,10 @@ from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price, PurchasePrice
-    from capplan.core.gpus.spec import Architecture, GpuSpec
+    from capplan.core.gpus.spec import GpuArchitecture, GpuSpec
     from capplan.report.documents.installed import Match
     from capplan.report.sections import Line, Section
-    from capplan.specs.gpus.microbench import Imported
+    from capplan.specs.gpus.microbench import ImportedMicrobenchmarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class GpuSheet:
     """One GPU, its architecture, and its prices."""
 
     gpu: "GpuSpec"
-    architecture: "Architecture"
+    architecture: "GpuArchitecture"
     hourly: "tuple[Price, ...]"
     purchase: "tuple[PurchasePrice, ...]"
 
@@ -409,7 +409,7 @@ class MicrobenchQuestion:
     specs: OwnSpecs = ()
 
 
-def import_microbench(question: MicrobenchQuestion, context: Context) -> "Imported":
+def import_microbench(question: MicrobenchQuestion, context: Context) -> "ImportedMicrobenchmarks":
     """Write the blocks into a folder of specs, and return the files written and the GPUs left out.
 
     Args:
@@ -430,7 +430,7 @@ def import_microbench(question: MicrobenchQuestion, context: Context) -> "Import
     return done
 
 
-def _microbench_outcome(done: "Imported") -> Outcome:
+def _microbench_outcome(done: "ImportedMicrobenchmarks") -> Outcome:
     return Outcome(warnings=(f"left out, no spec: {', '.join(done.unknown)}",) if done.unknown else ())
 
 

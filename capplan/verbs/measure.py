@@ -18,11 +18,11 @@ from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
 from capplan.verbs.statement.words import BATCHES, NAMES, SIZE_LIMIT, TIME_LIMIT
 
 if TYPE_CHECKING:
-    from capplan.app.measure.request import Curve, MeasureRequest
+    from capplan.app.measure.request import MeasuredBatches, MeasureRequest
     from capplan.app.measure.run import MeasureAnswer
     from capplan.core.measurement.compare import Pairing
     from capplan.core.measurement.pipeline import PipelineTimes
-    from capplan.core.measurement.types import Failure, Measurement
+    from capplan.core.measurement.types import FailedMeasurement, Measurement
     from capplan.probe.measure.point import Rules
     from capplan.report.sections import Section
 
@@ -156,11 +156,11 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
         ),
     ] = None  # fmt: skip
 
-    def curve(self) -> "Curve":
+    def curve(self) -> "MeasuredBatches":
         """Return the batches, and how the largest is searched."""
-        from capplan.app.measure.request import Curve
+        from capplan.app.measure.request import MeasuredBatches
 
-        return Curve(batches=self.batches, search=self.search, at_most=self.max_batch)
+        return MeasuredBatches(batches=self.batches, search=self.search, at_most=self.max_batch)
 
     def rules(self) -> "Rules":
         """Return the rules of timing."""
@@ -217,7 +217,7 @@ class Measured:
 
     question: MeasureQuestion
     points: "MeasureAnswer | None" = None
-    methods: "tuple[Measurement | Failure, ...]" = ()
+    methods: "tuple[Measurement | FailedMeasurement, ...]" = ()
     pipelines: "tuple[PipelineTimes, ...]" = ()
     pairing: "Pairing | None" = None
     stored: "tuple[Measurement, ...]" = ()
@@ -232,7 +232,7 @@ class Measured:
 
 
 def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
-    """Return the points of a model: a `Measurement` for each batch, or the `Failure` of one that did not run.
+    """Return the points of a model: a `Measurement` for each batch, or the `FailedMeasurement` of one that did not run.
 
     A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
     device's name, or if `gpu` is given; otherwise one of its notes says why there are none.
@@ -350,7 +350,7 @@ def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Pa
 
 def _outcome(measured: Measured) -> Outcome:
     """Name what could not be measured, and what ended the run before its last point."""
-    from capplan.core.measurement.types import Failure
+    from capplan.core.measurement.types import FailedMeasurement
 
     if measured.pairing is not None:
         return Outcome(warnings=tuple(_only_in(measured.pairing, measured.question.compare)))
@@ -362,7 +362,9 @@ def _outcome(measured: Measured) -> Outcome:
         return Outcome(exit_code=130, warnings=(sentence,))
     if points is not None and isinstance(points.ended_by, CapplanError):
         return Outcome(exit_code=points.ended_by.exit_code, warnings=(f"capplan: {points.ended_by}",))
-    failures = [point for point in (points.points if points else measured.methods) if isinstance(point, Failure)]
+    failures = [
+        point for point in (points.points if points else measured.methods) if isinstance(point, FailedMeasurement)
+    ]
     return Outcome(
         exit_code=MeasurementError.exit_code if failures else 0,
         warnings=tuple(f"capplan: {failure.message}" for failure in failures),
@@ -379,7 +381,7 @@ def _only_in(pairing: "Pairing", files: tuple[Path, Path] | None) -> Iterable[st
             yield f"only in {file}: {', '.join(names)}."
 
 
-def _in_python(measured: Measured) -> "tuple[Measurement | Failure, ...]":
+def _in_python(measured: Measured) -> "tuple[Measurement | FailedMeasurement, ...]":
     assert measured.points is not None
     if measured.points.ended_by is not None:
         raise measured.points.ended_by

@@ -9,7 +9,7 @@ import capplan
 from capplan.app.calibration.calibrate import timed_steps
 from capplan.app.calibration.validate import ValidateRequest, validate
 from capplan.app.feedback import Silence
-from capplan.app.measure.request import Curve, MeasureRequest
+from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
 from capplan.core.batches import BatchChoice, Batches
 from capplan.errors import UnknownNameError, UsageError
@@ -62,7 +62,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measure(
         MeasureRequest(
             model=ModelRequest(words="torchvision:squeezenet1_1", input_size="64"),
-            curve=Curve(batches=Batches(choice=BatchChoice.LISTED, sizes=(1, 2))),
+            curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(1, 2))),
             rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
             device="cpu",
             lines=path,

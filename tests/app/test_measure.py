@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.measure.request import Curve, MeasureRequest
+from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
 from capplan.app.measure.store import MeasurementStore, compare_files, stored_measurements
 from capplan.app.models import open_model
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 def ask(nets: Path, *sizes: int) -> MeasureRequest:
     return MeasureRequest(
         model=ModelRequest(words=f"{nets}:Even", inputs=("x=8",)),
-        curve=Curve(batches=Batches(choice=BatchChoice.LISTED, sizes=sizes)),
+        curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=sizes)),
         rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
         device="cpu",
     )

@@ -12,7 +12,7 @@ from capplan.app.plan import PlanContext, PlanTerms, plan
 from capplan.app.priced_gpus import PriceFilters
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.planner import Prepared
-from capplan.core.plan.types import Job, Plan
+from capplan.core.plan.types import JobSize, Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
 from capplan.errors import TraceError, UnknownNameError
@@ -58,7 +58,7 @@ def test_quantised_weights_stand_in_the_assumptions(nets: Path) -> None:
 
 
 def test_a_job_stands_in_the_plan(nets: Path) -> None:
-    assert plan_of(replace(ask(nets, "Even", 8), samples=1000)).job == Job(samples=1000)
+    assert plan_of(replace(ask(nets, "Even", 8), samples=1000)).job == JobSize(samples=1000)
 
 
 def test_strict_refuses_operators_that_cannot_be_counted(nets: Path) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 
 import capplan
 from capplan.core.engines import EPILOGUE, engine_recording, refusal_notes, refused_operators
-from capplan.core.latency.breakdown import Breakdown, break_down
+from capplan.core.latency.breakdown import StepBreakdown, break_down
 from capplan.core.latency.engines import engine_calibration, with_convolution_widths
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.predict import estimate_latencies
@@ -229,7 +229,7 @@ def test_attention_is_unfused_on_volta_and_in_fp32() -> None:
         workload = Workload(precision=Precision(precision), framework=Framework.TENSORRT)
         step = ExecutedStep.of(attention().recording(workload.configuration), workload)
         found = break_down(step, gpu=load_gpus()[gpu_id], batch=8)
-        assert isinstance(found, Breakdown)
+        assert isinstance(found, StepBreakdown)
         labels = {each.label for each in found.kernels}
         assert ("fused softmax" not in labels) is is_fused
 

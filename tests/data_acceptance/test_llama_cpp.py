@@ -5,7 +5,7 @@ import pytest
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import DeploymentWords
-from capplan.llm.core.serving.evidence import Evidence
+from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
@@ -35,4 +35,4 @@ def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_
     (point,) = estimate_serving(asked, deployments=DEPLOYMENTS, calibration=load_time_calibration()).points
     assert 1 / point.tpot_s.expected == pytest.approx(tokens_per_s, rel=0.2)
     assert point.tpot_s.low < 1 / tokens_per_s < point.tpot_s.high
-    assert point.evidence == Evidence.STREAMS
+    assert point.evidence == ServingEvidence.STREAMS

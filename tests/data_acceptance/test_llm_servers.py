@@ -6,7 +6,7 @@ import pytest
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import DeploymentWords
-from capplan.llm.core.serving.evidence import Evidence
+from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.serving.service import Service, decode_step_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.constants import constants_of
@@ -44,6 +44,6 @@ def test_a_faster_network_is_never_slower_and_the_evidence_names_it() -> None:
         )
         (point,) = estimate_serving(asked, deployments=DEPLOYMENTS, calibration=CALIBRATION).points
         times.append(point.tpot_s.expected)
-        assert point.evidence == Evidence.NETWORK
+        assert point.evidence == ServingEvidence.NETWORK
     assert times == sorted(times, reverse=True)
     assert times[0] > 1.2 * times[1]

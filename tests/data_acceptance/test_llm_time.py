@@ -10,7 +10,7 @@ from capplan.llm.answer.validate_serving import validate_serving
 from capplan.llm.core.deployment import DeploymentWords
 from capplan.llm.core.serving.accuracy import JudgedAnswer
 from capplan.llm.core.serving.cases import Metric
-from capplan.llm.core.serving.evidence import Evidence
+from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.runs.serving_rows import parse_run, read_serving
@@ -94,14 +94,14 @@ def test_published_offline_tokens_of_llama_8b(
 @pytest.mark.parametrize(
     ("model", "evidence"),
     [
-        ("deepseek-r1", Evidence.SAME),
-        ("deepseek-v3.1", Evidence.SAME),  # the layers of V3 and R1
-        ("deepseek-r1-distill-llama-70b", Evidence.SAME),  # those of Llama 3.3 70B
-        ("qwen3-14b", Evidence.OTHER_MODEL),
+        ("deepseek-r1", ServingEvidence.SAME),
+        ("deepseek-v3.1", ServingEvidence.SAME),  # the layers of V3 and R1
+        ("deepseek-r1-distill-llama-70b", ServingEvidence.SAME),  # those of Llama 3.3 70B
+        ("qwen3-14b", ServingEvidence.OTHER_MODEL),
     ],
 )
 def test_a_release_with_the_layers_of_a_measured_model_counts_as_measured(
-    calibration: LlmCalibration, model: str, evidence: Evidence
+    calibration: LlmCalibration, model: str, evidence: ServingEvidence
 ) -> None:
     words = DeploymentWords(
         model=model, gpu="b200-sxm-180gb", engine="trtllm", sharding=Sharding(tensor=8), weights="nvfp4"

@@ -15,7 +15,7 @@ from capplan.llm.core.training.flops import model_flops_per_token
 from capplan.llm.core.training.frameworks import States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -24,7 +24,7 @@ from capplan.llm.core.training.job import (
     TrainingJob,
     TrainingLayout,
 )
-from capplan.llm.core.training.memory import Kind, estimate_memory
+from capplan.llm.core.training.memory import MemoryScope, estimate_memory
 from capplan.llm.core.training.search import search_layouts
 from capplan.llm.core.training.work import training_gpu
 from capplan.llm.read.catalogue import find_in_catalogue
@@ -77,7 +77,7 @@ def test_step_times_of_korthikanti_table_5(
             micro_batch=micro_batch,
             accumulation=batch // micro_batch,
             recompute=recompute,
-            attention=AttentionKernel.EAGER,
+            attention=AttentionImplementation.EAGER,
         )
         return estimate(job, "a100-sxm4-80gb").step_s.expected
 
@@ -105,9 +105,9 @@ def test_peaks_of_mlperf_lora(context: int, expected_gib: float) -> None:
         compute=Compute.FP8,
         layout=TrainingLayout(gpus=8, context=context),
         sequence_tokens=8192,
-        attention=AttentionKernel.TUNED,
+        attention=AttentionImplementation.TUNED,
     )
-    peak = estimate_memory(job, load_training_calibration().memory).peak(Kind.ALLOCATED)
+    peak = estimate_memory(job, load_training_calibration().memory).peak(MemoryScope.ALLOCATED)
     assert peak / GIB == pytest.approx(expected_gib, rel=0.1)
 
 
@@ -125,7 +125,7 @@ def test_mfu_of_llama_3_405b(gpus: int, context: int, sequence: int, accumulatio
         ),
         sequence_tokens=sequence,
         accumulation=accumulation,
-        attention=AttentionKernel.TUNED,
+        attention=AttentionImplementation.TUNED,
     )
     mfu = estimate(job, "h100-sxm5-80gb").rates.mfu_fraction
     assert mfu == pytest.approx(published, rel=0.25)
@@ -142,7 +142,7 @@ def test_llama_3_405b_in_fp8_is_as_fast_as_independent_labs_measured() -> None:
         ),
         sequence_tokens=8192,
         accumulation=192,
-        attention=AttentionKernel.TUNED,
+        attention=AttentionImplementation.TUNED,
     )
     assert estimate(job, "h100-sxm5-80gb").tokens_per_s_per_gpu.expected == pytest.approx(330, rel=0.2)
 
@@ -157,7 +157,7 @@ def test_gpt_3_in_fp8_is_as_fast_as_independent_labs_measured() -> None:
         sequence_tokens=2048,
         micro_batch=2,
         accumulation=64,
-        attention=AttentionKernel.TUNED,
+        attention=AttentionImplementation.TUNED,
     )
     assert estimate(job, "h100-sxm5-80gb").tokens_per_s_per_gpu.expected == pytest.approx(816, rel=0.2)
 
@@ -197,7 +197,7 @@ FULL_ON_FOUR = {
             "a100-sxm4-80gb",
             {
                 "layout": TrainingLayout(gpus=384, tensor=8, shard=Shard.ZERO1), "sequence_tokens": 2048,
-                "recompute": Recompute.FULL, "attention": AttentionKernel.EAGER,
+                "recompute": Recompute.FULL, "attention": AttentionImplementation.EAGER,
             },
         ),
     ],

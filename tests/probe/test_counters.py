@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from capplan.core.ops.counters import Comparison, own_shares
+from capplan.core.ops.counters import CounterComparison, own_shares
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.workload import Configuration
 from capplan.probe import counters
@@ -27,7 +27,7 @@ def bare(builder: type[nn.Module], *specs: InputSpec) -> Target:
     return Target(name="net", words="net", library="file", builder=builder, inputs=SpecInputs(specs=specs))
 
 
-def compare(target: Target) -> tuple[int, dict[str, Comparison]]:
+def compare(target: Target) -> tuple[int, dict[str, CounterComparison]]:
     """Our MACs at batch 1, and each counter's comparison."""
     trace = trace_target(target)
     recording = trace.recording(Configuration())

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from capplan.app.calibration.validate import Judged
     from capplan.app.sweep.engines.tasks import TraceTask
     from capplan.app.sweep.request import PlanContext
-    from capplan.app.sweep.stages import Job, JobAnswer, Traces
+    from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces
     from capplan.core.calibrate.measured import MeasuredStep
     from capplan.serve.planning.messages import Failure, Outcome, Task, TraceJob
     from capplan.serve.settings import Settings
@@ -42,7 +42,7 @@ def make_service_tracer(_bytes: int, _seconds: float, _folder: str) -> "Callable
     return slowly(lambda job: Failure(message=job.request.words, exit_code=3))
 
 
-def make_sweep_planner(context: "PlanContext") -> "Callable[[Job], JobAnswer]":
+def make_sweep_planner(context: "PlanContext") -> "Callable[[PlanningJob], JobAnswer]":
     """Plan as a sweep does."""
     from capplan.app.sweep.stages import plan_model
 

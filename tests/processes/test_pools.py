@@ -21,7 +21,7 @@ from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure import isolated
 from capplan.probe.measure.isolated import IsolatedMeasurer
-from capplan.probe.measure.request import Job as MeasureJob
+from capplan.probe.measure.request import MeasurementJob as MeasureJob
 from capplan.serve import worker_pool
 from capplan.serve.planning.messages import Failure, Outcome, Reply, Task, TraceJob
 from capplan.serve.settings import Limits, Settings

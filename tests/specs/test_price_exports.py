@@ -9,13 +9,13 @@ import pytest
 from capplan.core.gpus.prices import Price, PriceKind, Term
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
-from capplan.specs.price_import import Imported, import_quotes
+from capplan.specs.price_import import ImportedPrices, import_quotes
 from capplan.specs.prices import load_price_file
 
 DAY = date(2026, 11, 20)
 
 
-def imported(path: Path, content: str) -> Imported:
+def imported(path: Path, content: str) -> ImportedPrices:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return import_quotes(path, load_gpus(), read_on=DAY)

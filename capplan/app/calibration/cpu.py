@@ -11,7 +11,7 @@ from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
 from capplan.core.gpus.spec import (
-    Architecture,
+    GpuArchitecture,
     GpuSpec,
     MeasuredRate,
     Microbenchmark,
@@ -76,7 +76,7 @@ def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) ->
 
 
 def _described_by_system(
-    facts: "CpuFacts", architecture: Architecture, rates: dict[Microbenchmark, MeasuredRate]
+    facts: "CpuFacts", architecture: GpuArchitecture, rates: dict[Microbenchmark, MeasuredRate]
 ) -> GpuSpec:
     """Describe a CPU by what the system says; where a virtual machine hides its clock, peaks are what it reached."""
     reached = {

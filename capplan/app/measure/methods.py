@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.measure.request import Curve, MeasureRequest, make_job
+from capplan.app.measure.request import MeasuredBatches, MeasureRequest, make_job
 from capplan.app.measure.run import warn_of_others
 from capplan.app.models import open_model
 from capplan.core.measurement.choices import TimingMethod
@@ -62,7 +62,7 @@ def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feed
 
 
 def time_pipeline(
-    words: str, *, curve: Curve, device: str | None, threads: int | None, rules: "Rules"
+    words: str, *, curve: MeasuredBatches, device: str | None, threads: int | None, rules: "Rules"
 ) -> tuple[PipelineTimes, ...]:
     """Time a pipeline's stages with and without synchronising after each.
 

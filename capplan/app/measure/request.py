@@ -15,13 +15,13 @@ from capplan.probe.inputs.request import ModelRequest
 
 if TYPE_CHECKING:
     from capplan.probe.measure.point import Rules
-    from capplan.probe.measure.request import Job
+    from capplan.probe.measure.request import MeasurementJob
 
 LARGEST_SEARCHED_BATCH = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class MeasuredBatches:
     """Which batches are asked for, how the largest is searched, and the cap of a search."""
 
     batches: Batches
@@ -72,7 +72,7 @@ class MeasureRequest:
     """
 
     model: ModelSource
-    curve: Curve
+    curve: MeasuredBatches
     rules: "Rules"
     precision: Precision = Precision.FP32
     framework: Framework = Framework.EAGER
@@ -91,7 +91,7 @@ class MeasureRequest:
     command: str = ""
 
 
-def make_job(request: MeasureRequest, model: Model) -> "Job":
+def make_job(request: MeasureRequest, model: Model) -> "MeasurementJob":
     """Return what is to be measured, as data for this process or another one.
 
     Args:
@@ -103,7 +103,7 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
         MeasurementError: there is no such device.
     """
     from capplan.probe.measure.devices import open_device
-    from capplan.probe.measure.request import Job
+    from capplan.probe.measure.request import MeasurementJob
 
     _check(request)
     if isinstance(model, QuantisedModel):
@@ -112,7 +112,7 @@ def make_job(request: MeasureRequest, model: Model) -> "Job":
         raise UsageError(
             f"{model.words} is a trace, and measuring runs the model itself: name {model.trace([]).target}."
         )
-    return Job(
+    return MeasurementJob(
         model=model.own_request or ModelRequest(words=model.words),
         precision=request.precision,
         framework=request.framework,

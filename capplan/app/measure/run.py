@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.measure.profile import modules_of_batch, profile_batch
-from capplan.app.measure.request import Curve, MeasureRequest, make_job
+from capplan.app.measure.request import MeasuredBatches, MeasureRequest, make_job
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.measure.theory import GpuTheory, find_theory
 from capplan.app.models import Model, open_model
@@ -17,11 +17,11 @@ from capplan.core.batches import BatchChoice
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
 from capplan.core.measurement.compare import find_answer
 from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
-from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
+from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure, Point
 from capplan.errors import CapplanError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.request import Job
+    from capplan.probe.measure.request import MeasurementJob
     from capplan.probe.measure.session import Measurer, Session
 
 
@@ -38,9 +38,9 @@ class MeasureAnswer:
     ended_by: CapplanError | KeyboardInterrupt | None = None
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[FailedMeasurement, ...]:
         """The points that could not be measured."""
-        return tuple(point for point in self.points if isinstance(point, Failure))
+        return tuple(point for point in self.points if isinstance(point, FailedMeasurement))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class _Collector:
             self.store.append(point)
         return point
 
-    def find_known(self, asked: Failure) -> Point | None:
+    def find_known(self, asked: FailedMeasurement) -> Point | None:
         """Return the stored result, if any; warn if it was measured under other conditions and ignore it."""
         kept = find_answer(self.store.points if self.store else (), asked)
         if kept.differences:
@@ -112,7 +112,9 @@ def measure(request: MeasureRequest, *, feedback: Feedback = SILENCE) -> Measure
     return collector.answer()
 
 
-def _measure(request: MeasureRequest, model: Model, job: "Job", collector: _Collector, stack: ExitStack) -> None:
+def _measure(
+    request: MeasureRequest, model: Model, job: "MeasurementJob", collector: _Collector, stack: ExitStack
+) -> None:
     from capplan.probe.measure.model import host_threads
     from capplan.probe.measure.session import Session
 
@@ -180,7 +182,7 @@ class _Run:
 
     def _take(self, batch: int) -> Point:
         collector = self.collector
-        asked = self.session.failure(batch, FailureKind.ERROR, "")
+        asked = self.session.failure(batch, MeasurementFailure.ERROR, "")
         if self.request.resumes and (known := collector.find_known(asked)) is not None:
             collector.points.append(known)
             return known
@@ -203,9 +205,9 @@ class _Run:
         )
         collector.profiles.append(ProfiledBatch(batch=batch, classes=classes))
 
-    def _search_largest(self, curve: Curve) -> int:
+    def _search_largest(self, curve: MeasuredBatches) -> int:
         reported: set[str] = set()
-        last: list[Failure] = []
+        last: list[FailedMeasurement] = []
         feedback = self.collector.feedback
 
         def runs(batch: int) -> bool:
@@ -214,7 +216,7 @@ class _Run:
             if failure is None:
                 return True
             last.append(failure)
-            if failure.kind is not FailureKind.OUT_OF_MEMORY and failure.message not in reported:
+            if failure.kind is not MeasurementFailure.OUT_OF_MEMORY and failure.message not in reported:
                 reported.add(failure.message)
                 feedback.warn(f"warning: not memory ended the search: {failure.message}")
             return False
@@ -229,7 +231,11 @@ class _Run:
     def _settle(self, largest: int) -> int:
         """Measure the largest batch; where a longer run does not fit what a short one did, step down by 2 %."""
         points, batch = self.collector.points, largest
-        while isinstance(point := self._take(batch), Failure) and point.kind is FailureKind.OUT_OF_MEMORY and batch > 1:
+        while (
+            isinstance(point := self._take(batch), FailedMeasurement)
+            and point.kind is MeasurementFailure.OUT_OF_MEMORY
+            and batch > 1
+        ):
             points.remove(point)
             batch -= max(1, batch // 50)
         if batch < largest:
@@ -245,8 +251,8 @@ def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points:
     while isinstance(before, Measurement) and misses < 2 and batch * 2 <= at_most:
         batch *= 2
         after = take(batch)
-        if isinstance(after, Failure):
-            if after.kind is FailureKind.OUT_OF_MEMORY:
+        if isinstance(after, FailedMeasurement):
+            if after.kind is MeasurementFailure.OUT_OF_MEMORY:
                 points.remove(after)
             return
         misses = 0 if still_pays(before, after) else misses + 1

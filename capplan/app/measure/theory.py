@@ -22,7 +22,7 @@ from capplan.specs.calibration import load_calibration
 from capplan.units import format_bytes_per_s, format_flops_per_s
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.request import Job
+    from capplan.probe.measure.request import MeasurementJob
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class GpuTheory:
         self.feedback.warn(f"warning: no estimate to compare the measurement with: {reason}")
 
 
-def find_theory(job: "Job", model: Model, request: TheoryRequest, feedback: Feedback) -> GpuTheory:
+def find_theory(job: "MeasurementJob", model: Model, request: TheoryRequest, feedback: Feedback) -> GpuTheory:
     """Find the device's spec by the name given or the driver's.
 
     Args:

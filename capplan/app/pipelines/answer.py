@@ -24,7 +24,7 @@ from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload,
 from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.planner import Prepared, make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations
-from capplan.core.plan.types import Change, Fit, Job, Plan, Rejection, rank_fits
+from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Plan, Rejection, rank_fits
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.workload import Framework, Workload
 from capplan.errors import CapplanError, UsageError, nearest_names
@@ -229,7 +229,7 @@ def plan_pipeline(
     terms: PlanTerms,
     context: PlanContext,
     *,
-    job: Job | None = None,
+    job: JobSize | None = None,
     feedback: Feedback = SILENCE,
 ) -> Plan:
     """Return the plan of a pipeline: which GPUs make its items, with weights where, how fast and at what cost.
@@ -306,7 +306,9 @@ def _whole(fits: Mapping[tuple[str, int], Fit], batches: Batches) -> set[str]:
     return set() if batches.choice is BatchChoice.LISTED else {gpu_id for gpu_id, _ in fits}
 
 
-def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts) -> tuple[Change, ...]:
+def _changes(
+    made: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts
+) -> tuple[ConditionEffect, ...]:
     """Return what other conditions would make of the recommended fit: compiled, fp8 weights, half the steps."""
     best = made.best()
     if best is None or made.pipeline is None:
@@ -330,7 +332,7 @@ def _changes(made: Plan, request: PipelineRequest, terms: PlanTerms, traced: Tra
         except CapplanError:  # a remark beside the answer, which other conditions may not take
             continue
         if after is not None:
-            found.append(Change(name=name, option=option, before=best, after=after))
+            found.append(ConditionEffect(name=name, option=option, before=best, after=after))
     return tuple(found)
 
 

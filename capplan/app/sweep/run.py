@@ -25,7 +25,7 @@ from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_vers
 from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Unwatched, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, STATE_FOLDER, Unit, UnitName, has_state
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
-from capplan.app.sweep.stages import Job, JobAnswer
+from capplan.app.sweep.stages import JobAnswer, PlanningJob
 from capplan.app.sweep.store import (
     ROWS_PER_FILE,
     SweepStore,
@@ -49,10 +49,10 @@ from capplan.specs.fitted import load_sweep_rates
 from capplan.version import __version__
 
 
-class Engine(Protocol):
+class JobRunner(Protocol):
     """Computes jobs, wherever that is."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, JobAnswer]]:
+    def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         """Yield each job with its answer, as it is finished."""
 
 
@@ -202,7 +202,7 @@ class _Run:
         }
         kept = {label: sum(cache is not None and cache.holds(q) for q in asked) for label, asked in questions.items()}
 
-        def cells(job: Job) -> int:
+        def cells(job: PlanningJob) -> int:
             return sum(len(gpus) * sizes[name] for name, gpus in job.asked.items())
 
         rules = ["what --measure would time is not counted"] if self.request.measures else []
@@ -327,7 +327,7 @@ class _Run:
             if not all(unit.model in keys and keys[unit.model].hold(unit) for unit in job.units)
         ])  # fmt: skip
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self) -> Iterator[PlanningJob]:
         """Find what is not known yet."""
         pending = self.store.pending_units()
         for model in self.sweep.models:
@@ -338,7 +338,7 @@ class _Run:
                 if (missing := self._missing((model.label, workload), keys, pending))
             }
             if asked:
-                yield Job(model=model, asked=asked)
+                yield PlanningJob(model=model, asked=asked)
 
     def _unit_keys(self, model: SweepModel) -> "_UnitKeys":
         assert self._keys is not None
@@ -359,7 +359,7 @@ class _Run:
         held = {gpu: digest for unit in known if keys.hold(unit) for gpu, digest in unit.gpus.items()}
         return tuple(gpu for gpu, digest in self._gpus.items() if held.get(gpu) != digest)
 
-    def _compute(self, jobs: list[Job], tally: Tally, wanted: Wanted, progress: ProgressFile) -> None:
+    def _compute(self, jobs: list[PlanningJob], tally: Tally, wanted: Wanted, progress: ProgressFile) -> None:
         uncommitted = 0
         for job, answer in self._engine(len(jobs)).run(jobs):
             rows = self._keep(job, answer)
@@ -375,7 +375,7 @@ class _Run:
                 self.store.commit_new(wanted, self._manifest(PARTIAL))
                 uncommitted = 0
 
-    def _engine(self, jobs: int) -> Engine:
+    def _engine(self, jobs: int) -> JobRunner:
         if self.request.ray is not None:
             from capplan.app.sweep.engines.cluster import RayEngine
 
@@ -383,7 +383,7 @@ class _Run:
         workers = min(self.request.workers or cores(), max(1, jobs))
         return LocalEngine(context=self.sweep.context, workers=workers, limits=self.request.limits)
 
-    def _keep(self, job: Job, answer: JobAnswer) -> int:
+    def _keep(self, job: PlanningJob, answer: JobAnswer) -> int:
         """Put a job's rows into the folder, and return how many they are."""
         assert answer.rows is not None
         keys = self._unit_keys(job.model)

@@ -40,7 +40,7 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PlanningJob:
     """Plan one model: under these workloads, each on these GPUs. `traces` are None where they may be in the cache."""
 
     model: SweepModel
@@ -135,7 +135,7 @@ def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
     return Traces(found=tracing.made, failed=tracing.failed)
 
 
-def plan_model(job: Job, context: PlanContext) -> JobAnswer:
+def plan_model(job: PlanningJob, context: PlanContext) -> JobAnswer:
     """Plan a model under its workloads; a workload that fails has rows that say why.
 
     Args:
@@ -171,7 +171,7 @@ def plan_model(job: Job, context: PlanContext) -> JobAnswer:
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=failed)
 
 
-def failed_answer(job: Job, context: PlanContext, failure: Failed) -> JobAnswer:
+def failed_answer(job: PlanningJob, context: PlanContext, failure: Failed) -> JobAnswer:
     """Return the rows of a model that has no answer under any workload.
 
     Args:
@@ -218,7 +218,7 @@ def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: S
     return columns
 
 
-def _open(job: Job) -> Model:
+def _open(job: PlanningJob) -> Model:
     opened = open_model(job.model.request, feedback=SILENCE)
     if isinstance(opened, ReadModel):
         return opened

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from capplan.core.gpus.prices import Price
 from capplan.core.sweep.grid import Columns
-from capplan.core.sweep.schema import COLUMNS, MEASURED_COLUMNS, PLANNED_COLUMNS, PRICE_COLUMNS, SCHEMA_VERSION, Kind
+from capplan.core.sweep.schema import (
+    COLUMNS,
+    MEASURED_COLUMNS,
+    PLANNED_COLUMNS,
+    PRICE_COLUMNS,
+    SCHEMA_VERSION,
+    ColumnType,
+)
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,9 +46,14 @@ def arrow() -> Any:
     return pyarrow
 
 
-def _arrow_type(kind: Kind) -> Any:
+def _arrow_type(kind: ColumnType) -> Any:
     pa = arrow()
-    types = {Kind.TEXT: pa.string(), Kind.INTEGER: pa.int64(), Kind.NUMBER: pa.float64(), Kind.BOOLEAN: pa.bool_()}
+    types = {
+        ColumnType.TEXT: pa.string(),
+        ColumnType.INTEGER: pa.int64(),
+        ColumnType.NUMBER: pa.float64(),
+        ColumnType.BOOLEAN: pa.bool_(),
+    }
     return types[kind]
 
 

@@ -30,7 +30,7 @@ _REFIT_ITERATIONS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
+class HeldOutErrors:
     """log(predicted ÷ measured) of rows whose family, GPU, or both a fit had not seen; nan where not tried.
 
     `gpu` knows the GPU's own microbenchmarks, `sheet` only its spec sheet.
@@ -47,7 +47,7 @@ class FittedCalibration:
     """A calibration with the errors that it was judged by."""
 
     calibration: Calibration
-    held_out: HeldOut
+    held_out: HeldOutErrors
     statistics: Mapping[str, ErrorStatistics]
 
 
@@ -136,7 +136,7 @@ def _cells(steps: Sequence[TimedStep], *, host_decides: BoolArray) -> StringArra
 
 def hold_out(
     rows: FitRows, steps: Sequence[TimedStep], make: Callable[[FitRows], LatencyFit], *, start: FloatArray, folds: int
-) -> HeldOut:
+) -> HeldOutErrors:
     """Refit without each fold of families, each GPU, and each GPU with a fold of families, and predict those rows."""
     fold = _family_folds([step.family for step in steps], folds)
     none = np.full(len(steps), np.nan)
@@ -149,10 +149,10 @@ def hold_out(
         _predict_without(rows, make, here, here, gpu, start=start, sheet=sheet)
         if here.sum() >= MANY_ROWS:
             _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
-    return HeldOut(family=family, gpu=gpu, sheet=sheet, both=both)
+    return HeldOutErrors(family=family, gpu=gpu, sheet=sheet, both=both)
 
 
-def _kinds(held_out: HeldOut) -> tuple[tuple[str, FloatArray], ...]:
+def _kinds(held_out: HeldOutErrors) -> tuple[tuple[str, FloatArray], ...]:
     return (
         ("family", held_out.family), ("gpu", held_out.gpu), ("sheet", held_out.sheet), ("both", held_out.both)
     )  # fmt: skip
@@ -171,7 +171,7 @@ def unseen_sd(laws: RateLaws) -> float:
 
 
 def interval_widths(
-    held_out: HeldOut, cells: StringArray, gpu: IntArray, *, is_cuda: BoolArray, prior_sd: float
+    held_out: HeldOutErrors, cells: StringArray, gpu: IntArray, *, is_cuda: BoolArray, prior_sd: float
 ) -> dict[str, IntervalWidth]:
     """Return the widths by cell: quantiles of held-out families' errors, and the spread of CUDA GPUs' biases."""
     is_step = np.char.startswith(cells, "device") & is_cuda
@@ -290,7 +290,7 @@ def _family_folds(families: Sequence[str], folds: int) -> IntArray:
 
 def without_groups(
     rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, groups: Sequence[str]
-) -> HeldOut:
+) -> HeldOutErrors:
     """Predict each group of rows by a fit of the others, with and without its GPUs' microbenchmarks.
 
     Args:
@@ -308,12 +308,12 @@ def without_groups(
     for name in np.unique(names).tolist():
         here = names == name
         _predict_without(rows, make, here, here, errors, start=start, sheet=sheet)
-    return HeldOut(family=none, gpu=errors, sheet=sheet, both=none)
+    return HeldOutErrors(family=none, gpu=errors, sheet=sheet, both=none)
 
 
 def without_both(
     rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, one: Sequence[str], other: Sequence[str]
-) -> HeldOut:
+) -> HeldOutErrors:
     """Predict rows by a fit that knows neither their group of one kind nor that of another.
 
     Args:
@@ -332,7 +332,7 @@ def without_both(
         for second in np.unique(others[ones == first]).tolist():
             in_first, in_second = ones == first, others == second
             _predict_without(rows, make, in_first | in_second, in_first & in_second, errors, start=start)
-    return HeldOut(family=none, gpu=none, sheet=none, both=errors)
+    return HeldOutErrors(family=none, gpu=none, sheet=none, both=errors)
 
 
 def group_biases(errors: FloatArray, groups: Sequence[str]) -> dict[str, float]:

@@ -76,7 +76,7 @@ def chip_families(gpus: Sequence[GpuSpec]) -> dict[str, ChipFamily]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class HeldOutShare:
     """One GPU's measured share, with predictions made without it and without its whole family."""
 
     observation: Observation
@@ -239,7 +239,7 @@ def leave_out(
     seen: Sequence[Observation],
     families: Mapping[str, ChipFamily],
     fit_law: Callable[[Sequence[Observation], Mapping[str, ChipFamily]], PowerLaw],
-) -> list[LeftOut]:
+) -> list[HeldOutShare]:
     """Predict every GPU from a fit without it, and from one without its family."""
 
     def fit(kept: Sequence[Observation]) -> PowerLaw:
@@ -249,7 +249,7 @@ def leave_out(
         family: fit([each for each in seen if each.family != family]) for family in {each.family for each in seen}
     }
     return [
-        LeftOut(
+        HeldOutShare(
             observation=each,
             without_gpu=predicted(fit([other for other in seen if other.gpu != each.gpu]), each),
             without_family=predicted(without_family[each.family], each),
@@ -258,7 +258,7 @@ def leave_out(
     ]
 
 
-def spreads(found: Sequence[LeftOut]) -> tuple[float, float, float]:
+def spreads(found: Sequence[HeldOutShare]) -> tuple[float, float, float]:
     """Return the log spreads of consumer GPUs and of others left out, and of GPUs whose whole family was."""
     consumer = [each.without_gpu - each.observation.log_share for each in found if each.observation.consumer]
     other = [each.without_gpu - each.observation.log_share for each in found if not each.observation.consumer]

@@ -130,7 +130,7 @@ def _refused(kind: str, name: str, allowed: frozenset[str], denied: frozenset[st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class ExcludedOffer:
     """An offer that no option rests on, and why."""
 
     price: Price | PurchasePrice
@@ -139,7 +139,7 @@ class LeftOut:
 
 def admitted_prices(
     rents: Sequence[Price], purchases: Sequence[PurchasePrice], constraints: Constraints
-) -> tuple[tuple[Price, ...], tuple[PurchasePrice, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[Price, ...], tuple[PurchasePrice, ...], tuple[ExcludedOffer, ...]]:
     """Split the offers into admitted ones and excluded ones, each of the latter with its reason.
 
     A figure that nobody can order at is excluded, whatever else is admitted.
@@ -152,5 +152,7 @@ def admitted_prices(
     return (
         tuple(price for price in rents if refused[id(price)] is None),
         tuple(price for price in purchases if refused[id(price)] is None),
-        tuple(LeftOut(price=price, reason=reason) for price in offers if (reason := refused[id(price)]) is not None),
+        tuple(
+            ExcludedOffer(price=price, reason=reason) for price in offers if (reason := refused[id(price)]) is not None
+        ),
     )

@@ -104,7 +104,7 @@ def fleet_energy(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
+class CostBreakdown:
     """Where an option's total cost goes, over all years counted and undiscounted; the parts add up to it. [USD]
 
     `residual_usd` is what a bought fleet is worth in the end, below 0. Rent includes servers, energy, space and repair.
@@ -177,9 +177,9 @@ class OwnedCost:
         return self.running_per_year
 
     @property
-    def breakdown(self) -> "Breakdown":
+    def breakdown(self) -> "CostBreakdown":
         """Return where the total cost goes, over all years and undiscounted."""
-        return Breakdown(
+        return CostBreakdown(
             gpus_usd=self.gpus_usd,
             chassis_usd=self.chassis_usd,
             network_usd=self.network,
@@ -297,10 +297,10 @@ class RentedCost:
         return max(self.yearly)
 
     @property
-    def breakdown(self) -> Breakdown:
+    def breakdown(self) -> CostBreakdown:
         """Return where the total goes: rent, and what is kept. [USD]"""
         years = len(self.yearly_rent)
-        return Breakdown(
+        return CostBreakdown(
             rent_usd=sum(self.yearly_rent),
             energy_usd=years * self.kept.energy_usd,
             space_usd=years * self.kept.space_usd,

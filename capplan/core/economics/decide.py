@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
-from capplan.core.economics.constraints import LeftOut, admitted_prices
+from capplan.core.economics.constraints import ExcludedOffer, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Case, Option, Scenario, evaluate
@@ -86,7 +86,7 @@ class Answer:
     uncertainty: Uncertainty
     assured: "AssuredFleet | None" = None
     not_considered: tuple[Infeasible, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[ExcludedOffer, ...] = ()
     payback: "Payback | None" = None
     limits: tuple["LimitPrice", ...] = ()
     ranked: tuple[Option, ...] = ()
@@ -368,7 +368,7 @@ class _Ranked:
         return self.is_weak, self.cost_usd_per_year
 
 
-def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[LeftOut, ...]]:
+def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[ExcludedOffer, ...]]:
     """Keep the offer of each GPU and term whose fleet costs least, a sound one beside a weak one, and your own quote.
 
     The fleet's cost counts, not the rate alone, because instances hold different numbers of GPUs. A price that is old
@@ -381,7 +381,7 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Left
         ranked = _Ranked(price=price, is_weak=bool(weak), cost_usd_per_year=cost)
         offers.setdefault(option.key, []).append(ranked)
     kept: list[Price] = []
-    left_out: list[LeftOut] = []
+    left_out: list[ExcludedOffer] = []
     for held in offers.values():
         best, cheapest = min(held, key=lambda each: each.rank), min(held, key=lambda each: each.cost_usd_per_year)
         kept.append(best.price)
@@ -395,7 +395,7 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Left
             kept.append(replace(own.price, is_own_beside=True))
             shown.append(own)
         others = (each for each in held if not any(each is one for one in shown))
-        left_out += [LeftOut(price=each.price, reason=MORE_EXPENSIVE) for each in others]
+        left_out += [ExcludedOffer(price=each.price, reason=MORE_EXPENSIVE) for each in others]
     return replace(case, rents=tuple(kept)), tuple(left_out)
 
 
@@ -437,18 +437,18 @@ def _by_offer(case: Case) -> Iterator[tuple[Price, Option]]:
 class _Offers:
     rents: tuple[Price, ...]
     purchases: tuple[PurchasePrice, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedOffer, ...]
 
 
 def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], standards: Standards) -> _Offers:
     """Keep the newest offers of lasting terms that the buyer admits; the others are kept apart, with their reasons."""
     current = current_prices(rents)
-    brief = [LeftOut(price=each, reason="too short a term") for each in current if each.term not in LASTING_TERMS]
+    brief = [ExcludedOffer(price=each, reason="too short a term") for each in current if each.term not in LASTING_TERMS]
     lasting = [price for price in current if price.term in LASTING_TERMS]
     rented, bought, refused = admitted_prices(lasting, purchases, standards.constraints)
     kept = _newest(bought, standards)
     older = [
-        LeftOut(price=price, reason=_NEWER if price.date <= kept[price.gpu].date else WEAKER)
+        ExcludedOffer(price=price, reason=_NEWER if price.date <= kept[price.gpu].date else WEAKER)
         for price in bought
         if price is not kept[price.gpu]
     ]

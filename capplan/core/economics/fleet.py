@@ -137,7 +137,7 @@ class InventoryUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetAnswer:
+class FleetDecision:
     """The fleets that carry all services, best first, beside the sum of the decisions for each service alone.
 
     `separate_usd_per_year` is None where a service alone has no priced option. `keeping` is the cheapest fleet of owned
@@ -156,7 +156,7 @@ class FleetAnswer:
 
 def decide_fleet(
     services: Sequence[ServiceAnswer], *, facts: Mapping[str, GpuFacts], inventory: Sequence[Owned] = ()
-) -> FleetAnswer:
+) -> FleetDecision:
     """Pack all services on every kind of GPU that carries each, and choose the cheapest fleet.
 
     Args:
@@ -177,7 +177,7 @@ def decide_fleet(
     if keeping and keeping.cost and keeping.kept_servers and choice and choice.cost:
         dearer = (keeping.cost.per_year - choice.cost.per_year) / keeping.kept_servers
         staff_usd = services[0].answer.case.money.staff_usd_per_server_year - dearer
-    return FleetAnswer(
+    return FleetDecision(
         options=tuple(ranked),
         choice=choice,
         keeping=keeping,

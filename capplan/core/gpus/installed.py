@@ -33,7 +33,7 @@ class InstalledGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class SpecDifference:
     """A figure that a device has otherwise than its spec says."""
 
     key: str
@@ -63,33 +63,33 @@ def _has_memory_of(device: InstalledGpu, spec: GpuSpec) -> bool:
     return size is not None and low <= size / spec.memory_bytes <= high
 
 
-def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[Difference, ...]:
+def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[SpecDifference, ...]:
     """Return how a device differs from its spec; memory and clocks count from 1 % on."""
-    found: list[Difference] = []
+    found: list[SpecDifference] = []
     sizes = (
         ("usable", device.total_bytes, spec.usable_bytes),
         ("driver_total", device.driver_total_bytes, spec.driver_total_bytes),
     )
     for key, size, specified in sizes:
         if size is not None and specified is not None and _differs(size, specified):
-            found.append(Difference(key=key, found=format_bytes(size), specified=format_bytes(specified)))
+            found.append(SpecDifference(key=key, found=format_bytes(size), specified=format_bytes(specified)))
     shown = device.driver_total_bytes or device.total_bytes
     if shown is not None and not _has_memory_of(device, spec):
-        found.append(Difference(key="memory", found=format_bytes(shown), specified=format_bytes(spec.memory_bytes)))
+        found.append(SpecDifference(key="memory", found=format_bytes(shown), specified=format_bytes(spec.memory_bytes)))
     if device.unit_count is not None and spec.unit_count is not None and device.unit_count != spec.unit_count:
-        found.append(Difference(key="units", found=str(device.unit_count), specified=str(spec.unit_count)))
+        found.append(SpecDifference(key="units", found=str(device.unit_count), specified=str(spec.unit_count)))
     if device.compute_capability and spec.compute_capability and device.compute_capability != spec.compute_capability:
         capabilities = [".".join(map(str, each)) for each in (device.compute_capability, spec.compute_capability)]
-        found.append(Difference(key="compute_capability", found=capabilities[0], specified=capabilities[1]))
+        found.append(SpecDifference(key="compute_capability", found=capabilities[0], specified=capabilities[1]))
     if device.power_limit_w is not None and spec.tdp_w is not None and _differs(device.power_limit_w, spec.tdp_w):
-        found.append(Difference(key="tdp", found=f"{device.power_limit_w:g} W", specified=f"{spec.tdp_w:g} W"))
+        found.append(SpecDifference(key="tdp", found=f"{device.power_limit_w:g} W", specified=f"{spec.tdp_w:g} W"))
     if (
         device.max_clock_hz is not None
         and spec.boost_clock_hz is not None
         and device.max_clock_hz < 0.99 * spec.boost_clock_hz
     ):
         clocks = [f"{clock / 1e6:.0f} MHz" for clock in (device.max_clock_hz, spec.boost_clock_hz)]
-        found.append(Difference(key="boost_clock", found=clocks[0], specified=clocks[1]))
+        found.append(SpecDifference(key="boost_clock", found=clocks[0], specified=clocks[1]))
     return tuple(found)
 
 

@@ -167,7 +167,7 @@ class ChipDesign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+class GpuArchitecture:
     """What all GPUs of one design share.
 
     `operations_per_clock` are dense operations per unit and clock, two per multiply-add; None is

@@ -14,7 +14,7 @@ _NEXT_SPEEDUP = 1.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class SpeedAdvice:
     """One change and what it would make of the throughput: 1.5 is half again as fast.
 
     For another GPU, `usd_per_million_samples` is what samples cost there and `usd_now` here, at the lowest known
@@ -39,9 +39,9 @@ def advise(
     *,
     alternatives: Mapping[str, LatencyEstimate],
     host_copy_s: float | None = None,
-    stronger: Sequence[Advice] = (),
+    stronger: Sequence[SpeedAdvice] = (),
     least_speedup: float = 1.05,
-) -> tuple[Advice, ...]:
+) -> tuple[SpeedAdvice, ...]:
     """List changes that gain, the best first.
 
     `alternatives` are estimates of the same batch under other conditions, by what one would have to change;
@@ -49,17 +49,18 @@ def advise(
     """
     rate = estimate.throughput_per_s.expected
     found = [
-        Advice(change=change, speedup=other.throughput_per_s.expected / rate) for change, other in alternatives.items()
+        SpeedAdvice(change=change, speedup=other.throughput_per_s.expected / rate)
+        for change, other in alternatives.items()
     ]
     best = max(curve, key=lambda point: point.throughput_per_s.expected)
     if best.batch > estimate.batch:
-        found.append(Advice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
+        found.append(SpeedAdvice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
     shares = dict(estimate.share_by_binding)
     launches = shares.get(Binding.LAUNCHES, 0.0)
     if 0.3 < launches < 1:  # at 1 no kernel runs, and nothing would be left
         speedup = 1 / (1 - launches)
         found.append(
-            Advice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
+            SpeedAdvice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
         )
     if host_copy_s:
         found.append(_asynchronous(estimate.latency_s.expected, host_copy_s))
@@ -67,9 +68,9 @@ def advise(
     return tuple(sorted(kept, key=lambda item: (item.changes_the_task, -item.speedup)))
 
 
-def _asynchronous(latency_s: float, copy_s: float) -> Advice:
+def _asynchronous(latency_s: float, copy_s: float) -> SpeedAdvice:
     """Return the gain of copies that overlap the step, which cost nothing unless they take longer than it."""
-    return Advice(
+    return SpeedAdvice(
         change="asynchronous execution: inputs in pinned memory, copied while the batch before runs (of copy and step)",
         speedup=(latency_s + copy_s) / max(latency_s, copy_s),
     )
@@ -81,14 +82,14 @@ def stronger_gpus(
     *,
     others: Iterable[tuple[GpuSpec, LatencyEstimate]],
     rents: Mapping[str, Price],
-) -> tuple[Advice, ...]:
+) -> tuple[SpeedAdvice, ...]:
     """Name the next faster GPU of a kind, and the one whose samples cost least if they cost less than here.
 
     Candidates hold at least as much memory. `rents` are the lowest known hourly prices by GPU.
     """
     here = _usd_per_million(now, rents.get(gpu.id))
     faster = [
-        Advice(
+        SpeedAdvice(
             change=f"a stronger GPU: {other.id}",
             speedup=estimate.throughput_per_s.expected / now.throughput_per_s.expected,
             usd_per_million_samples=_usd_per_million(estimate, rents.get(other.id)),
@@ -115,7 +116,7 @@ _DEARER = 1.1
 """A GPU whose samples cost more than this many times those here is no advice."""
 
 
-def _is_dearer(advice: Advice) -> bool:
+def _is_dearer(advice: SpeedAdvice) -> bool:
     now, then = advice.usd_now, advice.usd_per_million_samples
     return now is not None and then is not None and then > _DEARER * now
 

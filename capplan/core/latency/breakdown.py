@@ -51,7 +51,7 @@ class ModuleShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
+class StepBreakdown:
     """A step on one GPU at one batch: kernels and modules, costliest first; device and host time. [s]"""
 
     gpu: GpuSpec
@@ -66,7 +66,7 @@ class Breakdown:
     launches: float
 
 
-def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | Unsupported:
+def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> StepBreakdown | Unsupported:
     """Split a step's time over kernels and over modules; the shares of each split sum to 1."""
     step = step.on(gpu)
     rates = device_rates(gpu, step.workload, step.laws)
@@ -78,7 +78,7 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> Breakdown | U
     runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
     per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
     bound_by_memory = _memory_bound(times, recording)
-    return Breakdown(
+    return StepBreakdown(
         gpu=gpu,
         batch=batch,
         rates=rates,

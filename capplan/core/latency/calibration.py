@@ -110,7 +110,7 @@ class HostCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConstants:
+class EngineEfficiency:
     """What an inference engine does better or worse than PyTorch's compiled kernels, as fitted to its timed steps.
 
     `product`, `attention`, `norm`, `elementwise` and `convolution` multiply the shares of the peak and of the bandwidth
@@ -156,7 +156,7 @@ class EngineCalibration:
     with convolutions.
     """
 
-    constants: EngineConstants
+    constants: EngineEfficiency
     gpus: Mapping[str, EngineFactors]
     transformers: EngineWidths
     convolutions: EngineWidths

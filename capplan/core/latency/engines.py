@@ -10,7 +10,7 @@ from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import (
     Calibration,
     EngineCalibration,
-    EngineConstants,
+    EngineEfficiency,
     EngineFactors,
     EngineWidths,
     IntervalWidth,
@@ -29,7 +29,7 @@ _FP8 = "no engine was timed in fp8: transferred from int8 and 16 bits, wider int
 
 
 def engine_calibration(
-    calibration: Calibration, framework: Framework, constants: EngineConstants | None = None
+    calibration: Calibration, framework: Framework, constants: EngineEfficiency | None = None
 ) -> Calibration:
     """Return the part of a calibration that serves an inference engine.
 
@@ -87,7 +87,7 @@ def _cells(widths: EngineWidths, known: EngineCalibration) -> dict[str, Interval
     return dict.fromkeys(_CELLS, width)
 
 
-def _factor(label: str, held: EngineConstants) -> float:
+def _factor(label: str, held: EngineEfficiency) -> float:
     if label.startswith(kinds.ATTENTION):
         return held.attention
     if _is_convolution(label):

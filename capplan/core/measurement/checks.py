@@ -18,7 +18,7 @@ from capplan.core.json_fields import (
     member,
 )
 from capplan.core.measurement.choices import TimingMethod
-from capplan.core.measurement.types import FailureKind
+from capplan.core.measurement.types import MeasurementFailure
 from capplan.core.workload import Framework, Layout, Precision
 
 Check = Callable[[Any, str], None]
@@ -120,7 +120,7 @@ def check_point(document: Mapping[str, Any]) -> None:
     _check_optional(document.get("rules"), _RULES, "rules")
     if "failure" in document:
         failure = as_mapping(document["failure"], "failure")
-        check_choice(member(failure, "kind", "failure."), "failure.kind", known=tuple(FailureKind))
+        check_choice(member(failure, "kind", "failure."), "failure.kind", known=tuple(MeasurementFailure))
         check_text(member(failure, "message", "failure."), "failure.message")
         _check_optional(failure.get("limit"), _LIMIT, "failure.limit")
         return

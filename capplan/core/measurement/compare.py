@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.measurement.statistics import Confidence, median_ratio
-from capplan.core.measurement.types import Failure, FailureKind, Measurement, Point
+from capplan.core.measurement.statistics import ConfidenceInterval, median_ratio
+from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure, Point
 
 
-class Verdict(StrEnum):
+class RunVerdict(StrEnum):
     """How the second run compares with the first."""
 
     FASTER = "faster"
@@ -17,26 +17,26 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class RunComparison:
     """One question answered by both runs. `ratio` is the second median over the first, with its 95 % interval."""
 
     first: Measurement
     second: Measurement
-    ratio: Confidence
+    ratio: ConfidenceInterval
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RunVerdict:
         """Return the verdict: different only where the whole interval lies on one side of 1."""
         if self.ratio.high < 1:
-            return Verdict.FASTER
-        return Verdict.SLOWER if self.ratio.low > 1 else Verdict.SAME
+            return RunVerdict.FASTER
+        return RunVerdict.SLOWER if self.ratio.low > 1 else RunVerdict.SAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
     """All questions of two runs: those both answered, and those only one did."""
 
-    pairs: tuple[Comparison, ...]
+    pairs: tuple[RunComparison, ...]
     only_first: tuple[Measurement, ...]
     only_second: tuple[Measurement, ...]
 
@@ -49,7 +49,7 @@ def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) ->
     before = {_key(each): each for each in first}
     after = {_key(each): each for each in second}
     pairs = (
-        Comparison(
+        RunComparison(
             first=before[key],
             second=after[key],
             ratio=median_ratio(after[key].samples_s, before[key].samples_s),
@@ -76,7 +76,7 @@ class Kept:
     differences: tuple[str, ...] = ()
 
 
-def find_answer(points: Iterable[Point], question: Failure) -> Kept:
+def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Kept:
     """Look among a file's points for one that answers a question; of several the last.
 
     A measurement answers if model, conditions, device, software and timing rules are the same. So does a failure to
@@ -84,7 +84,7 @@ def find_answer(points: Iterable[Point], question: Failure) -> Kept:
     """
     nearest: tuple[str, ...] | None = None
     for point in reversed(list(points)):
-        is_settled = isinstance(point, Measurement) or point.kind is FailureKind.OUT_OF_MEMORY
+        is_settled = isinstance(point, Measurement) or point.kind is MeasurementFailure.OUT_OF_MEMORY
         if not is_settled or not _is_same_point(point, question):
             continue
         differences = _differences(point, question)
@@ -94,7 +94,7 @@ def find_answer(points: Iterable[Point], question: Failure) -> Kept:
     return Kept(point=None, differences=nearest or ())
 
 
-def _is_same_point(kept: Point, asked: Failure) -> bool:
+def _is_same_point(kept: Point, asked: FailedMeasurement) -> bool:
     """Return True if both name the same model, input and conditions."""
     return (kept.model.words, kept.model.input_size, kept.workload) == (
         asked.model.words,
@@ -103,7 +103,7 @@ def _is_same_point(kept: Point, asked: Failure) -> bool:
     )
 
 
-def _differences(kept: Point, asked: Failure) -> tuple[str, ...]:
+def _differences(kept: Point, asked: FailedMeasurement) -> tuple[str, ...]:
     before, now = kept.device, asked.device
     pairs: dict[str, tuple[object, object]] = {
         "device": ((before.name, before.kind), (now.name, now.kind)),
@@ -115,6 +115,6 @@ def _differences(kept: Point, asked: Failure) -> tuple[str, ...]:
         "library versions": (dict(kept.model.versions), dict(asked.model.versions)),
         "warm-up, repetitions or method": (kept.rules, asked.rules),
     }
-    if isinstance(kept, Failure):
+    if isinstance(kept, FailedMeasurement):
         pairs["memory limit"] = (kept.limit, asked.limit)
     return tuple(name for name, (first, second) in pairs.items() if first != second)

@@ -16,12 +16,12 @@ from capplan.core.measurement.types import (
     SCHEMA_VERSION,
     Clocks,
     DeviceFacts,
-    Failure,
-    FailureKind,
+    FailedMeasurement,
     MeasuredMemory,
     MeasuredPower,
     MeasuredWorkload,
     Measurement,
+    MeasurementFailure,
     MemoryLimit,
     ModelIdentity,
     Point,
@@ -58,7 +58,7 @@ def points_to_json(points: Iterable[Point]) -> dict[str, Any]:
     kept = list(points)
     return {
         "measurements": [point_to_json(point) for point in kept if isinstance(point, Measurement)],
-        "failures": [point_to_json(point) for point in kept if isinstance(point, Failure)],
+        "failures": [point_to_json(point) for point in kept if isinstance(point, FailedMeasurement)],
     }
 
 
@@ -148,7 +148,7 @@ def _device_to_json(device: DeviceFacts) -> dict[str, Any]:
     }
 
 
-def _failure_to_json(failure: Failure) -> dict[str, Any]:
+def _failure_to_json(failure: FailedMeasurement) -> dict[str, Any]:
     limit = asdict(failure.limit) if failure.limit else None
     return {"failure": {"kind": failure.kind.value, "message": failure.message, "limit": limit}}
 
@@ -242,12 +242,12 @@ def _rules(rules: Mapping[str, Any] | None) -> TimingRules | None:
     return TimingRules(**{**rules, "method": None if method is None else TimingMethod(method)})
 
 
-def _failure(document: Mapping[str, Any]) -> Failure:
+def _failure(document: Mapping[str, Any]) -> FailedMeasurement:
     failure = document["failure"]
     limit = failure.get("limit")
-    return Failure(
+    return FailedMeasurement(
         **_head(document),
-        kind=FailureKind(failure["kind"]),
+        kind=MeasurementFailure(failure["kind"]),
         message=str(failure["message"]),
         limit=None if limit is None else MemoryLimit(**limit),
     )

@@ -13,7 +13,7 @@ _NORMAL_QUANTILE = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confidence:
+class ConfidenceInterval:
     """A point estimate with its 95 % confidence interval."""
 
     low: float
@@ -64,7 +64,7 @@ def summarise(samples: Sequence[float]) -> Summary:
     )
 
 
-def median_interval(samples: Sequence[float]) -> Confidence | None:
+def median_interval(samples: Sequence[float]) -> ConfidenceInterval | None:
     """Bound the median between two order statistics, with at least 95 % confidence; None below six samples.
 
     The number of samples below the true median is binomial(n, 1/2), whatever their distribution (Conover,
@@ -75,7 +75,7 @@ def median_interval(samples: Sequence[float]) -> Confidence | None:
     if rank == 0:
         return None
     ordered = np.sort(np.asarray(samples, dtype=float))
-    return Confidence(low=float(ordered[rank - 1]), value=float(np.median(ordered)), high=float(ordered[-rank]))
+    return ConfidenceInterval(low=float(ordered[rank - 1]), value=float(np.median(ordered)), high=float(ordered[-rank]))
 
 
 def _lower_rank(count: int) -> int:
@@ -95,7 +95,7 @@ _RESAMPLED_AT_ONCE = 2**20
 
 def median_ratio(
     numerator: Sequence[float], denominator: Sequence[float], *, resamples: int = 2000, seed: int = 0
-) -> Confidence:
+) -> ConfidenceInterval:
     """Compare two runs: the ratio of their medians with a bootstrap interval.
 
     Each run is resampled in circular blocks of about n^(1/3) neighbours (Politis and Romano 1992), since
@@ -113,7 +113,7 @@ def median_ratio(
     ratios = _resampled_medians(first, resamples, generator) / _resampled_medians(second, resamples, generator)
     low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     value = float(np.median(first) / np.median(second))
-    return Confidence(low=min(float(low), value), value=value, high=max(float(high), value))
+    return ConfidenceInterval(low=min(float(low), value), value=value, high=max(float(high), value))
 
 
 def _resampled_medians(

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from capplan.core.measurement.choices import TimingMethod
-from capplan.core.measurement.statistics import Confidence, Summary, median_interval, summarise
+from capplan.core.measurement.statistics import ConfidenceInterval, Summary, median_interval, summarise
 from capplan.core.workload import Framework, Layout, Precision
 
 SCHEMA_VERSION = 1
@@ -160,7 +160,7 @@ class Measurement:
         return summarise(self.samples_s)
 
     @property
-    def median(self) -> Confidence | None:
+    def median(self) -> ConfidenceInterval | None:
         """Return the median with its 95 % confidence interval; None below six repetitions. [s]"""
         return median_interval(self.samples_s)
 
@@ -170,7 +170,7 @@ class Measurement:
         return len(self.samples_s) * self.workload.batch / sum(self.samples_s)
 
 
-class FailureKind(StrEnum):
+class MeasurementFailure(StrEnum):
     """Why a point has no measurement."""
 
     OUT_OF_MEMORY = "out of memory"
@@ -180,13 +180,13 @@ class FailureKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedMeasurement:
     """A point that could not be measured, and why in one sentence."""
 
     model: ModelIdentity
     workload: MeasuredWorkload
     device: DeviceFacts
-    kind: FailureKind
+    kind: MeasurementFailure
     message: str
     date: datetime
     command: str
@@ -194,4 +194,4 @@ class Failure:
     limit: MemoryLimit | None = None
 
 
-Point = Measurement | Failure
+Point = Measurement | FailedMeasurement

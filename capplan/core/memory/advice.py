@@ -27,7 +27,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class MemoryAdvice:
     """A change, what would then be needed, and what that means for the GPU; `status` is None without one."""
 
     change: str
@@ -67,7 +67,7 @@ def advise(
     gpu: GpuSpec | None,
     available_bytes: Interval | None,
     others: Sequence[Alternative] = (),
-) -> tuple[Advice, ...]:
+) -> tuple[MemoryAdvice, ...]:
     """Compute each change whose recording the trace holds; the greatest saving first.
 
     With a GPU, only changes that make it fit, or perhaps fit, where it did not; without one, all that save.
@@ -116,10 +116,10 @@ def _weigh(
     gpu: GpuSpec | None,
     now: Interval,
     available_bytes: Interval | None,
-) -> Advice:
+) -> MemoryAdvice:
     model = MemoryModel(trace=other.trace, workload=other.workload, calibration=calibration)
     total = model.estimate(batch=batch, gpu=gpu, available_bytes=_limit(available_bytes)).total_bytes
-    return Advice(
+    return MemoryAdvice(
         change=other.change,
         batch=batch,
         total_bytes=total,
@@ -130,14 +130,14 @@ def _weigh(
 
 def _smaller_batch(
     model: MemoryModel, batch: int, gpu: GpuSpec | None, now: Interval, available_bytes: Interval
-) -> Advice | None:
+) -> MemoryAdvice | None:
     if model.recording.exact_batch is not None:
         return None
     fitting = largest_certain_batch(model, gpu=gpu, available_bytes=available_bytes)
     if not 0 < fitting < batch:
         return None
     total = model.estimate(batch=fitting, gpu=gpu, available_bytes=available_bytes.expected).total_bytes
-    return Advice(
+    return MemoryAdvice(
         change=f"batch {fitting} instead of {batch}",
         batch=fitting,
         total_bytes=total,

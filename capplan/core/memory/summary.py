@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.advice import Advice, Alternative, advise, saved_by_inference_mode
+from capplan.core.memory.advice import Alternative, MemoryAdvice, advise, saved_by_inference_mode
 from capplan.core.memory.fit import (
     available_memory,
     gpus_to_shard,
@@ -36,7 +36,7 @@ class GpuMemory:
     max_batch: int
     certain_batch: int
     min_gpus: int | None
-    advice: tuple[Advice, ...]
+    advice: tuple[MemoryAdvice, ...]
     scales: bool = True
 
 
@@ -81,7 +81,7 @@ class MemoryAnswer:
     estimate: MemoryEstimate
     peak_terms: tuple[Affine, ...]
     gpus: tuple[GpuMemory, ...]
-    advice: tuple[Advice, ...]
+    advice: tuple[MemoryAdvice, ...]
     ranks: tuple[RankMemory, ...]
     rule_of_thumb: RuleOfThumb
     inference_mode_saves_bytes: float | None

@@ -33,7 +33,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class CounterDifference:
     """A part of another counter's excess (or deficit) over ours, with its cause."""
 
     amount: int
@@ -41,17 +41,17 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class CounterComparison:
     """One counter compared with ours: `macs` and `params` list differences that add up to its figure less ours."""
 
     count: Count
-    macs: tuple[Difference, ...] = ()
-    params: tuple[Difference, ...] = ()
+    macs: tuple[CounterDifference, ...] = ()
+    params: tuple[CounterDifference, ...] = ()
 
 
 def compare_counts(
     trace: Trace, recording: Recording, counts: Iterable[Count], *, batch: int, classes: Mapping[str, str]
-) -> tuple[Comparison, ...]:
+) -> tuple[CounterComparison, ...]:
     """Explain counters' figures at a batch size; `classes` names the class of the module at each path."""
     ours = _own_macs(recording, batch)
     params = _own_params(trace)
@@ -86,9 +86,9 @@ def _own_params(trace: Trace) -> dict[str, int]:
 
 def _compare(
     count: Count, ours: Mapping[str, Mapping[str, int]], params: Mapping[str, int], classes: Mapping[str, str]
-) -> Comparison:
+) -> CounterComparison:
     if count.macs is None:
-        return Comparison(count=count)
+        return CounterComparison(count=count)
     theirs = own_shares(count.by_module)
     total = sum(sum(own.values()) for own in ours.values())
     macs = _explain(
@@ -99,11 +99,11 @@ def _compare(
     )
     explained = sum(difference.amount for difference in macs)
     if rest := count.macs - total - explained:
-        macs = (*macs, Difference(amount=rest, cause="not attributed to a module"))
-    return Comparison(count=count, macs=macs, params=_explain_params(count, params, classes))
+        macs = (*macs, CounterDifference(amount=rest, cause="not attributed to a module"))
+    return CounterComparison(count=count, macs=macs, params=_explain_params(count, params, classes))
 
 
-def _explain_params(count: Count, ours: Mapping[str, int], classes: Mapping[str, str]) -> tuple[Difference, ...]:
+def _explain_params(count: Count, ours: Mapping[str, int], classes: Mapping[str, str]) -> tuple[CounterDifference, ...]:
     theirs = count.params_by_module
     if theirs is None:
         return ()
@@ -134,7 +134,7 @@ def _explain(
     classes: Mapping[str, str],
     operators: Mapping[str, tuple[str, ...]],
     unit: str,
-) -> tuple[Difference, ...]:
+) -> tuple[CounterDifference, ...]:
     """Gather modules that differ alike: same class, same kind of difference, same operators."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[int]] = defaultdict(list)
     for path, (theirs, ours) in sorted(pairs.items()):
@@ -142,7 +142,7 @@ def _explain(
             kind = "adds" if not ours else "misses" if not theirs else f"counts {theirs / ours:.3g} of"
             groups[kind, classes.get(path, "module"), operators.get(path, ())].append(theirs - ours)
     differences = [
-        Difference(amount=sum(amounts), cause=_cause(kind, unit, len(amounts), name, done))
+        CounterDifference(amount=sum(amounts), cause=_cause(kind, unit, len(amounts), name, done))
         for (kind, name, done), amounts in groups.items()
     ]
     return tuple(sorted(differences, key=lambda difference: -abs(difference.amount)))

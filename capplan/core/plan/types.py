@@ -30,7 +30,7 @@ class Constraint(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobSize:
     """A finite amount of work: samples, and how often each is taken."""
 
     samples: int
@@ -248,7 +248,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ConditionEffect:
     """The effect of one other condition, such as half precision, on a fit; `option` requests it."""
 
     name: str
@@ -293,10 +293,10 @@ class Plan:
     host: str | None = None
     own_hosts: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
-    job: Job | None = None
+    job: JobSize | None = None
     recommended: tuple[Recommendation, ...] = ()
     shortlist: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ConditionEffect, ...] = ()
     pipeline: PipelineFacts | None = None
     local: LocalCurrency | None = None
 

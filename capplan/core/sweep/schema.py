@@ -7,7 +7,7 @@ SCHEMA_VERSION = 1
 """Rises whenever a column is renamed, removed or changes its meaning; a new column alone does not raise it."""
 
 
-class Kind(StrEnum):
+class ColumnType(StrEnum):
     """The type of a column."""
 
     TEXT = "text"
@@ -44,25 +44,25 @@ class FailureKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class SweepColumn:
     """One column of the table. `unit` is empty for words, counts and ratios."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     meaning: str
     unit: str = ""
 
 
-def _text(name: str, meaning: str) -> Column:
-    return Column(name=name, kind=Kind.TEXT, meaning=meaning)
+def _text(name: str, meaning: str) -> SweepColumn:
+    return SweepColumn(name=name, kind=ColumnType.TEXT, meaning=meaning)
 
 
-def _integer(name: str, meaning: str, unit: str = "") -> Column:
-    return Column(name=name, kind=Kind.INTEGER, meaning=meaning, unit=unit)
+def _integer(name: str, meaning: str, unit: str = "") -> SweepColumn:
+    return SweepColumn(name=name, kind=ColumnType.INTEGER, meaning=meaning, unit=unit)
 
 
-def _number(name: str, meaning: str, unit: str = "") -> Column:
-    return Column(name=name, kind=Kind.NUMBER, meaning=meaning, unit=unit)
+def _number(name: str, meaning: str, unit: str = "") -> SweepColumn:
+    return SweepColumn(name=name, kind=ColumnType.NUMBER, meaning=meaning, unit=unit)
 
 
 _QUESTION = (
@@ -80,7 +80,9 @@ _QUESTION = (
     _text("layout", "nchw or nhwc (channels_last); null for serving"),
     _text("mode", "inference, training or serving"),
     _text("optimizer", "optimizer of a training step; null for inference"),
-    Column(name="checkpointing", kind=Kind.BOOLEAN, meaning="activations are recomputed; null for inference"),
+    SweepColumn(
+        name="checkpointing", kind=ColumnType.BOOLEAN, meaning="activations are recomputed; null for inference"
+    ),
     _integer("accumulate", "micro-batches per optimizer step; null for inference"),
     _text("torch_version", "the PyTorch that is answered for"),
     _text("host", "server, desktop or card; null where none was named, and for serving"),
@@ -95,9 +97,9 @@ _QUESTION = (
 )
 _ANSWER = (
     _text("status", "fits, borderline, does not fit, unsupported (the GPU lacks the number format) or failed"),
-    Column(
+    SweepColumn(
         name="fits",
-        kind=Kind.BOOLEAN,
+        kind=ColumnType.BOOLEAN,
         meaning="true for fits and borderline, as in a plan; null where the model failed",
     ),
     _text("reason", "why it does not fit, is unsupported or failed"),
@@ -178,7 +180,7 @@ _MEASURED = (
     _text("measured_on", "the device's name as its driver reports it"),
 )
 
-COLUMNS: tuple[Column, ...] = (*_QUESTION, *_ANSWER, *_PRICE, *_MODEL, *_MEASURED)
+COLUMNS: tuple[SweepColumn, ...] = (*_QUESTION, *_ANSWER, *_PRICE, *_MODEL, *_MEASURED)
 """All columns of a row, in order. `workload`, the partition, is a column beside them: words for the conditions."""
 
 PRICE_COLUMNS = tuple(column.name for column in _PRICE)

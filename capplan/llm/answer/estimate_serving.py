@@ -9,10 +9,10 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.quantisation import half_note
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, widened
+from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service, ServingTimes
@@ -111,8 +111,8 @@ def estimate_serving(
     )
 
 
-def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flags: SchedulerFlags) -> Case:
-    return Case(
+def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flags: SchedulerFlags) -> ServingCase:
+    return ServingCase(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,
@@ -140,7 +140,7 @@ def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
 class _Basis:
     calibration: LlmCalibration
     constants: Constants
-    evidence: Evidence
+    evidence: ServingEvidence
     adjustments: dict[Metric, Adjustment]
     power_law: PowerLaw | None
 
@@ -167,7 +167,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
         output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
         requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / question.output_len,
         running=times.running,
-        evidence=str(Evidence.MEASURED_HERE if basis.adjustments else basis.evidence),
+        evidence=str(ServingEvidence.MEASURED_HERE if basis.adjustments else basis.evidence),
         energy=serving_energy(
             deployment.kernels,
             deployment.gpu,
@@ -181,7 +181,7 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
     )
 
 
-def _ends_under_cap(case: Case, constants: Constants) -> tuple[ServingTimes, ...]:
+def _ends_under_cap(case: ServingCase, constants: Constants) -> tuple[ServingTimes, ...]:
     """Return the times at both ends of what a power cap may cost; none where the GPU keeps its limit."""
     cap = case.machine.cap
     if cap is None:

@@ -13,11 +13,11 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.memory_fit import FittedMemory, fit_memory
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, width_name
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, interval, learn_adjustment
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, width_name
+from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, full_fit
 from capplan.llm.core.serving.learn import (
-    HeldOut,
+    HeldOutPredictions,
     LearntRun,
     LearntWidths,
     cross_validate,
@@ -91,12 +91,12 @@ def fit_serving(
     return FittedServing(calibration=replace(calibration, origin=origin), held_out=judged, skipped=tuple(skipped))
 
 
-def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOut:
+def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOutPredictions:
     """Predict all runs without their GPU, without their model, and without its family."""
     layout = default_layout(run.observation.case for run in rows)
     prior = default_prior(layout)
     known = full_fit([run.observation for run in rows], layout.pack(calibration), layout=layout)
-    return HeldOut(
+    return HeldOutPredictions(
         same=predict(rows, layout.view(known.vector)),
         other_gpu=cross_validate(rows, by=lambda run: run.gpu, layout=layout, prior=prior, known=known),
         other_model=cross_validate(rows, by=lambda run: run.model, layout=layout, prior=prior, known=known),
@@ -105,17 +105,17 @@ def _hold_out(rows: Sequence[LearntRun], calibration: LlmCalibration) -> HeldOut
 
 
 def _judge_all(
-    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOut, widths: LearntWidths
+    learnt: Sequence[tuple[PreparedRun, LearntRun]], held_out: HeldOutPredictions, widths: LearntWidths
 ) -> dict[str, ServingValidation]:
     """Judge all runs; the widths for what was held out are learnt without it, too."""
     own = [widths.by_name[engine_width(run.width, run.observation.case.engine)] for _, run in learnt]
-    gpu = (held_out.other_gpu, widths.without_gpu, Evidence.OTHER_GPU)
-    model = (held_out.other_model, widths.without_model, Evidence.OTHER_MODEL)
+    gpu = (held_out.other_gpu, widths.without_gpu, ServingEvidence.OTHER_GPU)
+    model = (held_out.other_model, widths.without_model, ServingEvidence.OTHER_MODEL)
     return {
-        "none": _judge(learnt, held_out.same, own, Evidence.SAME),
+        "none": _judge(learnt, held_out.same, own, ServingEvidence.SAME),
         "gpu": _judge(learnt, *gpu),
         "model": _judge(learnt, *model),
-        "family": _judge(learnt, held_out.other_family, widths.without_model, Evidence.OTHER_MODEL),
+        "family": _judge(learnt, held_out.other_family, widths.without_model, ServingEvidence.OTHER_MODEL),
         "gpu, one run": _after_one_run(learnt, *gpu),
         "model, one run": _after_one_run(learnt, *model),
     }
@@ -142,7 +142,7 @@ _MOST_LOAD = 0.9
 """Share of the highest rate up to which arrivals at a rate are learnt from; above it times grow with the run."""
 
 
-def _is_carried(case: Case) -> bool:
+def _is_carried(case: ServingCase) -> bool:
     """Return True unless requests come faster than about what the replicas carry by the prior."""
     if case.serving is not Serving.OPEN_LOAD:
         return True
@@ -154,7 +154,7 @@ def _judge(
     learnt: Sequence[tuple[PreparedRun, LearntRun]],
     predicted: FloatArray,
     widths: Sequence[Width],
-    evidence: Evidence,
+    evidence: ServingEvidence,
 ) -> ServingValidation:
     answers = [
         _judged(pair, float(value), width, evidence, Adjustment())
@@ -167,7 +167,7 @@ def _after_one_run(
     learnt: Sequence[tuple[PreparedRun, LearntRun]],
     predicted: FloatArray,
     widths: Sequence[Width],
-    evidence: Evidence,
+    evidence: ServingEvidence,
 ) -> ServingValidation:
     """Judge held-out deployments after the middle one of their runs was measured.
 
@@ -191,7 +191,7 @@ def _after_one_run(
 
 
 def _judged(
-    pair: tuple[PreparedRun, LearntRun], value: float, width: Width, evidence: Evidence, adjustment: Adjustment
+    pair: tuple[PreparedRun, LearntRun], value: float, width: Width, evidence: ServingEvidence, adjustment: Adjustment
 ) -> JudgedAnswer:
     item, run = pair
     return JudgedAnswer(
@@ -219,7 +219,7 @@ def _errors(judged: dict[str, ServingValidation]) -> dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedCalibration:
+class FittedMemoryFile:
     """The fitted constants, the calibration file that holds them, and models that were left out."""
 
     fitted: FittedMemory
@@ -227,7 +227,7 @@ class FittedCalibration:
     unknown_models: Mapping[str, int]
 
 
-def fit_memory_file(path: Path, *, since: str, base: Path | None, made: date, data: str | None) -> FittedCalibration:
+def fit_memory_file(path: Path, *, since: str, base: Path | None, made: date, data: str | None) -> FittedMemoryFile:
     """Fit vLLM's memory constants to its start-up logs.
 
     Args:
@@ -245,4 +245,4 @@ def fit_memory_file(path: Path, *, since: str, base: Path | None, made: date, da
     text = render_fitted_memory(
         fitted, base=base, engine=Engine.VLLM, since=since, made=made.isoformat(), data=data or path.name
     )
-    return FittedCalibration(fitted=fitted, text=text, unknown_models=read.unknown_models)
+    return FittedMemoryFile(fitted=fitted, text=text, unknown_models=read.unknown_models)

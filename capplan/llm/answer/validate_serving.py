@@ -12,7 +12,7 @@ from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of, width_name
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of, width_name
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
 from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
@@ -30,7 +30,7 @@ class PreparedRun:
 
     run: MeasuredRun
     deployment: ServingDeployment
-    case: Case
+    case: ServingCase
 
 
 def words_of(run: MeasuredRun) -> DeploymentWords:

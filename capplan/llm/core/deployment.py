@@ -15,7 +15,7 @@ from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_m
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
-from capplan.llm.core.serving.evidence import Evidence, ModelKind, evidence_of
+from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, evidence_of
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import Role, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
@@ -106,7 +106,7 @@ class ServingDeployment:
         sharding = self.words.sharding
         return sharding.tensor * sharding.data > self.machine.server_gpus
 
-    def evidence(self, calibration: LlmCalibration) -> Evidence:
+    def evidence(self, calibration: LlmCalibration) -> ServingEvidence:
         """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
         name = self.model.architecture.name
         measured = {each for each in self.relatives if pair_name(each, self.engine) in calibration.measured_pairs}
@@ -120,7 +120,7 @@ class ServingDeployment:
             segment=str(self.gpu.segment) if self.gpu.segment else None,
             kernels=kernel_classes(self.kernels),
         )
-        return Evidence.NETWORK if self.spans_servers and not found.is_transferred else found
+        return ServingEvidence.NETWORK if self.spans_servers and not found.is_transferred else found
 
 
 def build_deployment(

@@ -47,7 +47,7 @@ class ActivationConstants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConstants:
+class EngineMemoryRules:
     """The memory rules of an engine from one version on.
 
     `fraction` is the engine's memory fraction by default, None where it depends on the GPU.
@@ -191,11 +191,11 @@ class EngineSupport:
 class LlmMemoryConstants:
     """The memory rules of all engines, and what they run on; several versions of one engine stand from old to new."""
 
-    engines: tuple[EngineConstants, ...]
+    engines: tuple[EngineMemoryRules, ...]
     origin: str
     support: EngineSupport = field(default_factory=EngineSupport)
 
-    def find(self, engine: Engine, version: tuple[int, ...] | None) -> EngineConstants:
+    def find(self, engine: Engine, version: tuple[int, ...] | None) -> EngineMemoryRules:
         """Return the rules of an engine's version, the newest if none is named, the oldest if it is older than all.
 
         Args:

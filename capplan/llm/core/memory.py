@@ -10,7 +10,7 @@ from math import floor, inf
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.engines import EngineConstants, PoolRule
+from capplan.llm.core.engines import EngineMemoryRules, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
@@ -33,7 +33,7 @@ class Deployment:
     architecture: Architecture
     quantisation: Quantisation
     sharding: Sharding
-    engine: EngineConstants
+    engine: EngineMemoryRules
     cache_bytes: float
     total_bytes: float
     fraction: float

@@ -9,7 +9,7 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.engines import EngineConstants, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
+from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
@@ -53,7 +53,7 @@ class MemoryRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
+class MemoryAlternative:
     """What one other choice would give: cache tokens, sequences, and bytes of weights and cache per GPU."""
 
     change: str
@@ -78,7 +78,7 @@ class MemoryAnswer:
     pool_interval: Interval
     evidence: str
     notes: tuple[str, ...]
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[MemoryAlternative, ...] = ()
 
     @property
     def stage(self) -> StageMemory:
@@ -208,7 +208,7 @@ def _default_kv(request: MemoryRequest, quantisation: Quantisation) -> str:
     return request.model.dtype if request.model.dtype != "fp32" else "bf16"
 
 
-def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineConstants, kv: str) -> ServingMemory:
+def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
     tokens, sequences = _step_limits(request)
     deployment = Deployment(
         architecture=request.model.architecture,
@@ -236,7 +236,7 @@ def _step_limits(request: MemoryRequest) -> tuple[int, int]:
     return vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
 
 
-def _fraction(request: MemoryRequest, engine: EngineConstants) -> float:
+def _fraction(request: MemoryRequest, engine: EngineMemoryRules) -> float:
     if request.fraction is not None:
         return request.fraction
     if engine.fraction is not None:
@@ -261,13 +261,13 @@ def _exact_fraction(request: MemoryRequest, quantisation: Quantisation) -> float
     return model.exact_bytes / formula
 
 
-def _evidence(request: MemoryRequest, engine: EngineConstants) -> str:
+def _evidence(request: MemoryRequest, engine: EngineMemoryRules) -> str:
     if engine.evidence != "measured":
         return engine.evidence
     return "measured" if request.gpu.architecture == "Hopper" else "transferred"
 
 
-def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: EngineConstants, evidence: str) -> Interval:
+def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: EngineMemoryRules, evidence: str) -> Interval:
     stage = memory.tightest
     pool = max(0.0, stage.pool_bytes)
     if request.pool_bytes is not None:
@@ -361,7 +361,9 @@ def _is_latent(model: LanguageModel) -> bool:
     return any(isinstance(mixer, LatentAttention) for _, mixer in model.architecture.attention_layers())
 
 
-def _alternatives(request: MemoryRequest, constants: LlmMemoryConstants, answer: MemoryAnswer) -> Iterator[Alternative]:
+def _alternatives(
+    request: MemoryRequest, constants: LlmMemoryConstants, answer: MemoryAnswer
+) -> Iterator[MemoryAlternative]:
     """Yield what each other choice would give; choices that are not possible are left out."""
     if request.pool_bytes is not None:
         return
@@ -370,7 +372,7 @@ def _alternatives(request: MemoryRequest, constants: LlmMemoryConstants, answer:
             found = answer_memory(other, constants, alternatives=False)
         except CapplanError:
             continue
-        yield Alternative(
+        yield MemoryAlternative(
             change=change,
             fits=found.fits,
             kv_tokens=found.kv_tokens,

@@ -7,7 +7,7 @@ import yaml
 
 from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
-from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule, parse_version
+from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, PoolRule, parse_version
 from capplan.llm.core.memory_fit import FittedMemory
 from capplan.llm.read.engine_support import load_engine_support
 from capplan.specs.folders import calibration_file
@@ -55,11 +55,11 @@ def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
         raise SpecError(f"{where}: {error}.") from error
 
 
-def _engine(row: dict[str, Any], where: str) -> EngineConstants:
+def _engine(row: dict[str, Any], where: str) -> EngineMemoryRules:
     if unknown := sorted(set(row) - _KEYS):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}.")
     fraction = row["fraction"]
-    return EngineConstants(
+    return EngineMemoryRules(
         engine=Engine(row["engine"]),
         since=parse_version(str(row["since"])),
         rule=PoolRule(row["rule"]),

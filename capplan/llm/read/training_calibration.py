@@ -11,7 +11,7 @@ import yaml
 
 from capplan.core.origin import Origin
 from capplan.errors import SpecError
-from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
+from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
@@ -28,10 +28,10 @@ _KEYS: Mapping[str, type[StrEnum]] = {
     "products": Product,
     "attention": AttentionClass,
     "links": Link,
-    "dense": Evidence,
-    "adapters": Evidence,
-    "experts": Evidence,
-    "memory": Evidence,
+    "dense": TrainingEvidence,
+    "adapters": TrainingEvidence,
+    "experts": TrainingEvidence,
+    "memory": TrainingEvidence,
 }
 """The kinds of keys of the constants that are given by kind."""
 _Part = TypeVar("_Part", MemoryConstants, TimeConstants, Widths)
@@ -83,19 +83,19 @@ def _value(name: str, given: Any, where: str) -> Any:
         return _positive(given, where)
     keys = _KEYS[name]
     found = {keys(key): _positive(value, f"{where}.{key}") for key, value in given.items()}
-    missing = [each for each in keys if each not in found and each is not Evidence.MEASURED_HERE]
+    missing = [each for each in keys if each not in found and each is not TrainingEvidence.MEASURED_HERE]
     if missing:
         raise SpecError(f"{where}: {missing[0]} is missing.")
     return found
 
 
-def _ratios(document: Any, where: str) -> Mapping[Evidence, tuple[float, ...]]:
-    found: dict[Evidence, tuple[float, ...]] = {}
+def _ratios(document: Any, where: str) -> Mapping[TrainingEvidence, tuple[float, ...]]:
+    found: dict[TrainingEvidence, tuple[float, ...]] = {}
     for key, values in dict(document).items():
         ratios = tuple(_positive(value, f"{where}.{key}") for value in values)
         if len(ratios) < 2 or list(ratios) != sorted(ratios):
             raise SpecError(f"{where}.{key} must be two or more ratios, the lowest first.")
-        found[Evidence(key)] = ratios
+        found[TrainingEvidence(key)] = ratios
     return found
 
 

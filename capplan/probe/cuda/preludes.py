@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from capplan.probe.record.shape_rules import suggests_channels_last
-from capplan.probe.record.types import Host, Operator, Prelude
+from capplan.probe.record.types import Operator, Prelude, PreludeRecorder
 
 _ADD = torch.ops.aten.add_.Tensor
 _SUM = torch.ops.aten.sum.dim_IntList
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
-def _convolve(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _convolve(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a convolution as ATen does: cuDNN, then its bias added in place; PyTorch's own depthwise kernel in NCHW.
 
     `at::native::_convolution` and `ConvParams::use_cudnn_depthwise` (aten/src/ATen/native/Convolution.cpp). cuDNN gets
@@ -40,7 +40,9 @@ def is_depthwise(x: Tensor, weight: Tensor, *rest: Any) -> bool:
     return not transposed and groups > 1 and groups == x.shape[1] and weight.shape[0] % x.shape[1] == 0 and x.dim() > 3
 
 
-def _convolve_backward(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _convolve_backward(
+    recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Run a convolution's gradients: cuDNN's two, and the bias's as a sum of its own."""
     grad, x, weight, bias_sizes, *rest, mask = args
     depthwise = is_depthwise(x, weight, *rest)
@@ -57,18 +59,18 @@ def _convolve_backward(recorder: Host, operator: Operator, args: tuple[Any, ...]
     return (*made[:2], recorder.run(recorder.describe(_SUM), (grad, axes), {}))
 
 
-def _on_contiguous(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_contiguous(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that first makes its input row-major."""
     return recorder.run(operator, (recorder.laid_out(args[0], torch.contiguous_format), *args[1:]), kwargs)
 
 
-def _on_dense(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_dense(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that takes row-major or channels-last input and copies anything else."""
     layout = _CHANNELS_LAST[args[0].dim()] if suggests_channels_last(args[0]) else torch.contiguous_format
     return recorder.run(operator, (recorder.laid_out(args[0], layout), *args[1:]), kwargs)
 
 
-def _packed_linear(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _packed_linear(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a linear layer of packed weights as one that reads what the object of its weights stores."""
     x, packed, *_others = (*args, *kwargs.values())
     weight, *biases = recorder.packed[hash(packed)]
@@ -81,7 +83,9 @@ def _packed_linear(recorder: Host, operator: Operator, args: tuple[Any, ...], kw
     return out
 
 
-def _packed_convolution(recorder: Host, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _packed_convolution(
+    recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Record a convolution of packed weights, which torch.ao's `convert` makes, with what the object stores."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     packed: Any = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.ScriptObject))

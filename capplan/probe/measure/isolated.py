@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from capplan.core.measurement.format import parse_points, point_to_line
-from capplan.core.measurement.types import DeviceFacts, Failure, FailureKind, ModelIdentity, Point
+from capplan.core.measurement.types import DeviceFacts, FailedMeasurement, MeasurementFailure, ModelIdentity, Point
 from capplan.errors import CapplanError
 from capplan.probe.measure.point import OnProgress
-from capplan.probe.measure.request import Job, job_from_json, job_to_json
+from capplan.probe.measure.request import MeasurementJob, job_from_json, job_to_json
 from capplan.probe.measure.session import Session, make_failure
 from capplan.processes.supervisor import TRIES_TO_MEASURE, Death, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 
-_KINDS: Mapping[Death, FailureKind] = {Death.TIME: FailureKind.TIMEOUT}
+_KINDS: Mapping[Death, MeasurementFailure] = {Death.TIME: MeasurementFailure.TIMEOUT}
 """What a point states of a death; of any other one a crash."""
 
 
@@ -34,7 +34,9 @@ class _Refused:
 class IsolatedMeasurer:
     """Starts a process per point and ends it after `timeout_s`."""
 
-    def __init__(self, job: Job, *, model: ModelIdentity, device: DeviceFacts, timeout_s: float | None) -> None:
+    def __init__(
+        self, job: MeasurementJob, *, model: ModelIdentity, device: DeviceFacts, timeout_s: float | None
+    ) -> None:
         self._job = job
         self._model = model
         self._device = device
@@ -47,24 +49,24 @@ class IsolatedMeasurer:
         assert point is not None
         return point
 
-    def attempt(self, batch: int) -> Failure | None:
+    def attempt(self, batch: int) -> FailedMeasurement | None:
         """Run a batch in a process of its own without timing it; None where it ran."""
         answer = self._asked(_Batch(batch=batch, is_timed=False))
-        return answer if isinstance(answer, Failure) else None
+        return answer if isinstance(answer, FailedMeasurement) else None
 
     def _asked(self, task: _Batch) -> Point | None:
         worker = Worker(make_measurer, job_to_json(self._job), keeps_stderr=False)
         try:
             answer = worker.call_again(task, time_s=self._timeout_s, most_tries=TRIES_TO_MEASURE)
         except WorkerDiedError as died:
-            return self._failure(task.batch, _KINDS.get(died.death, FailureKind.CRASH), str(died))
+            return self._failure(task.batch, _KINDS.get(died.death, MeasurementFailure.CRASH), str(died))
         finally:
             worker.close()
         if isinstance(answer, _Refused | UnexpectedError):
-            return self._failure(task.batch, FailureKind.CRASH, f"failed: {answer.message}")
+            return self._failure(task.batch, MeasurementFailure.CRASH, f"failed: {answer.message}")
         return parse_points(answer, where=f"the process of batch {task.batch}").points[0] if answer else None
 
-    def _failure(self, batch: int, kind: FailureKind, what: str) -> Failure:
+    def _failure(self, batch: int, kind: MeasurementFailure, what: str) -> FailedMeasurement:
         message = f"running {self._model.words} at batch {batch}: {what}"
         return make_failure(self._job, self._model, self._device, batch=batch, kind=kind, message=message)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement.types import FailureKind
+from capplan.core.measurement.types import MeasurementFailure
 from capplan.errors import CapplanError, MeasurementError, chained
 from capplan.probe.foreign.code import first_line, model_code
 from capplan.probe.measure.device import Device
@@ -30,7 +30,7 @@ _WORDS = (
 class PointError(MeasurementError):
     """One point could not be measured; others may."""
 
-    def __init__(self, kind: FailureKind, message: str) -> None:
+    def __init__(self, kind: MeasurementFailure, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -51,7 +51,7 @@ def surviving(device: Device, attempt: Callable[[], _Result], *, doing: str) -> 
     try:
         return _attempted(device, attempt, doing=doing)
     except PointError as error:
-        if error.kind is not FailureKind.OUT_OF_MEMORY:
+        if error.kind is not MeasurementFailure.OUT_OF_MEMORY:
             raise
     return _attempted(device, attempt, doing=doing)
 
@@ -72,9 +72,9 @@ def _attempted(device: Device, attempt: Callable[[], _Result], *, doing: str) ->
 
 def _point_error(error: BaseException, doing: str) -> PointError:
     if is_out_of_memory(error):
-        return PointError(FailureKind.OUT_OF_MEMORY, f"{doing} ran out of memory: {first_line(error)}")
+        return PointError(MeasurementFailure.OUT_OF_MEMORY, f"{doing} ran out of memory: {first_line(error)}")
     hint = "; the device may be left unusable to this process: add --isolate" if _is_sticky(error) else ""
-    return PointError(FailureKind.ERROR, f"{doing} failed: {first_line(error)}{hint}")
+    return PointError(MeasurementFailure.ERROR, f"{doing} failed: {first_line(error)}{hint}")
 
 
 def _is_sticky(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ from capplan.probe.measure.timing import StopRule, WarmUpRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class MeasurementJob:
     """A model under conditions on a device, at batches to be named one by one.
 
     `allowed_bytes` limits what may be allocated, `reserve_fraction` leaves that share of what is available free;
@@ -39,17 +39,17 @@ class Job:
         return Workload(precision=self.precision, framework=self.framework, layout=self.layout)
 
 
-def job_to_json(job: Job) -> str:
+def job_to_json(job: MeasurementJob) -> str:
     """Write a job for another process."""
     return json.dumps(asdict(job))
 
 
-def job_from_json(text: str) -> Job:
+def job_from_json(text: str) -> MeasurementJob:
     """Read a job that `job_to_json` wrote."""
     document: dict[str, Any] = json.loads(text)
     model = document.pop("model")
     rules = document.pop("rules")
-    return Job(
+    return MeasurementJob(
         model=ModelRequest(**{name: _tuples(value) for name, value in model.items()}),
         precision=Precision(document.pop("precision")),
         framework=Framework(document.pop("framework")),

@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_leaves
 from capplan.core.measurement.op_times import HookedModule
 from capplan.core.measurement.types import (
     DeviceFacts,
-    Failure,
-    FailureKind,
+    FailedMeasurement,
     MeasuredWorkload,
     Measurement,
+    MeasurementFailure,
     MemoryLimit,
     ModelIdentity,
     Point,
@@ -27,7 +27,7 @@ from capplan.probe.measure.model import ReadyModel, host_threads, numeric_settin
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.point import Bench, OnProgress, measure_point, try_point, use_alone
 from capplan.probe.measure.profile import time_modules
-from capplan.probe.measure.request import Job
+from capplan.probe.measure.request import MeasurementJob
 from capplan.probe.measure.timing import Run
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
@@ -41,14 +41,14 @@ class Measurer(Protocol):
     def measure(self, batch: int, *, on_progress: OnProgress) -> Point:
         """Time a batch; what fails is a value."""
 
-    def attempt(self, batch: int) -> Failure | None:
+    def attempt(self, batch: int) -> FailedMeasurement | None:
         """Run a batch without timing it; None where it ran."""
 
 
 class Session:
     """Measures in this process. A context manager: torch's flags and memory limits are put back at its end."""
 
-    def __init__(self, job: Job, *, target: Target | None = None) -> None:
+    def __init__(self, job: MeasurementJob, *, target: Target | None = None) -> None:
         """Find the job's model, unless a target is given in its place."""
         self.job = job
         self.target = target or load_target(job.model.words, request=replace(job.model.parse(), as_cpu=True))
@@ -104,7 +104,7 @@ class Session:
             rules=self.job.rules.asked,
         )
 
-    def attempt(self, batch: int) -> Failure | None:
+    def attempt(self, batch: int) -> FailedMeasurement | None:
         """Run a batch without timing it; None where it ran."""
         try:
             try_point(self._ready_model(), batch, bench=self.bench)
@@ -129,11 +129,11 @@ class Session:
         ready, device = self._ready_model(), self.bench.device
         return use_alone(ready, batch, bench=self.bench, use=lambda run: time_modules(ready.module, run, device=device))
 
-    def failure(self, batch: int, kind: FailureKind, message: str) -> Failure:
+    def failure(self, batch: int, kind: MeasurementFailure, message: str) -> FailedMeasurement:
         """Record a point that has no measurement."""
         return make_failure(self.job, self.identity, self.facts, batch=batch, kind=kind, message=message)
 
-    def _failure(self, batch: int, error: PointError) -> Failure:
+    def _failure(self, batch: int, error: PointError) -> FailedMeasurement:
         return self.failure(batch, error.kind, str(error))
 
     def _workload(self, batch: int) -> MeasuredWorkload:
@@ -175,16 +175,22 @@ def model_identity(target: Target) -> ModelIdentity:
     )
 
 
-def measured_workload(job: Job, batch: int) -> MeasuredWorkload:
+def measured_workload(job: MeasurementJob, batch: int) -> MeasuredWorkload:
     """Return the conditions of one point of a job."""
     return MeasuredWorkload(batch=batch, precision=job.precision, framework=job.framework, layout=job.layout)
 
 
 def make_failure(
-    job: Job, model: ModelIdentity, device: DeviceFacts, *, batch: int, kind: FailureKind, message: str
-) -> Failure:
+    job: MeasurementJob,
+    model: ModelIdentity,
+    device: DeviceFacts,
+    *,
+    batch: int,
+    kind: MeasurementFailure,
+    message: str,
+) -> FailedMeasurement:
     """Record a point that has no measurement."""
-    return Failure(
+    return FailedMeasurement(
         model=model,
         workload=measured_workload(job, batch),
         device=device,

@@ -28,7 +28,7 @@ Question = tuple[str, str | None]
 
 
 @dataclass(slots=True)
-class Answers:
+class RecordedAnswers:
     """The answers of one run, by operator and line; copied to the CPU, so that nothing changes them later."""
 
     given: dict[Question, list[Any]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def _kept(answer: Any) -> Any:
 class Replay:
     """Gives the answers of a run again, in order."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: RecordedAnswers) -> None:
         self._answers: Mapping[Question, list[Any]] = answers.given
         self._next: dict[Question, int] = {}
         self.lines: dict[str, int] = {}

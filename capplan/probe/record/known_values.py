@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.where import calling_line
-from capplan.probe.record.answers import ASKING, Answers, Patience, Replay, absorbing
+from capplan.probe.record.answers import ASKING, Patience, RecordedAnswers, Replay, absorbing
 from capplan.probe.record.assumed_values import (
     Selection,
     assume_output,
@@ -58,10 +58,10 @@ class KnownValues:
         *,
         assumes_choices: bool = False,
         selection: Selection | None = None,
-        answers: Answers | None = None,
+        answers: RecordedAnswers | None = None,
     ) -> None:
         self.device = device
-        self.heard = Answers()
+        self.heard = RecordedAnswers()
         self.is_deaf = False
         self.replay = None if answers is None else Replay(answers)
         self.operators = 0

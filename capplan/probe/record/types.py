@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from capplan.core.trace.types import Attribute, Role
 
 
-class Host(Protocol):
+class PreludeRecorder(Protocol):
     """The part of a recorder that a prelude uses to run and record further kernels.
 
     `packed` holds what objects of packed weights store, by the hash of the object, which names it alone.
@@ -46,7 +46,7 @@ class Host(Protocol):
         """Register a view that was made outside the recorder."""
 
 
-Prelude = Callable[[Host, "Operator", tuple[Any, ...], dict[str, Any]], Any]
+Prelude = Callable[[PreludeRecorder, "Operator", tuple[Any, ...], dict[str, Any]], Any]
 """Runs an operator together with the kernels that CUDA launches around it."""
 
 

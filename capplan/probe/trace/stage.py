@@ -26,7 +26,7 @@ from capplan.probe.foreign.preserve import host_generators, preserved, set_mode,
 from capplan.probe.foreign.subclasses import stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
-from capplan.probe.record.answers import Answers
+from capplan.probe.record.answers import RecordedAnswers
 from capplan.probe.record.assumed_values import Selection
 from capplan.probe.record.known_values import KnownValues
 from capplan.probe.record.recorder import Limits, Recorder
@@ -72,8 +72,8 @@ class Stage:
         self.limits = Limits()
         self.differentiates = self.grew = False
         self.as_cpu = False
-        self.answers: Mapping[int, Answers] = {}
-        self.heard = Answers()
+        self.answers: Mapping[int, RecordedAnswers] = {}
+        self.heard = RecordedAnswers()
         self.assumed: Set[str] = frozenset()
         self.chose = False
         self.notes: tuple[str, ...] = ()

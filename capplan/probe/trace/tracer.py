@@ -19,7 +19,7 @@ from capplan.probe.foreign.preserve import globals_preserved
 from capplan.probe.foreign.subclasses import is_main, stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes
-from capplan.probe.record.answers import ANSWERED, Answers
+from capplan.probe.record.answers import ANSWERED, RecordedAnswers
 from capplan.probe.record.assumed_values import SELECTING
 from capplan.probe.record.recorder import Limits
 from capplan.probe.target.types import Built
@@ -209,7 +209,7 @@ def _asked_for_values(error: TraceError) -> bool:
     return isinstance(cause, NotImplementedError) or "meta" in words
 
 
-NO_ANSWERS: Mapping[int, Answers] = MappingProxyType({})
+NO_ANSWERS: Mapping[int, RecordedAnswers] = MappingProxyType({})
 
 _ANSWERING = Limits(calls=100_000, seconds=30.0, live_bytes=8 * 10**9)
 """Limits of a run on the CPU that only answers what the model asks of its data."""
@@ -275,7 +275,7 @@ class _Tracer:
         self._on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
         self._from = 0
         self._real: nn.Module | None = None
-        self._answers: dict[tuple[Training | None, int], Answers] = {}
+        self._answers: dict[tuple[Training | None, int], RecordedAnswers] = {}
         self._stage: Stage | None = None
 
     def record(self, configuration: Configuration) -> Made:
@@ -373,7 +373,7 @@ class _Tracer:
         is_better = assuming is None or _assumed_count(made) < _assumed_count(assuming)
         return made if is_better else None
 
-    def _run_for_answers(self, configuration: Configuration, batch: int) -> Answers:
+    def _run_for_answers(self, configuration: Configuration, batch: int) -> RecordedAnswers:
         """Run the model on the CPU, within limits, and return what it was answered.
 
         Raises:
@@ -416,7 +416,7 @@ class _Tracer:
         configuration: Configuration,
         *,
         assumes_choices: bool = False,
-        answers: Mapping[int, Answers] = NO_ANSWERS,
+        answers: Mapping[int, RecordedAnswers] = NO_ANSWERS,
     ) -> Made:
         stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices

@@ -46,7 +46,7 @@ class SpectrogramOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+class FamilyFacts:
     """Facts of one transformers architecture; whatever is left out follows from config and forward method.
 
     Attributes:

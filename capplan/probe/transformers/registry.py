@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-from capplan.probe.transformers.architecture import Architecture
+from capplan.probe.transformers.architecture import FamilyFacts
 from capplan.probe.transformers.architectures import (
     AUDIO,
     DETECTION,
@@ -16,7 +16,7 @@ from capplan.probe.transformers.architectures import (
     VISION_LANGUAGE,
 )
 
-FAMILIES: Mapping[str, Mapping[str, Architecture]] = {
+FAMILIES: Mapping[str, Mapping[str, FamilyFacts]] = {
     "audio": AUDIO,
     "detection": DETECTION,
     "documents": DOCUMENTS,
@@ -29,15 +29,15 @@ FAMILIES: Mapping[str, Mapping[str, Architecture]] = {
 }
 """Declarations by family; an architecture stands in one family only."""
 
-_UNDECLARED = Architecture()
+_UNDECLARED = FamilyFacts()
 
 
 @cache
-def _declared() -> Mapping[str, Architecture]:
+def _declared() -> Mapping[str, FamilyFacts]:
     return {kind: found for family in FAMILIES.values() for kind, found in family.items()}
 
 
-def architecture(kind: str) -> Architecture:
+def architecture(kind: str) -> FamilyFacts:
     """Return what is declared of an architecture; an empty declaration where nothing is.
 
     Args:

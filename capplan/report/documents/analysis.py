@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from capplan.core.ops.analysis import Analysis, Share
-from capplan.core.ops.counters import Comparison, Difference
+from capplan.core.ops.counters import CounterComparison, CounterDifference
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, module_tree, parameters_by_dtype
 from capplan.version import __version__
 
@@ -141,7 +141,7 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analysis_document(
-    analysis: Analysis, *, comparisons: Sequence[Comparison] | None = None, depth: int | None = None
+    analysis: Analysis, *, comparisons: Sequence[CounterComparison] | None = None, depth: int | None = None
 ) -> AnalysisDocument:
     """Return counts as a document.
 
@@ -249,7 +249,7 @@ def _operator_share(share: Share) -> OperatorShareDocument:
     )
 
 
-def _counter(comparison: Comparison) -> CounterDocument:
+def _counter(comparison: CounterComparison) -> CounterDocument:
     count = comparison.count
     return CounterDocument(
         counter=count.counter,
@@ -265,5 +265,5 @@ def _counter(comparison: Comparison) -> CounterDocument:
     )
 
 
-def _difference(difference: Difference) -> CountDifference:
+def _difference(difference: CounterDifference) -> CountDifference:
     return CountDifference(amount=difference.amount, cause=difference.cause)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from capplan.core.energy.power import StepEnergy
-from capplan.core.latency.advice import Advice, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.advice import SpeedAdvice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.frameworks import ComparedRun
 from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
@@ -107,7 +107,7 @@ class GpuEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[KernelDocument, ...]
     modules: tuple[ModuleDocument, ...]
     classic_bound: ClassicBoundDocument
-    advice: tuple[Advice, ...]
+    advice: tuple[SpeedAdvice, ...]
     calibration: str | None
     evidence: Evidence
     evidence_reason: str

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
 from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, Term
-from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, Segment, Source, Status
+from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, Segment, Source, Status
 from capplan.version import __version__
 
 SCHEMA_VERSION: Final = 1
@@ -146,7 +146,7 @@ def gpus_document(specs: Sequence[GpuSpec]) -> GpusDocument:
 
 
 def gpu_sheet_document(
-    spec: GpuSpec, architecture: Architecture, *, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
+    spec: GpuSpec, architecture: GpuArchitecture, *, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
 ) -> GpuSheetDocument:
     """Return one GPU with the sources of its values and its prices as a document.
 
@@ -178,7 +178,7 @@ def prices_document(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) 
     return PricesDocument(schema_version=SCHEMA_VERSION, currency="USD", prices=(*rents, *bought))
 
 
-def all_figures(spec: GpuSpec, architecture: Architecture) -> Iterable[tuple[str, Figure]]:
+def all_figures(spec: GpuSpec, architecture: GpuArchitecture) -> Iterable[tuple[str, Figure]]:
     """Yield the figures of a GPU and of its architecture by name.
 
     Args:

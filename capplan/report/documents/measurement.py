@@ -7,10 +7,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.measurement.choices import TimingMethod
-from capplan.core.measurement.compare import Comparison, Pairing, Verdict
+from capplan.core.measurement.compare import Pairing, RunComparison, RunVerdict
 from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
-from capplan.core.measurement.statistics import Confidence
-from capplan.core.measurement.types import FailureKind
+from capplan.core.measurement.statistics import ConfidenceInterval
+from capplan.core.measurement.types import MeasurementFailure
 from capplan.core.workload import Framework, Layout, Precision
 
 Count = Annotated[int, Meta(ge=0)]
@@ -154,7 +154,7 @@ class LimitDocument(msgspec.Struct, frozen=True, kw_only=True):
 class FailureReason(msgspec.Struct, frozen=True, kw_only=True):
     """Why a point has no measurement."""
 
-    kind: FailureKind
+    kind: MeasurementFailure
     message: str
     limit: LimitDocument | None = None
 
@@ -227,8 +227,8 @@ class MeasurementComparison(msgspec.Struct, frozen=True, kw_only=True):
     layout: Layout
     first_median_s: float
     second_median_s: float
-    ratio: Confidence
-    verdict: Verdict
+    ratio: ConfidenceInterval
+    verdict: RunVerdict
 
 
 class MeasurementComparisonsDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,7 +291,7 @@ def comparisons_document(pairing: Pairing) -> MeasurementComparisonsDocument:
     return MeasurementComparisonsDocument(comparisons=tuple(map(_comparison, pairing.pairs)))
 
 
-def _comparison(pair: Comparison) -> MeasurementComparison:
+def _comparison(pair: RunComparison) -> MeasurementComparison:
     workload = pair.first.workload
     return MeasurementComparison(
         model=pair.first.model.words,

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, TypedDict
 import msgspec
 from msgspec import Meta
 
-from capplan.core.memory.advice import Advice
+from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
@@ -52,7 +52,7 @@ class GpuMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[MemoryPart, ...]
     peak_op: str
     peak_module: str
-    advice: tuple[Advice, ...]
+    advice: tuple[MemoryAdvice, ...]
     notes: tuple[str, ...]
 
 
@@ -100,7 +100,7 @@ class MemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     max_batch: Annotated[dict[str, int], Meta(description="largest batch that fits, by GPU")]
     gpus: tuple[GpuMemoryDocument, ...]
     ranks: tuple[RankMemoryDocument, ...]
-    advice: tuple[Advice, ...]
+    advice: tuple[MemoryAdvice, ...]
     inference_mode_saves_bytes: float | None
     index_limit_batch: Annotated[
         int | None, Meta(description="largest batch at which every tensor has fewer than 2^31 elements")

@@ -12,11 +12,11 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import (
-    Change,
+    ConditionEffect,
     Constraint,
     Criterion,
     Fit,
-    Job,
+    JobSize,
     Limits,
     ModelFacts,
     PipelineFacts,
@@ -269,7 +269,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     model: PlannedModel
     workload: WorkloadDocument
     limits: Limits
-    job: Job | None = None
+    job: JobSize | None = None
     recommended: PlannedRecommendations = PlannedRecommendations()
     shortlist: Annotated[
         tuple[str, ...],
@@ -513,7 +513,7 @@ def _recommendation(recommendation: Recommendation) -> PlannedRecommendation:
     )
 
 
-def _change(change: Change) -> PlannedChange:
+def _change(change: ConditionEffect) -> PlannedChange:
     return PlannedChange(
         name=change.name,
         option=change.option,

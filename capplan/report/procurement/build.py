@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from capplan.core.economics.assumptions import Demand
-from capplan.core.economics.constraints import Constraints, LeftOut
+from capplan.core.economics.constraints import Constraints, ExcludedOffer
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
@@ -263,7 +263,7 @@ def _model_report(
     )  # fmt: skip
 
 
-def _left_out(offer: LeftOut, standards: Standards) -> LeftOutOffer:
+def _left_out(offer: ExcludedOffer, standards: Standards) -> LeftOutOffer:
     price = offer.price
     rent = price if isinstance(price, Price) else None
     return LeftOutOffer(

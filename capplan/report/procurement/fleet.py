@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.fleet import (
-    FleetAnswer,
+    FleetDecision,
     FleetOption,
     InventoryUse,
     ServiceAnswer,
@@ -26,7 +26,7 @@ from capplan.units import format_bytes, format_rate
 _SHOWN = 12
 
 
-def fleet_row(answer: FleetAnswer) -> FleetRow:
+def fleet_row(answer: FleetDecision) -> FleetRow:
     """Describe the decision for all services together."""
     return FleetRow(
         sentence=_sentence(answer),
@@ -94,7 +94,7 @@ def _inventory(use: InventoryUse) -> InventoryRow:
     )
 
 
-def _sentence(answer: FleetAnswer) -> str:
+def _sentence(answer: FleetDecision) -> str:
     choice, names = answer.choice, ", ".join(each.name for each in answer.services)
     if choice is None or choice.cost is None:
         capped = [each for each in answer.options if violations_of(each, answer.services)]
@@ -138,7 +138,7 @@ def _kept_words(made: FleetOption) -> str:
     return f"{figures.headline_money(kept.total_usd)} USD a year ({written})."
 
 
-def _beside_words(answer: FleetAnswer) -> str:
+def _beside_words(answer: FleetDecision) -> str:
     """Describe what the owned GPUs of the choice cost, or those that are not used would."""
     choice, unused = answer.choice, answer.keeping
     if choice is not None and choice.owned and choice.kept.total_usd:

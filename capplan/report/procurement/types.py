@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final
 
 from capplan.core.economics.assumptions import Assumption, Demand
-from capplan.core.economics.cost import Breakdown
+from capplan.core.economics.cost import CostBreakdown
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
@@ -193,7 +193,7 @@ class MoneyPart:
     residual_usd: float | None
     break_even_hours_per_year: float | None
     break_even_against: str | None
-    breakdown_usd: Breakdown | None
+    breakdown_usd: CostBreakdown | None
     payback_years: float | None
     payback_against: str | None
 

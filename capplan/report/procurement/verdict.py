@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from capplan.core.economics.cost import Breakdown, OwnedCost
+from capplan.core.economics.cost import CostBreakdown, OwnedCost
 from capplan.core.economics.decide import Answer, AssuredFleet, Payback
 from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -99,7 +99,7 @@ _PARTS_OF_A_PURCHASE = {
 
 def _largest_part(pair: Payback) -> str:
     """Name what takes most of a purchase's cost; beside staff, where it would cost more even without."""
-    parts = pair.bought.cost.breakdown if isinstance(pair.bought.cost, OwnedCost) else Breakdown()
+    parts = pair.bought.cost.breakdown if isinstance(pair.bought.cost, OwnedCost) else CostBreakdown()
     names = {part: name for part, name in _PARTS_OF_A_PURCHASE.items() if part != "staff_usd" or pair.staff_usd}
     amounts = {name: getattr(parts, part) for part, name in names.items()}
     largest = max(amounts, key=lambda name: amounts[name])

@@ -13,7 +13,7 @@ from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
-from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
 from capplan.report.text.prices import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
@@ -517,7 +517,7 @@ def _smaller_lines(plan: Plan, width: int) -> list[Line]:
     return [_fitted("Smaller?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
 
-def _faster_lines(changes: Sequence[Change], width: int) -> list[Line]:
+def _faster_lines(changes: Sequence[ConditionEffect], width: int) -> list[Line]:
     """Write what other conditions would gain in time."""
     if not changes:
         return []
@@ -528,7 +528,7 @@ def _faster_lines(changes: Sequence[Change], width: int) -> list[Line]:
     return [_fitted("Faster?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
 
-def _time(change: Change) -> str:
+def _time(change: ConditionEffect) -> str:
     return format_seconds(change.after.latency.latency_s.expected)
 
 

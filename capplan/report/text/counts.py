@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from capplan.core.ops.analysis import Analysis, Share
 from capplan.core.ops.cautions import assumed_sizes
-from capplan.core.ops.counters import Comparison
+from capplan.core.ops.counters import CounterComparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.trace.types import AssumedValue
 from capplan.report.documents.analysis import parameter_bytes_by_dtype
@@ -186,7 +186,7 @@ class _CounterRow(NamedTuple):
     cause: str
 
 
-def counter_sections(comparisons: Sequence[Comparison], *, macs: int, params: int) -> list[Section]:
+def counter_sections(comparisons: Sequence[CounterComparison], *, macs: int, params: int) -> list[Section]:
     """Return other counters beside ours.
 
     Args:

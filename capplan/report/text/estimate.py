@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capplan.core.energy.power import StepEnergy
-from capplan.core.latency.advice import Advice, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.advice import SpeedAdvice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.frameworks import ComparedRun
@@ -97,11 +97,11 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     return Section(blocks)
 
 
-def _advice_words(advice: Advice) -> str:
+def _advice_words(advice: SpeedAdvice) -> str:
     return f"  ×{advice.speedup:.2f}  {advice.change}{_cost(advice)}"
 
 
-def _cost(advice: Advice) -> str:
+def _cost(advice: SpeedAdvice) -> str:
     if advice.usd_per_million_samples is None:
         return ""
     now = "" if advice.usd_now is None else f" instead of {advice.usd_now:.3g}"

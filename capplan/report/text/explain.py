@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
-from capplan.core.latency.breakdown import Breakdown, KernelShare
+from capplan.core.latency.breakdown import KernelShare, StepBreakdown
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step_bound import BOUND_RULE, UNIT_NAMES, ClassicBound, UnitWork
@@ -20,7 +20,7 @@ from capplan.units import (
 )
 
 
-def explain_latency(found: Breakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:
+def explain_latency(found: StepBreakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:
     """Write out how one estimate comes about, a step a line."""
     rates, gpu = found.rates, found.gpu
     flops = sum(kernel.flops for kernel in found.kernels)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute, ratios_to_first
 from capplan.core.gpus.installed import differences
-from capplan.core.gpus.spec import Architecture, Figure, GpuSpec, PeakKind, Source
+from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import all_figures
 from capplan.report.documents.installed import Match
 from capplan.report.sections import (
@@ -63,7 +63,7 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def gpu_sections(spec: GpuSpec, architecture: Architecture) -> list[Section]:
+def gpu_sections(spec: GpuSpec, architecture: GpuArchitecture) -> list[Section]:
     """Return every value of one GPU as it is written, where it was read and when."""
     figures = [_WrittenFigure(key, figure) for key, figure in all_figures(spec, architecture)]
     sources = _numbered_sources(spec, architecture)
@@ -118,7 +118,7 @@ def _origin(figure: Figure) -> str:
     return "" if figure.origin == "built-in" else figure.origin
 
 
-def _numbered_sources(spec: GpuSpec, architecture: Architecture) -> dict[Source, int]:
+def _numbered_sources(spec: GpuSpec, architecture: GpuArchitecture) -> dict[Source, int]:
     named = dict.fromkeys(source for _, figure in all_figures(spec, architecture) for source in figure.sources)
     return {source: number for number, source in enumerate(named, start=1)}
 

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from capplan.core.measurement.batch_search import measured_curve
 from capplan.core.measurement.choices import TimingMethod
-from capplan.core.measurement.compare import Comparison, Pairing
+from capplan.core.measurement.compare import Pairing, RunComparison
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ModulesOfBatch, ModuleTime, ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
@@ -186,7 +186,7 @@ def pairing_sections(pairing: Pairing) -> list[Section]:
     return [Section([Table(_PAIRS, pairing.pairs)])]
 
 
-_PAIRS: tuple[Column[Comparison], ...] = (
+_PAIRS: tuple[Column[RunComparison], ...] = (
     words("model", lambda pair: pair.first.model.words, name="model"),
     figure("batch", lambda pair: pair.first.workload.batch, name="batch"),
     words("precision", lambda pair: pair.first.workload.precision.value, name="precision"),

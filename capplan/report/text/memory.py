@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from capplan.core.memory.advice import Advice
+from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.sharding import RankMemory
 from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
@@ -160,7 +160,7 @@ _RANKS: tuple[Column[RankMemory], ...] = (
     figure("each needs", lambda rank: rank.total_bytes, _spell),
     words("of which", _shares),
 )
-_ADVICE: tuple[Column[tuple[str, Advice]], ...] = (
+_ADVICE: tuple[Column[tuple[str, MemoryAdvice]], ...] = (
     words("change", lambda row: row[1].change),
     words("GPU", lambda row: row[0]),
     figure("batch", lambda row: row[1].batch),

@@ -7,7 +7,7 @@ from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.memory import PipelineMemory, PipelineMemoryOn, PipelineMoment
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
-from capplan.core.plan.types import Change, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
+from capplan.core.plan.types import ConditionEffect, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
 from capplan.report.sections import (
     Block,
     Column,
@@ -241,7 +241,7 @@ def _changes(plan: Plan, width: int) -> list[Line]:
     return _wrapped("Faster?", f"on {plan.changes[0].before.gpu.id}: ", pieces, width)
 
 
-def _changed(change: Change) -> str:
+def _changed(change: ConditionEffect) -> str:
     moved = change.after.offload != change.before.offload
     stays = f", weights {OFFLOAD_WORDS[change.after.offload]}" if moved else ""
     return f"{format_speedup(change.speedup)} ({_time(item_seconds(change.after))}{stays})"

@@ -6,13 +6,13 @@ from dataclasses import replace
 from capplan.serve.page.question import PageQuestion
 from capplan.serve.page.render import render_answer
 from capplan.serve.page.view import ModelView, compare, view_model
-from capplan.serve.planning.answer import Case, work_out
+from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, TRACE_PREFIX
 
 
 @work_out.register
-def _page(question: PageQuestion, case: Case) -> Reply:
+def _page(question: PageQuestion, case: TaskContext) -> Reply:
     case.may_lack_hints = True
     answered = [
         view_model(question, words, case, identity=f"m{index}") for index, words in enumerate(question.models, start=1)

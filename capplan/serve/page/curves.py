@@ -12,7 +12,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.plan.types import Fit
-from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
+from capplan.serve.page.svg import Curve, Mark, StackedBar, axis, bars_svg, curves_svg
 from capplan.units import format_bytes, format_rate, format_seconds
 
 LARGEST_CURVE_BATCH = 1024
@@ -183,11 +183,11 @@ def format_share(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
 
 
-def _bar(name: str, fit: Fit, parts: Sequence[str]) -> Bar:
+def _bar(name: str, fit: Fit, parts: Sequence[str]) -> StackedBar:
     held = {part.name: part.size_bytes for part in fit.memory.all_parts}
     usable = usable_memory(fit.gpu).expected
     total = fit.memory.total_bytes.expected
-    return Bar(
+    return StackedBar(
         name=name,
         parts=[
             (min(index, 7), held[part].expected, f"{part}: {format_bytes(held[part].expected)}")

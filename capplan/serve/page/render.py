@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from capplan.serve.page.question import FIRST_FIELDS, MOST_MODELS, PageQuestion, address, form_fields, usual_words
-from capplan.serve.page.view import Comparison, ModelView
+from capplan.serve.page.view import ComparisonCharts, ModelView
 from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door, fields_of
 from capplan.version import __version__
@@ -56,7 +56,7 @@ def render_page(
     )  # fmt: skip
 
 
-def render_answer(question: PageQuestion, models: list[ModelView], comparison: Comparison | None) -> str:
+def render_answer(question: PageQuestion, models: list[ModelView], comparison: ComparisonCharts | None) -> str:
     """Render the answer to the form.
 
     Args:

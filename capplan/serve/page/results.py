@@ -22,7 +22,7 @@ from capplan.report.text.sweep import query_sections
 from capplan.serve.page.question import PageQuestion, address, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
-from capplan.serve.planning.answer import Case, to_json, work_out
+from capplan.serve.planning.answer import TaskContext, to_json, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import model_request
 from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
@@ -44,7 +44,7 @@ _TEXTS = ("table", "csv", "md")
 
 
 @work_out.register
-def _results(question: ResultsQuestion, case: Case) -> Reply:
+def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
     folder = case.data.results
     if folder is None:
         raise UsageError("this service offers no results; start it with --results SWEEP.")

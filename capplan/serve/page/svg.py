@@ -179,7 +179,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class StackedBar:
     """A stacked bar: its name, its parts with their texts, and the limits marked on it."""
 
     name: str
@@ -189,7 +189,7 @@ class Bar:
     note: str
 
 
-def bars_svg(bars: Sequence[Bar], *, identity: str, title: str) -> Markup:
+def bars_svg(bars: Sequence[StackedBar], *, identity: str, title: str) -> Markup:
     """Draw stacked bars below each other, with the share of its limit that each takes as a thin bar below it.
 
     All bars have one scale, that of the largest, so that the parts of a bar are seen however small a share of the limit

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from capplan.core.latency.calibration import Calibration
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
-from capplan.core.plan.types import Change, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
+from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
 from capplan.serve.page.curves import (
@@ -26,7 +26,7 @@ from capplan.serve.page.curves import (
 )
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
 from capplan.serve.page.question import PageQuestion, address
-from capplan.serve.planning.answer import Case, opened
+from capplan.serve.planning.answer import TaskContext, opened
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
 from capplan.verbs.statement.read import command_of
@@ -71,7 +71,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ComparisonCharts:
     """The charts that several models share, on one GPU that fits all of them."""
 
     gpu: str
@@ -124,7 +124,9 @@ class ModelView:
     command: str = ""
 
 
-def view_model(question: PageQuestion, words: str, case: Case, *, identity: str) -> tuple[ModelView, Planned | None]:
+def view_model(
+    question: PageQuestion, words: str, case: TaskContext, *, identity: str
+) -> tuple[ModelView, Planned | None]:
     """Return what is shown of one model, and its plan; no plan where it has none.
 
     Args:
@@ -147,7 +149,7 @@ def view_model(question: PageQuestion, words: str, case: Case, *, identity: str)
         return ModelView(words=words, identity=identity, error=str(error)), None
 
 
-def compare(models: Sequence[Planned], *, batch: int) -> Comparison | None:
+def compare(models: Sequence[Planned], *, batch: int) -> ComparisonCharts | None:
     """Return the charts that several models share; None for one model, or where no GPU fits all.
 
     Args:
@@ -169,7 +171,7 @@ def compare(models: Sequence[Planned], *, batch: int) -> Comparison | None:
         curves.append((model.name, found[0][1] if found else ()))
     parts = part_names(fits)
     named = [(model.name, fit) for model, fit in zip(models, fits, strict=True)]
-    return Comparison(
+    return ComparisonCharts(
         gpu=common,
         gpu_name=fits[0].gpu.name,
         names=tuple(model.name for model in models),
@@ -182,7 +184,9 @@ def compare(models: Sequence[Planned], *, batch: int) -> Comparison | None:
     )
 
 
-def _view(question: PageQuestion, plan: Plan, words: str, case: Case, identity: str) -> tuple[ModelView, Planned]:
+def _view(
+    question: PageQuestion, plan: Plan, words: str, case: TaskContext, identity: str
+) -> tuple[ModelView, Planned]:
     asked = question.plan_of(words)
     ready, calibration = opened(asked, case)
     shown = _shown(plan, every=question.every)
@@ -381,7 +385,7 @@ def _rejected(rejection: Rejection) -> tuple[str, str]:
     return rejection.gpu.id, f"{rejection.constraint.value}: {rejection.reason}"
 
 
-def _changed(change: Change, question: PageQuestion) -> tuple[str, str]:
+def _changed(change: ConditionEffect, question: PageQuestion) -> tuple[str, str]:
     """Return what another condition gains, in words, and the address of the form with that condition."""
     before, after = change.before.latency.latency_s.expected, change.after.latency.latency_s.expected
     words = (

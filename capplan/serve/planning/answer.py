@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LANGUAGE_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
-class Case(Context):
+class TaskContext(Context):
     """One task, with the data that it is answered from and the traces that it turns out to need.
 
     `needed` are all traces that were looked for in vain, also for remarks that an answer may lack; `missing` are those
@@ -178,7 +178,7 @@ def answer(task: Task, data: Data) -> Outcome:
         task: the question.
         data: the database, prices and traces.
     """
-    case = Case(task, data)
+    case = TaskContext(task, data)
     try:
         reply = work_out(task.question, case)
     except CapplanError as error:
@@ -197,7 +197,7 @@ def to_json(document: Any) -> str:
 
 
 @singledispatch
-def work_out(question: Any, case: Case) -> Reply:
+def work_out(question: Any, case: TaskContext) -> Reply:
     """Answer a question: by its verb, or by what is registered here for its type.
 
     Raises:
@@ -220,7 +220,7 @@ def work_out(question: Any, case: Case) -> Reply:
     return case.spell(writers, exit_code=outcome.exit_code, warning=" ".join(outcome.warnings))
 
 
-def opened(part: PlanQuestion, case: Case) -> "tuple[Prepared, Calibration]":
+def opened(part: PlanQuestion, case: TaskContext) -> "tuple[Prepared, Calibration]":
     """Return what plans of a question's model share, and the calibration of its times.
 
     Raises:

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from capplan.core.gpus.spec import Figure, MeasuredRate, Microbenchmark, Quality, Regime, Source
-from capplan.specs.gpus.fields import Field, Form
+from capplan.specs.gpus.fields import Form, SpecKey
 from capplan.specs.yaml.checker import Checker
 from capplan.specs.yaml.strict import Tree
 
@@ -72,7 +72,7 @@ class Entries(dict[str, Entry]):
 class EntryReader(Checker):
     """Reads the values of one file, each by its field's form."""
 
-    def entries(self, tree: Tree, fields: Mapping[str, Field], sources: Mapping[str, Source]) -> Entries:
+    def entries(self, tree: Tree, fields: Mapping[str, SpecKey], sources: Mapping[str, Source]) -> Entries:
         """Read all values that have a source."""
         found = Entries()
         for key, rule in fields.items():
@@ -80,7 +80,7 @@ class EntryReader(Checker):
                 found[key] = entry
         return found
 
-    def _entry(self, key: str, given: object, rule: Field, sources: Mapping[str, Source]) -> Entry | None:
+    def _entry(self, key: str, given: object, rule: SpecKey, sources: Mapping[str, Source]) -> Entry | None:
         if given is None:
             if rule.nullable:
                 return Entry(None, Figure(text="none", origin=self.origin))
@@ -124,7 +124,7 @@ class EntryReader(Checker):
                 self.refuse(f"{key}.source", f"{name!r} is not under sources ({known})")
         return tuple(found)
 
-    def _value(self, key: str, given: Tree, rule: Field) -> Value:
+    def _value(self, key: str, given: Tree, rule: SpecKey) -> Value:
         figure = given["value"]
         if rule.form is Form.QUANTITY:
             return self._quantity(key, figure, given.get("unit"), rule)
@@ -145,7 +145,7 @@ class EntryReader(Checker):
             return False
         return True
 
-    def _quantity(self, key: str, figure: Any, unit: object, rule: Field) -> Value:
+    def _quantity(self, key: str, figure: Any, unit: object, rule: SpecKey) -> Value:
         units = rule.units or {}
         if unit is None:
             self.refuse(f"{key}.unit", f"is missing; use {', '.join(units)}")
@@ -158,7 +158,7 @@ class EntryReader(Checker):
         value = figure * units[unit]
         return self._within(key, figure, round(value) if rule.whole else float(value), rule)
 
-    def _within(self, key: str, figure: object, value: float, rule: Field) -> Value:
+    def _within(self, key: str, figure: object, value: float, rule: SpecKey) -> Value:
         if rule.low <= value <= rule.high:
             return value
         self.refuse(
@@ -167,7 +167,7 @@ class EntryReader(Checker):
         )
         return None
 
-    def _word(self, key: str, figure: object, rule: Field) -> str | None:
+    def _word(self, key: str, figure: object, rule: SpecKey) -> str | None:
         if rule.words and figure not in rule.words:
             self.refuse(key, f"{figure!r} is not known; use {', '.join(rule.words)}")
             return None
@@ -176,7 +176,7 @@ class EntryReader(Checker):
             return None
         return figure
 
-    def _listed(self, key: str, figures: object, rule: Field) -> tuple[str, ...] | None:
+    def _listed(self, key: str, figures: object, rule: SpecKey) -> tuple[str, ...] | None:
         if not isinstance(figures, list):
             self.refuse(f"{key}.value", f"must be a list, not {figures!r}")
             return None
@@ -200,7 +200,7 @@ class EntryReader(Checker):
         return f"{figure:g} {given.get('unit', '')} with sparsity {factor:g}"
 
 
-def _form(rule: Field) -> str:
+def _form(rule: SpecKey) -> str:
     if rule.is_measured:
         units = " or ".join(rule.units or {})
         return f"{{value: ..., unit: {units}, source: ..., quality: A or B or C, regime: sustained or burst}}"

@@ -21,7 +21,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class SpecKey:
     """One key: how its value is written, what it may be, and what it means.
 
     `low` and `high` are in the base unit and part the possible from the mistyped. A measured value also states its
@@ -83,115 +83,117 @@ _MEASURED_HELP: Mapping[Microbenchmark, str] = {
 }
 
 
-def _measured(kind: Microbenchmark) -> Field:
+def _measured(kind: Microbenchmark) -> SpecKey:
     words = _MEASURED_HELP[kind]
     if kind in (Microbenchmark.COPY, Microbenchmark.READ, Microbenchmark.L2_READ):
-        return Field(form=Form.QUANTITY, help=words, units=_RATE, low=1e9, high=50e12, is_measured=True)
+        return SpecKey(form=Form.QUANTITY, help=words, units=_RATE, low=1e9, high=50e12, is_measured=True)
     if kind in (Microbenchmark.LAUNCH, Microbenchmark.GRAPH_LAUNCH):
         units = _some(SECONDS, "us")
-        return Field(form=Form.QUANTITY, help=words, units=units, low=1e-7, high=1e-3, is_measured=True)
+        return SpecKey(form=Form.QUANTITY, help=words, units=units, low=1e-7, high=1e-3, is_measured=True)
     if kind is Microbenchmark.LOADED_CLOCK:
-        return Field(form=Form.QUANTITY, help=words, units=_CLOCK, low=1e8, high=5e9, is_measured=True)
+        return SpecKey(form=Form.QUANTITY, help=words, units=_CLOCK, low=1e8, high=5e9, is_measured=True)
     units = _some(FLOPS_PER_S, "TFLOP/s PFLOP/s")
-    return Field(form=Form.QUANTITY, help=words, units=units, low=1e9, high=1e17, is_measured=True)
+    return SpecKey(form=Form.QUANTITY, help=words, units=units, low=1e9, high=1e17, is_measured=True)
 
 
-FIELDS: Mapping[str, Field] = {
-    "segment": Field(
+FIELDS: Mapping[str, SpecKey] = {
+    "segment": SpecKey(
         form=Form.WORD, help="the market that it is sold for", words=tuple(segment.value for segment in Segment)
     ),
-    "status": Field(
+    "status": SpecKey(
         form=Form.WORD, help="whether the vendor still sells it; leave it out where nobody has said",
         words=tuple(status.value for status in Status),
     ),
-    "pci_ids": Field(
+    "pci_ids": SpecKey(
         form=Form.WORDS, help="PCI vendor and device, such as 10de:2330", pattern="[0-9a-f]{4}:[0-9a-f]{4}"
     ),
-    "released": Field(form=Form.DATE, help="day of the announcement or release, as YYYY-MM-DD"),
-    "devices_per_board": Field(form=Form.COUNT, help="devices that software sees on one board", low=1, high=16),
-    "memory": Field(
+    "released": SpecKey(form=Form.DATE, help="day of the announcement or release, as YYYY-MM-DD"),
+    "devices_per_board": SpecKey(form=Form.COUNT, help="devices that software sees on one board", low=1, high=16),
+    "memory": SpecKey(
         form=Form.QUANTITY, help="printed device memory, in GiB whatever the vendor calls it",
         units=_CAPACITY, low=2**30, high=2**44, whole=True,
     ),
-    "usable": Field(
+    "usable": SpecKey(
         form=Form.QUANTITY, help="what torch reports as the device's total memory",
         units=_CAPACITY, low=2**29, high=2**44, whole=True,
     ),
-    "driver_total": Field(
+    "driver_total": SpecKey(
         form=Form.QUANTITY, help="what nvidia-smi prints as total memory",
         units=_CAPACITY, low=2**29, high=2**40, whole=True,
     ),
-    "memory_type": Field(form=Form.WORD, help="kind of memory", words=tuple(MEMORY_DATA_RATES)),
-    "memory_bus": Field(form=Form.QUANTITY, help="width of the memory bus", units=BITS, low=32, high=32768, whole=True),
-    "memory_data_rate": Field(
+    "memory_type": SpecKey(form=Form.WORD, help="kind of memory", words=tuple(MEMORY_DATA_RATES)),
+    "memory_bus": SpecKey(
+        form=Form.QUANTITY, help="width of the memory bus", units=BITS, low=32, high=32768, whole=True
+    ),
+    "memory_data_rate": SpecKey(
         form=Form.QUANTITY, help="data rate of each memory pin", units=_some(BITS_PER_S, "Gbit/s"), low=1e9, high=50e9
     ),
-    "bandwidth": Field(form=Form.QUANTITY, help="memory bandwidth", units=_RATE, low=1e9, high=50e12),
-    "ecc": Field(
+    "bandwidth": SpecKey(form=Form.QUANTITY, help="memory bandwidth", units=_RATE, low=1e9, high=50e12),
+    "ecc": SpecKey(
         form=Form.WORD,
         help="ECC: default costs a sixteenth of the memory, built-in none, optional is off unless asked for",
         words=("built-in", "default", "optional"), nullable=True,
     ),
-    "l2": Field(
+    "l2": SpecKey(
         form=Form.QUANTITY, help="last cache shared by all units", units=_CACHE, low=2**17, high=2**30, whole=True
     ),
-    "units": Field(form=Form.COUNT, help="compute units in use (SM, CU, ...)", low=1, high=2048),
-    "boost_clock": Field(form=Form.QUANTITY, help="boost clock", units=_CLOCK, low=1e8, high=7e9),
-    "tensor_clock": Field(
+    "units": SpecKey(form=Form.COUNT, help="compute units in use (SM, CU, ...)", low=1, high=2048),
+    "boost_clock": SpecKey(form=Form.QUANTITY, help="boost clock", units=_CLOCK, low=1e8, high=7e9),
+    "tensor_clock": SpecKey(
         form=Form.QUANTITY, help="clock at which tensor peaks are printed, where it differs",
         units=_CLOCK, low=1e8, high=5e9,
     ),
     **{
-        f"peak.{kind}": Field(
+        f"peak.{kind}": SpecKey(
             form=Form.QUANTITY, help=f"dense {kind} peak",
             units=_some(FLOPS_PER_S, "GFLOP/s TFLOP/s PFLOP/s TOP/s POP/s"), low=1e9, high=1e17, nullable=True,
         )
         for kind in PeakKind
     },
-    "sparse_factor": Field(
+    "sparse_factor": SpecKey(
         form=Form.COUNT, help="how much structured sparsity multiplies tensor peaks", low=1, high=4, nullable=True
     ),
-    "tdp": Field(form=Form.QUANTITY, help="power limit as delivered, of one device", units=_POWER, low=5, high=2500),
-    "tdp_min": Field(form=Form.QUANTITY, help="lowest power limit that can be set", units=_POWER, low=5, high=2500),
-    "tdp_max": Field(form=Form.QUANTITY, help="highest power limit that can be set", units=_POWER, low=5, high=2500),
-    "nvlink": Field(
+    "tdp": SpecKey(form=Form.QUANTITY, help="power limit as delivered, of one device", units=_POWER, low=5, high=2500),
+    "tdp_min": SpecKey(form=Form.QUANTITY, help="lowest power limit that can be set", units=_POWER, low=5, high=2500),
+    "tdp_max": SpecKey(form=Form.QUANTITY, help="highest power limit that can be set", units=_POWER, low=5, high=2500),
+    "nvlink": SpecKey(
         form=Form.QUANTITY, help="links between devices, both directions and all links together",
         units=_some(BYTES_PER_S, "GB/s"), low=1e9, high=1e13, nullable=True,
     ),
-    "pcie": Field(
+    "pcie": SpecKey(
         form=Form.WORD, help="PCI Express generation and lanes, such as 5.0 x16",
         pattern=r"[1-6]\.[01] x(?:1|2|4|8|16)", nullable=True,
     ),
     **{f"measured.{kind}": _measured(kind) for kind in Microbenchmark},
 }  # fmt: skip
 
-ARCHITECTURE_FIELDS: Mapping[str, Field] = {
-    "compute_capability": Field(
+ARCHITECTURE_FIELDS: Mapping[str, SpecKey] = {
+    "compute_capability": SpecKey(
         form=Form.WORD, help='CUDA compute capability, quoted: "9.0"', pattern=r"[0-9]{1,2}\.[0-9]"
     ),
-    "gfx_target": Field(form=Form.WORD, help="AMD's compile target, such as gfx942", pattern=r"gfx[0-9a-f]{3,4}"),
+    "gfx_target": SpecKey(form=Form.WORD, help="AMD's compile target, such as gfx942", pattern=r"gfx[0-9a-f]{3,4}"),
     "sparse_factor": FIELDS["sparse_factor"],
-    "family": Field(
+    "family": SpecKey(
         form=Form.WORD, help="chips of the same process and multiprocessor, such as ga10x", pattern="[a-z0-9][a-z0-9-]*"
     ),
-    "process": Field(
+    "process": SpecKey(
         form=Form.QUANTITY, help="the foundry's name of the process", units=_some(METRES, "nm"), low=1e-9, high=1e-6
     ),
-    "fp32_datapath": Field(
+    "fp32_datapath": SpecKey(
         form=Form.WORD, help="shared: half of the fp32 lanes also run integers", words=("shared", "own")
     ),
-    "relatives": Field(
+    "relatives": SpecKey(
         form=Form.WORDS,
         help="architectures whose kernels it shares most, nearest first: compute capability, else the stem of its file",
         pattern=r"[0-9]{1,2}\.[0-9]|[a-z][a-z0-9-]*",
     ),
-    "mig": Field(
+    "mig": SpecKey(
         form=Form.WORD,
         help="Multi-Instance GPU: full where the largest slice has all units, fixed where it has those of its share",
         words=tuple(kind.value for kind in MigKind),
     ),
     **{
-        f"operations_per_clock.{kind}": Field(
+        f"operations_per_clock.{kind}": SpecKey(
             form=Form.COUNT, help=f"dense {kind} operations of one unit in one clock", low=1, high=2**20, nullable=True
         )
         for kind in PeakKind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
-from capplan.core.gpus.spec import Architecture, ChipDesign, GpuSpec, MigKind, PeakKind, Segment, Status
+from capplan.core.gpus.spec import ChipDesign, GpuArchitecture, GpuSpec, MigKind, PeakKind, Segment, Status
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import ARCHITECTURES, BUILT_IN, CPUS, built_in_folder, own_overlays, spec_files
 from capplan.specs.gpus.entries import Entries
@@ -39,7 +39,7 @@ class Gpus(Mapping[str, GpuSpec]):
         self,
         specs: Mapping[str, GpuSpec],
         *,
-        architectures: Mapping[str, Architecture],
+        architectures: Mapping[str, GpuArchitecture],
         sheets: Mapping[str, Sheet],
         overlays: Sequence[Path] = (),
     ) -> None:
@@ -135,7 +135,7 @@ class _Loader:
     """Reads files one over the other and gathers what is wrong with any of them."""
 
     def __init__(self) -> None:
-        self._architectures: dict[str, Architecture] = {}
+        self._architectures: dict[str, GpuArchitecture] = {}
         self._sheets: dict[str, Sheet] = {}
         self._own_ids: set[str] = set()
         self._problems: list[Problem] = []
@@ -193,11 +193,11 @@ class _Loader:
         return Gpus(specs, architectures=self._architectures, sheets=self._sheets, overlays=overlays)
 
 
-def _build_architecture(sheet: Sheet) -> Architecture:
+def _build_architecture(sheet: Sheet) -> GpuArchitecture:
     entries = sheet.entries
     capability = entries.text("compute_capability")
     major, _, minor = (capability or "").partition(".")
-    return Architecture(
+    return GpuArchitecture(
         id=sheet.id,
         name=sheet.words["name"],
         vendor=sheet.words["vendor"],
@@ -235,7 +235,7 @@ def _merge(below: Sheet | None, above: Sheet) -> Sheet:
 
 def build_spec(
     sheet: Sheet,
-    architectures: Mapping[str, Architecture],
+    architectures: Mapping[str, GpuArchitecture],
     sheets: Mapping[str, Sheet],
     usable_shares: Mapping[str, float],
 ) -> GpuSpec:
@@ -271,7 +271,7 @@ def build_spec(
     return replace(spec, usable_share=usable_shares[kind])
 
 
-def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | None) -> GpuSpec:
+def _spec(sheet: Sheet, architecture: GpuArchitecture, *, nominal_tdp_w: float | None) -> GpuSpec:
     entries = sheet.entries
     return GpuSpec(
         id=sheet.id,
@@ -317,7 +317,7 @@ def _spec(sheet: Sheet, architecture: Architecture, *, nominal_tdp_w: float | No
     )
 
 
-def _peaks(entries: Entries, architecture: Architecture) -> dict[PeakKind, float | None]:
+def _peaks(entries: Entries, architecture: GpuArchitecture) -> dict[PeakKind, float | None]:
     peaks: dict[PeakKind, float | None] = {}
     for kind in PeakKind:
         key = f"peak.{kind}"

@@ -37,7 +37,7 @@ _PREFIX = "bench-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedMicrobenchmarks:
     """What an import wrote: the files, and the GPUs without a spec that it left out."""
 
     written: tuple[Path, ...]
@@ -107,7 +107,7 @@ def _repository(source: str) -> str:
 
 def import_microbench(
     rows: Sequence[MicrobenchRow], *, known: Mapping[str, GpuSpec], folder: Path, retrieved: date
-) -> Imported:
+) -> ImportedMicrobenchmarks:
     """Write the `measured:` block of each GPU into its file in a folder; a file that exists keeps everything else.
 
     Args:
@@ -125,7 +125,7 @@ def import_microbench(
         path = folder / f"{gpu}.yaml"
         path.write_text(with_measured(path.read_text() if path.exists() else "", rates, retrieved))
         written.append(path)
-    return Imported(written=tuple(written), unknown=tuple(gpu for gpu in summaries if gpu not in known))
+    return ImportedMicrobenchmarks(written=tuple(written), unknown=tuple(gpu for gpu in summaries if gpu not in known))
 
 
 def _is_emulated(row: MicrobenchRow, gpu: GpuSpec | None) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from capplan.core.gpus.spec import Architecture, GpuSpec, Microbenchmark, PeakKind
+from capplan.core.gpus.spec import GpuArchitecture, GpuSpec, Microbenchmark, PeakKind
 from capplan.specs.gpus.fields import MEMORY_DATA_RATES
 from capplan.specs.gpus.sheets import Sheet
 from capplan.specs.yaml.strict import Problem
@@ -43,7 +43,7 @@ class Finding:
     missing: bool = False
 
 
-def contradictions(spec: GpuSpec, architecture: Architecture, sheet: Sheet) -> list[Problem]:
+def contradictions(spec: GpuSpec, architecture: GpuArchitecture, sheet: Sheet) -> list[Problem]:
     """Find figures that cannot all be true, exempted ones apart.
 
     A rate measured above the printed one may be true of a card that its owner clocks higher: it stops no command, and
@@ -55,7 +55,7 @@ def contradictions(spec: GpuSpec, architecture: Architecture, sheet: Sheet) -> l
     return _problems(findings, sheet)
 
 
-def shortcomings(spec: GpuSpec, architecture: Architecture, sheet: Sheet, *, today: date) -> list[Problem]:
+def shortcomings(spec: GpuSpec, architecture: GpuArchitecture, sheet: Sheet, *, today: date) -> list[Problem]:
     """Find all that a published file must not leave open: contradictions, unchecked peaks, a missing segment."""
     findings = list(_findings(spec, architecture))
     problems = _problems(findings, sheet)
@@ -82,15 +82,15 @@ def _problems(findings: Sequence[Finding], sheet: Sheet) -> list[Problem]:
     return list(problems.values())
 
 
-def _findings(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
-    rules: tuple[Callable[[GpuSpec, Architecture], Iterator[Finding]], ...] = (
+def _findings(spec: GpuSpec, architecture: GpuArchitecture) -> Iterator[Finding]:
+    rules: tuple[Callable[[GpuSpec, GpuArchitecture], Iterator[Finding]], ...] = (
         _formula, _bandwidth, _data_rate, _ladder, _vector_ratio, _usable, _ridge, _power, _measured,
     )  # fmt: skip
     for rule in rules:
         yield from rule(spec, architecture)
 
 
-def formula_peak(spec: GpuSpec, architecture: Architecture, kind: PeakKind) -> float | None:
+def formula_peak(spec: GpuSpec, architecture: GpuArchitecture, kind: PeakKind) -> float | None:
     """Return peak = units × clock × operations per clock; None if one of them is unknown. [FLOP/s]
 
     Tensor formats run at the tensor clock where one is stated, all others at the boost clock.
@@ -102,7 +102,7 @@ def formula_peak(spec: GpuSpec, architecture: Architecture, kind: PeakKind) -> f
     return spec.unit_count * clock_hz * operations
 
 
-def _formula(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
+def _formula(spec: GpuSpec, architecture: GpuArchitecture) -> Iterator[Finding]:
     for kind, peak in spec.peak_flops_per_s.items():
         key = f"peak.{kind}"
         if peak is None:
@@ -130,7 +130,7 @@ def _formula(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
             yield Finding(rule="formula", key=key, message=message)
 
 
-def _bandwidth(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _bandwidth(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     if spec.memory_bus_bits is None or spec.memory_bits_per_s_per_pin is None:
         message = "cannot be checked without memory_bus and memory_data_rate; exempt it with a reason"
         yield Finding(rule="bandwidth", key="bandwidth", message=message, missing=True)
@@ -143,7 +143,7 @@ def _bandwidth(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         yield Finding(rule="bandwidth", key="bandwidth", message=message)
 
 
-def _data_rate(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _data_rate(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     rate, kind = spec.memory_bits_per_s_per_pin, spec.memory_type
     if rate is None or kind is None:
         return
@@ -153,7 +153,7 @@ def _data_rate(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         yield Finding(rule="data-rate", key="memory_data_rate", message=message)
 
 
-def _ladder(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
+def _ladder(spec: GpuSpec, architecture: GpuArchitecture) -> Iterator[Finding]:
     """Check each tensor format against the 16-bit one: the architecture's ratio, or a whole one if it states none."""
     base_kind = PeakKind.FP16 if spec.peak(PeakKind.FP16) else PeakKind.BF16
     base = spec.peak(base_kind)
@@ -176,7 +176,7 @@ def _ladder(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
             yield Finding(rule="ladder", key=f"peak.{kind}", message=message)
 
 
-def _vector_ratio(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding]:
+def _vector_ratio(spec: GpuSpec, architecture: GpuArchitecture) -> Iterator[Finding]:
     fp32 = spec.peak(PeakKind.FP32)
     for kind, shares in ((PeakKind.FP64, _FP64_SHARES), (PeakKind.FP16_VECTOR, _FP16_SHARES)):
         peak = spec.peak(kind)
@@ -188,7 +188,7 @@ def _vector_ratio(spec: GpuSpec, architecture: Architecture) -> Iterator[Finding
             yield Finding(rule="vector-ratio", key=f"peak.{kind}", message=message)
 
 
-def _usable(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _usable(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     low, high = USABLE_FRACTIONS
     for key, size in (("usable", spec.usable_bytes), ("driver_total", spec.driver_total_bytes)):
         if size is not None and not low <= size / spec.memory_bytes <= high:
@@ -199,7 +199,7 @@ def _usable(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         yield Finding(rule="usable", key="usable", message="is more than driver_total")
 
 
-def _ridge(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _ridge(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     ridge = spec.ridge_flop_per_byte
     low, high = CPU_RIDGE_FLOP_PER_BYTE if spec.is_cpu else RIDGE_FLOP_PER_BYTE
     if ridge is not None and not low <= ridge <= high:
@@ -207,7 +207,7 @@ def _ridge(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         yield Finding(rule="ridge", key="bandwidth", message=message)
 
 
-def _power(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _power(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     limits = [("tdp_min", spec.tdp_min_w), ("tdp", spec.tdp_w), ("tdp_max", spec.tdp_max_w)]
     known = [(key, limit) for key, limit in limits if limit is not None]
     for (lower_key, lower), (key, limit) in pairwise(known):
@@ -218,7 +218,7 @@ def _power(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
         yield Finding(rule="power", key="tdp", message=message)
 
 
-def _measured(spec: GpuSpec, _: Architecture) -> Iterator[Finding]:
+def _measured(spec: GpuSpec, _: GpuArchitecture) -> Iterator[Finding]:
     """Find rates that were measured above the printed ones: another card's, or at a clock above the printed one."""
     for kind, rate in spec.measured.items():
         printed = max((spec.peak(peak) or 0.0 for peak in _PRINTED_PEAKS.get(kind, ())), default=0.0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from capplan.core.gpus.spec import Quality, Regime, SourceKind
-from capplan.specs.gpus.fields import FIELDS, RULES, Field, Form
+from capplan.specs.gpus.fields import FIELDS, RULES, Form, SpecKey
 
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": _TEXT, "uniqueItems": True}
@@ -45,7 +45,7 @@ def _closed(properties: dict[str, Any], required: list[str] | None = None) -> di
     return {"type": "object", "properties": properties, "additionalProperties": False, **needed}
 
 
-def _field(rule: Field) -> dict[str, Any]:
+def _field(rule: SpecKey) -> dict[str, Any]:
     source = {"$ref": "#/$defs/source_name"}
     if rule.form is Form.QUANTITY:
         printed = _closed(
@@ -70,7 +70,7 @@ def _field(rule: Field) -> dict[str, Any]:
     return {"anyOf": [described, {"type": "null"}]} if rule.nullable else described
 
 
-def _value(rule: Field) -> dict[str, Any]:
+def _value(rule: SpecKey) -> dict[str, Any]:
     if rule.form is Form.COUNT:
         return {"type": "integer", "minimum": int(rule.low), "maximum": int(rule.high)}
     if rule.form is Form.DATE:

@@ -7,7 +7,7 @@ from datetime import date
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Source
 from capplan.specs.gpus.entries import Entry
-from capplan.specs.gpus.fields import FIELDS, REQUIRED, Field, Form
+from capplan.specs.gpus.fields import FIELDS, REQUIRED, Form, SpecKey
 from capplan.specs.gpus.sheets import Sheet
 
 _HEAD = """\
@@ -64,7 +64,7 @@ def _holds(entries: Mapping[str, Entry], group: str) -> bool:
     return any(_group(key) == group for key in entries)
 
 
-def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str]) -> list[str]:
+def _field(key: str, rule: SpecKey, entry: Entry | None, names: dict[Source, str]) -> list[str]:
     indent, name = ("  ", key.partition(".")[2]) if _group(key) else ("", key)
     units = f" [{' or '.join(rule.units)}]" if rule.units else ""
     words = f": {', '.join(rule.words)}" if rule.words else ""
@@ -80,7 +80,7 @@ def _field(key: str, rule: Field, entry: Entry | None, names: dict[Source, str])
     return [comment, f"{indent}{name}: {_value(rule, entry.figure, names)}"]
 
 
-def _value(rule: Field, figure: Figure, names: dict[Source, str]) -> str:
+def _value(rule: SpecKey, figure: Figure, names: dict[Source, str]) -> str:
     sources = [names[source] for source in figure.sources]
     source = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
     text, unit = figure.text, ""

@@ -10,7 +10,7 @@ from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.options import HERE, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.fit_serving import FittedCalibration
+    from capplan.llm.answer.fit_serving import FittedMemoryFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class LlmFitMemoryQuestion:
     ] = None
 
 
-def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedCalibration":
+def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
     """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
 
     Args:
@@ -59,7 +59,7 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
         return fit_memory_file(question.logs, since=question.since, base=question.base, made=made, data=question.data)
 
 
-def _outcome(found: "FittedCalibration") -> Outcome:
+def _outcome(found: "FittedMemoryFile") -> Outcome:
     left_out = sum(found.unknown_models.values())
     rows = f"fitted on {found.fitted.rows} starts; {left_out} of models outside the catalogue were left out"
     return Outcome(warnings=(rows,))
@@ -73,5 +73,5 @@ LLM_FIT_MEMORY = Verb(
     answer=answer_llm_fit_memory,
     text=lambda found, _: found.text,
     outcome=_outcome,
-    returns="capplan.llm.answer.fit_serving:FittedCalibration",
+    returns="capplan.llm.answer.fit_serving:FittedMemoryFile",
 )

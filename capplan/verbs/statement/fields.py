@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from capplan.app.priced_gpus import PriceFilters
     from capplan.core.energy.power import PowerLaw
     from capplan.core.gpus.places import LocalCurrency
-    from capplan.core.plan.types import Job, Limits
+    from capplan.core.plan.types import JobSize, Limits
     from capplan.probe.inputs.request import ModelRequest
     from capplan.specs.prices import Prices
 
@@ -709,11 +709,11 @@ class JobFields:
         Option(help="How often the job takes each of its samples.", topic=Topic.LIMITS, shows_default=True),
     ] = 1.0
 
-    def job(self) -> "Job | None":
+    def job(self) -> "JobSize | None":
         """Return the job; None where none is stated."""
-        from capplan.core.plan.types import Job
+        from capplan.core.plan.types import JobSize
 
-        return None if self.samples is None else Job(samples=self.samples, epochs=self.epochs)
+        return None if self.samples is None else JobSize(samples=self.samples, epochs=self.epochs)
 
 
 @dataclass(frozen=True, kw_only=True)

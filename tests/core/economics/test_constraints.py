@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from capplan.core.economics.constraints import Constraints, NameLists
-from capplan.core.economics.cost import Breakdown, payback_years
+from capplan.core.economics.cost import CostBreakdown, payback_years
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.gpus.licences import driver_licence
@@ -184,7 +184,7 @@ def test_a_commitment_longer_than_the_years_counted_is_not_chosen():
 def test_the_parts_of_a_purchase_add_up_to_its_total():
     # 300,000 GPUs, 12 % network, 3 × (7,237.512 energy + 12,000 support + 15,000 staff), less 90,000.
     parts = owned().breakdown
-    assert parts == Breakdown(
+    assert parts == CostBreakdown(
         gpus_usd=300_000, network_usd=36_000, energy_usd=near(21_712.536), support_usd=36_000, staff_usd=45_000,
         residual_usd=-90_000,
     )  # fmt: skip

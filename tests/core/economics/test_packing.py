@@ -7,7 +7,7 @@ import pytest
 from capplan.core.economics.assumptions import Demand
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import decide
-from capplan.core.economics.fleet import FleetAnswer, GpuFacts, Owned, ServiceAnswer, decide_fleet, violations_of
+from capplan.core.economics.fleet import FleetDecision, GpuFacts, Owned, ServiceAnswer, decide_fleet, violations_of
 from capplan.core.economics.packing import Sharing, Tenant, pack
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import Price, PurchasePrice
@@ -223,7 +223,7 @@ def test_what_is_owned_and_too_small_carries_what_fits():
     assert use.services == ("a",)
 
 
-def fleet_choice(caps: Constraints, *owned: Owned) -> FleetAnswer:
+def fleet_choice(caps: Constraints, *owned: Owned) -> FleetDecision:
     """Decide for nine jobs of 0.125 GPU on a card that is only sold, at 5,000 USD."""
     price = PurchasePrice(gpu="card", usd=5_000, date=DAY, source="quote", seller="somebody")
     strict = replace(standards("card"), constraints=caps)

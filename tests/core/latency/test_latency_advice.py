@@ -8,7 +8,7 @@ import pytest
 import capplan
 from capplan.core.gpus.prices import Price, Term
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.advice import Advice, advise, is_of_same_kind, stronger_gpus
+from capplan.core.latency.advice import SpeedAdvice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 
@@ -52,7 +52,7 @@ def test_small_gains_are_not_told_and_large_ones_come_first() -> None:
     assert [(each.change, each.speedup) for each in found] == [("b", pytest.approx(2.0))]
 
 
-def stronger(*others: tuple[GpuSpec, float], rents: dict[str, float]) -> tuple[Advice, ...]:
+def stronger(*others: tuple[GpuSpec, float], rents: dict[str, float]) -> tuple[SpeedAdvice, ...]:
     return stronger_gpus(
         SPEC,
         taking(10e-3),

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import capplan
-from capplan.core.latency.breakdown import Breakdown, break_down
+from capplan.core.latency.breakdown import StepBreakdown, break_down
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
@@ -44,30 +44,30 @@ def step(request: pytest.FixtureRequest) -> ExecutedStep:
 
 
 @pytest.fixture
-def breakdown(step: ExecutedStep) -> Breakdown:
+def breakdown(step: ExecutedStep) -> StepBreakdown:
     found = break_down(step, gpu=gpu(), batch=BATCH)
     assert not isinstance(found, Unsupported)
     return found
 
 
-def test_shares_of_kernels_sum_to_1(breakdown: Breakdown) -> None:
+def test_shares_of_kernels_sum_to_1(breakdown: StepBreakdown) -> None:
     assert sum(kernel.share_fraction for kernel in breakdown.kernels) == pytest.approx(1)
 
 
-def test_shares_of_modules_sum_to_1(breakdown: Breakdown) -> None:
+def test_shares_of_modules_sum_to_1(breakdown: StepBreakdown) -> None:
     assert sum(module.share_fraction for module in breakdown.modules) == pytest.approx(1)
 
 
-def test_calls_of_modules_are_those_of_kernels(step: ExecutedStep, breakdown: Breakdown) -> None:
+def test_calls_of_modules_are_those_of_kernels(step: ExecutedStep, breakdown: StepBreakdown) -> None:
     assert sum(module.calls for module in breakdown.modules) == len(step.recording.steady_ops())
 
 
-def test_estimate_and_breakdown_have_the_same_step(step: ExecutedStep, breakdown: Breakdown) -> None:
+def test_estimate_and_breakdown_have_the_same_step(step: ExecutedStep, breakdown: StepBreakdown) -> None:
     ((estimate,),) = estimate_latencies(step, gpus=[gpu()], batches=[BATCH])
     assert estimate.latency_s.expected == pytest.approx(breakdown.step_s)
 
 
-def test_classes_of_a_profile_are_those_of_the_breakdown(step: ExecutedStep, breakdown: Breakdown) -> None:
+def test_classes_of_a_profile_are_those_of_the_breakdown(step: ExecutedStep, breakdown: StepBreakdown) -> None:
     by_class = Theory(step=step, gpu=gpu()).device_s_by_class(BATCH)
     assert not isinstance(by_class, Unsupported)
     assert set(by_class) == {kernel.label for kernel in breakdown.kernels}

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from capplan.core.measurement.batch_search import largest_running_batch, measured_curve, still_pays
 from capplan.core.measurement.choices import Search, TimingMethod
-from capplan.core.measurement.compare import Verdict, compare_runs
+from capplan.core.measurement.compare import RunVerdict, compare_runs
 from capplan.core.measurement.format import parse_points, point_to_json, point_to_line, points_to_json
 from capplan.core.measurement.types import (
     Clocks,
     DeviceFacts,
-    Failure,
-    FailureKind,
+    FailedMeasurement,
     MeasuredMemory,
     MeasuredPower,
     MeasuredWorkload,
     Measurement,
+    MeasurementFailure,
     ModelIdentity,
     TheoryFigures,
     WarmUp,
@@ -69,11 +69,11 @@ FULL = Measurement(
     date=datetime(2026, 11, 21, 8, 0, tzinfo=UTC),
     command="capplan measure net.py:Net --batch 8",
 )
-FAILED = Failure(
+FAILED = FailedMeasurement(
     model=FULL.model,
     workload=replace(FULL.workload, batch=4096),
     device=FULL.device,
-    kind=FailureKind.OUT_OF_MEMORY,
+    kind=MeasurementFailure.OUT_OF_MEMORY,
     message="out of memory",
     date=FULL.date,
     command=FULL.command,
@@ -147,7 +147,7 @@ def test_what_is_no_measurement_is_refused(change: Callable[[dict[str, object]],
 
 def test_a_run_is_no_faster_than_itself() -> None:
     (pair,) = compare_runs([FULL], [FULL]).pairs
-    assert pair.verdict is Verdict.SAME
+    assert pair.verdict is RunVerdict.SAME
 
 
 def test_a_slower_run_is_told_and_what_only_one_has_is_listed() -> None:
@@ -156,11 +156,11 @@ def test_a_slower_run_is_told_and_what_only_one_has_is_listed() -> None:
     slow = replace(FULL, samples_s=tuple(generator.normal(11e-3, 0.1e-3, 60).tolist()))
     pairing = compare_runs([fast, at(16, 0.02)], [slow, at(32, 0.04)])
     (pair,) = pairing.pairs
-    assert pair.verdict is Verdict.SLOWER
+    assert pair.verdict is RunVerdict.SLOWER
     assert pair.ratio.value == pytest.approx(1.1, rel=0.01)
     assert [each.workload.batch for each in pairing.only_first] == [16]
     assert [each.workload.batch for each in pairing.only_second] == [32]
-    assert compare_runs([slow], [fast]).pairs[0].verdict is Verdict.FASTER
+    assert compare_runs([slow], [fast]).pairs[0].verdict is RunVerdict.FASTER
 
 
 @given(limit=st.integers(min_value=0, max_value=300), at_most=st.integers(min_value=1, max_value=200))

@@ -3,12 +3,12 @@
 from typing import Any
 
 from capplan.core.serving_engines import Engine
-from capplan.llm.core.engines import ActivationConstants, EngineConstants, LlmMemoryConstants, PoolRule
+from capplan.llm.core.engines import ActivationConstants, EngineMemoryRules, LlmMemoryConstants, PoolRule
 
 GIB = 1 << 30
 H100_BYTES = 79.19 * GIB
 
-VLLM = EngineConstants(
+VLLM = EngineMemoryRules(
     engine=Engine.VLLM,
     since=(0, 17),
     rule=PoolRule.BUDGET,
@@ -35,7 +35,7 @@ VLLM = EngineConstants(
 )
 
 
-def engine(name: Engine, rule: PoolRule, **changes: Any) -> EngineConstants:
+def engine(name: Engine, rule: PoolRule, **changes: Any) -> EngineMemoryRules:
     """Return simple rules of another engine, with the forward pass of vLLM."""
     from dataclasses import replace
 

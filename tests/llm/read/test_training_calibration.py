@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import SpecError
-from capplan.llm.core.training.calibration import Evidence
+from capplan.llm.core.training.calibration import TrainingEvidence
 from capplan.llm.read.training_calibration import dump_training_calibration, load_training_calibration
 from tests.llm.core.training.training_cases import CALIBRATION, SPEC
 
@@ -35,8 +35,8 @@ def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, old: str, new: st
 
 
 def test_evidence_is_nearer_the_more_of_a_job_was_measured() -> None:
-    assert CALIBRATION.evidence(gpu=SPEC, framework="megatron") is Evidence.MEASURED
-    assert CALIBRATION.evidence(gpu=SPEC, framework="torchtune") is Evidence.TRANSFERRED
+    assert CALIBRATION.evidence(gpu=SPEC, framework="megatron") is TrainingEvidence.MEASURED
+    assert CALIBRATION.evidence(gpu=SPEC, framework="torchtune") is TrainingEvidence.TRANSFERRED
     from dataclasses import replace
 
-    assert CALIBRATION.evidence(gpu=replace(SPEC, id="other"), framework="megatron") is Evidence.EXTRAPOLATED
+    assert CALIBRATION.evidence(gpu=replace(SPEC, id="other"), framework="megatron") is TrainingEvidence.EXTRAPOLATED

@@ -6,7 +6,7 @@ import pytest
 
 from capplan.llm.core.training.accuracy import MeasuredTraining, rank_layouts
 from capplan.llm.core.training.job import (
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -14,7 +14,7 @@ from capplan.llm.core.training.job import (
     Recompute,
     Shard,
 )
-from capplan.llm.core.training.memory import Kind
+from capplan.llm.core.training.memory import MemoryScope
 from capplan.llm.read.runs.training_rows import parse_training
 
 ROW = {
@@ -90,8 +90,8 @@ def test_formats_and_methods_are_read() -> None:
     assert run(sharding="hybrid").job.layout.shard_group == 8
     assert run(sharding="full_shard").job.layout.shard is Shard.ZERO3
     assert run(optimizer="adamw: ao 8-bit").job.optimizer is OptimizerRecipe.ADAMW_8BIT
-    assert run(attention="te").job.attention is AttentionKernel.TUNED
-    assert run(memory_kind="nvidia-smi", peak_memory_gib="40").peak_kind is Kind.DEVICE
+    assert run(attention="te").job.attention is AttentionImplementation.TUNED
+    assert run(memory_kind="nvidia-smi", peak_memory_gib="40").peak_kind is MemoryScope.DEVICE
 
 
 def test_a_built_in_model_keeps_the_windows_that_columns_lack() -> None:

@@ -18,7 +18,7 @@ from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.devices import open_device
 from capplan.probe.measure.energy import open_nvml
 from capplan.probe.measure.point import Rules
-from capplan.probe.measure.request import Job
+from capplan.probe.measure.request import MeasurementJob
 from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
 from tests.cli.conftest import Run, run  # noqa: F401 - the fixture
@@ -101,7 +101,7 @@ def test_a_buffer_that_flushes_is_no_part_of_a_models_peak() -> None:
     def peak(*, flush: bool) -> int:
         rules = Rules(warm_up=WarmUpRule(runs=3), stop=StopRule(repetitions=10), flush_l2=flush)
         request = ModelRequest(words="examples/net.py:Net", inputs=("x=3x224x224",))
-        with Session(Job(model=request, device="cuda:0", rules=rules)) as session:
+        with Session(MeasurementJob(model=request, device="cuda:0", rules=rules)) as session:
             point = session.measure(4)
         assert isinstance(point, Measurement)
         assert point.memory.peak_allocated_bytes is not None
@@ -113,7 +113,9 @@ def test_a_buffer_that_flushes_is_no_part_of_a_models_peak() -> None:
 @pytest.mark.zoo
 def test_efficientnet_at_batch_one_by_three_hundred_repetitions() -> None:
     rules = Rules(stop=StopRule(repetitions=300))
-    with Session(Job(model=ModelRequest(words="timm:efficientnet_b0"), device="cuda:0", rules=rules)) as session:
+    with Session(
+        MeasurementJob(model=ModelRequest(words="timm:efficientnet_b0"), device="cuda:0", rules=rules)
+    ) as session:
         point = session.measure(1)
         again = session.measure(1)
     assert isinstance(point, Measurement)
@@ -148,7 +150,7 @@ def test_what_the_driver_tells_is_plausible(device: TorchDevice) -> None:
 def test_every_number_format_runs(precision: Precision) -> None:
     rules = Rules(warm_up=WarmUpRule(runs=3), stop=StopRule(repetitions=10))
     request = ModelRequest(words="examples/net.py:Net", inputs=("x=3x224x224",))
-    with Session(Job(model=request, device="cuda:0", precision=precision, rules=rules)) as session:
+    with Session(MeasurementJob(model=request, device="cuda:0", precision=precision, rules=rules)) as session:
         point = session.measure(8)
     assert isinstance(point, Measurement)
     assert point.memory.peak_allocated_bytes

@@ -15,14 +15,14 @@ import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
 from capplan.core.measurement.choices import Search, TimingMethod
-from capplan.core.measurement.types import Failure, FailureKind, Measurement
+from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice, devices_at_hand, open_device
 from capplan.probe.measure.energy import Nvml, open_nvml
 from capplan.probe.measure.point import Rules, best_method
-from capplan.probe.measure.request import Job
+from capplan.probe.measure.request import MeasurementJob
 from capplan.probe.measure.session import Session
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule
 from capplan.probe.target.resolve import load_target
@@ -88,7 +88,7 @@ def session(cuda: FakeCuda, device: str, **job: Any) -> Session:
 
     rules = Rules(warm_up=WarmUpRule(runs=3), stop=StopRule(repetitions=20), **job.pop("rules", {}))
     target = load_target("examples/net.py:Net", request=parse_request(inputs=("x=3x8x8",)))
-    made = Session(Job(model=ModelRequest(words="net"), device=device, rules=rules, **job), target=target)
+    made = Session(MeasurementJob(model=ModelRequest(words="net"), device=device, rules=rules, **job), target=target)
     made._ready = FakeModel(cuda=cuda, on=int(device[-1]))  # type: ignore[assignment]
     return made
 
@@ -148,8 +148,8 @@ def test_out_of_memory_is_freed_and_tried_once_more(cuda: FakeCuda) -> None:
     with session(cuda, "cuda:0") as running:
         point = running.measure(100)
         model = running._ready
-    assert isinstance(point, Failure)
-    assert point.kind is FailureKind.OUT_OF_MEMORY
+    assert isinstance(point, FailedMeasurement)
+    assert point.kind is MeasurementFailure.OUT_OF_MEMORY
     assert "CUDA out of memory" in point.message
     assert model is not None
     assert model.attempts == [100, 100]  # type: ignore[attr-defined]

@@ -6,10 +6,10 @@ from capplan.core.measurement.choices import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure.point import Rules
-from capplan.probe.measure.request import Job, job_from_json, job_to_json
+from capplan.probe.measure.request import MeasurementJob, job_from_json, job_to_json
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 
-FULL = Job(
+FULL = MeasurementJob(
     model=ModelRequest(
         words="net.py:Net",
         arg=("width=32", "name='a b'"),
@@ -37,6 +37,6 @@ FULL = Job(
 )
 
 
-@pytest.mark.parametrize("job", [FULL, Job(model=ModelRequest(words="resnet50"))])
-def test_a_job_is_read_as_it_was_written(job: Job) -> None:
+@pytest.mark.parametrize("job", [FULL, MeasurementJob(model=ModelRequest(words="resnet50"))])
+def test_a_job_is_read_as_it_was_written(job: MeasurementJob) -> None:
     assert job_from_json(job_to_json(job)) == job

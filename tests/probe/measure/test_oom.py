@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from capplan.core.measurement.types import FailureKind
+from capplan.core.measurement.types import MeasurementFailure
 from capplan.errors import TraceError, UsageError
 from capplan.probe.measure.devices import CpuDevice, open_device
 from capplan.probe.measure.oom import PointError, is_out_of_memory, surviving
@@ -47,7 +47,7 @@ def test_a_real_failure_is_retried_once_and_told() -> None:
 
     with pytest.raises(PointError, match="running net at batch 8 ran out of memory") as told:
         surviving(device, attempt, doing="running net at batch 8")
-    assert told.value.kind is FailureKind.OUT_OF_MEMORY
+    assert told.value.kind is MeasurementFailure.OUT_OF_MEMORY
     assert len(attempts) == 2
     assert device.frees == 2
 
@@ -120,7 +120,7 @@ def test_another_failure_is_told_without_a_retry() -> None:
 
     with pytest.raises(PointError, match=r"running net at batch 3 failed: RuntimeError: mat1 and mat2") as told:
         surviving(SimulatedDevice(), attempt, doing="running net at batch 3")
-    assert told.value.kind is FailureKind.ERROR
+    assert told.value.kind is MeasurementFailure.ERROR
     assert len(attempts) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import capplan
-from capplan.core.measurement.types import Failure, FailureKind, Measurement
+from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure
 from capplan.errors import MeasurementError, UsageError
 
 pytestmark = pytest.mark.slow
@@ -46,8 +46,8 @@ def test_a_module_is_measured_and_left_as_it_was() -> None:
 def test_a_batch_that_fails_is_a_value() -> None:
     first, failed = capplan.measure(Doubled(), inputs=lambda n: torch.rand(n, 8), batches=[2, 3], **QUICK)
     assert isinstance(first, Measurement)
-    assert isinstance(failed, Failure)
-    assert failed.kind is FailureKind.ERROR
+    assert isinstance(failed, FailedMeasurement)
+    assert failed.kind is MeasurementFailure.ERROR
     assert "this batch is cursed" in failed.message
 
 

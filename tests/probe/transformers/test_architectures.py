@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from capplan.probe.transformers.architecture import Architecture
+from capplan.probe.transformers.architecture import FamilyFacts
 from capplan.probe.transformers.forward import MAKERS
 from capplan.probe.transformers.registry import FAMILIES, architecture
 
@@ -13,7 +13,7 @@ def test_an_architecture_is_declared_in_one_family() -> None:
 
 
 def test_no_declaration_is_empty() -> None:
-    assert [kind for family in FAMILIES.values() for kind, found in family.items() if found == Architecture()] == []
+    assert [kind for family in FAMILIES.values() for kind, found in family.items() if found == FamilyFacts()] == []
 
 
 def test_every_input_that_is_named_can_be_made() -> None:
@@ -22,7 +22,7 @@ def test_every_input_that_is_named_can_be_made() -> None:
 
 
 def test_an_undeclared_architecture_follows_from_config_and_forward() -> None:
-    assert architecture("bert") == Architecture()
+    assert architecture("bert") == FamilyFacts()
 
 
 def test_declared_and_undeclared_fields_stand_beside_each_other() -> None:

@@ -15,7 +15,7 @@ from capplan.app.sweep.engines.measuring import Place, matching_places, measure_
 from capplan.app.sweep.engines.tasks import DevicesTask, MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
 from capplan.app.sweep.request import Limits, PlanContext
-from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer, plan_model
+from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer, plan_model
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import UsageError
@@ -54,7 +54,7 @@ class RayEngine:
     address: str
     limits: Limits
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, JobAnswer]]:
+    def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         """Yield each job with its answer, as it is finished.
 
         Raises:
@@ -203,10 +203,10 @@ class _Flow:
     ray: Any
     context: PlanContext
     limits: Limits
-    planning: dict[Any, Job] = field(default_factory=dict)
-    to_trace: deque[Job] = field(default_factory=deque)
+    planning: dict[Any, PlanningJob] = field(default_factory=dict)
+    to_trace: deque[PlanningJob] = field(default_factory=deque)
 
-    def run(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, JobAnswer]]:
+    def run(self, jobs: Iterator[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         ray = self.ray
         context = ray.put(self.context)
         plan = ray.remote(num_cpus=1, max_retries=_MOST_RETRIES)(remote_plan)
@@ -242,7 +242,7 @@ class _Flow:
             for job, reference in zip(chunk, references, strict=True):
                 self.planning[plan.remote(job, context, reference)] = job
 
-    def _result(self, reference: Any, job: Job) -> JobAnswer:
+    def _result(self, reference: Any, job: PlanningJob) -> JobAnswer:
         exceptions = self.ray.exceptions
         try:
             answer = self.ray.get(reference)
@@ -256,12 +256,12 @@ class _Flow:
         return answer
 
 
-def remote_plan(job: Job, context: PlanContext, traces: Traces | None) -> JobAnswer:
+def remote_plan(job: PlanningJob, context: PlanContext, traces: Traces | None) -> JobAnswer:
     """Plan a job on a node; its traces come from the tracing task, or from the node's cache where None."""
     return plan_model(replace(job, traces=traces), context)
 
 
-def remote_trace(jobs: Sequence[Job], context: PlanContext, limits: Limits) -> "Traces | tuple[Traces, ...]":
+def remote_trace(jobs: Sequence[PlanningJob], context: PlanContext, limits: Limits) -> "Traces | tuple[Traces, ...]":
     """Trace models on a node, in a child process of the task; one result for each job."""
     worker = tracing_worker(limits)
     tracer = IsolatedTracer(worker=worker, time_s=limits.time_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 from capplan.app.sweep.engines.tasks import TraceTask, make_planner, make_tracer
 from capplan.app.sweep.request import Limits, PlanContext, SweepModel
-from capplan.app.sweep.stages import Job, JobAnswer, Traces, failed_answer
+from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
@@ -122,7 +122,7 @@ class IsolatedStages:
     stop: Event | None = None
     _tracer: IsolatedTracer | None = None
 
-    def answer(self, job: Job) -> JobAnswer:
+    def answer(self, job: PlanningJob) -> JobAnswer:
         """Plan a job's model, tracing it first where that is needed."""
         try:
             answer = self._planned(job)
@@ -137,20 +137,20 @@ class IsolatedStages:
         self.planner.close()
         self.tracer.close()
 
-    def _planned(self, job: Job) -> JobAnswer:
+    def _planned(self, job: PlanningJob) -> JobAnswer:
         answer = _call(self.planner, job, self.limits.time_s, self.stop)
         if job.model.is_pipeline:
             self.planner.close()  # it loaded torch, and code of parts may have changed libraries
         assert isinstance(answer, JobAnswer)
         return answer
 
-    def _traces(self, job: Job) -> Traces:
+    def _traces(self, job: PlanningJob) -> Traces:
         if self._tracer is None:
             self._tracer = IsolatedTracer(worker=self.tracer, time_s=self.limits.time_s, stop=self.stop)
         return self._tracer.traces(job.model, asked_conditions(job, self.context.workloads))
 
 
-def asked_conditions(job: Job, workloads: Mapping[str, AnyConditions]) -> list[Conditions]:
+def asked_conditions(job: PlanningJob, workloads: Mapping[str, AnyConditions]) -> list[Conditions]:
     """Return the conditions that a job's model must be traced for."""
     found = [workloads[name] for name in job.asked]
     return [each for each in found if isinstance(each, Conditions)]
@@ -189,7 +189,7 @@ class LocalEngine:
     workers: int
     limits: Limits
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, JobAnswer]]:
+    def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         """Yield each job with its answer, as it is finished; leaving the iteration ends the processes."""
         limits = replace(self.limits, memory_bytes=self.limits.memory_bytes or default_memory_bytes(self.workers))
         shared = _Shared(jobs=iter(jobs))
@@ -212,19 +212,19 @@ class LocalEngine:
 class _Shared:
     """What the threads of a run share: the jobs still to do, the answers, and whether to stop."""
 
-    jobs: Iterator[Job]
-    answers: "queue.SimpleQueue[tuple[Job, JobAnswer] | BaseException | None]" = field(
+    jobs: Iterator[PlanningJob]
+    answers: "queue.SimpleQueue[tuple[PlanningJob, JobAnswer] | BaseException | None]" = field(
         default_factory=queue.SimpleQueue
     )
     stop: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> PlanningJob | None:
         """Return the next job; None when there is none, or when the run is to stop."""
         with self.lock:
             return None if self.stop.is_set() else next(self.jobs, None)
 
-    def take(self) -> tuple[Job, JobAnswer] | None:
+    def take(self) -> tuple[PlanningJob, JobAnswer] | None:
         """Wait for the next answer; None when a thread has ended."""
         found = self.answers.get()
         if isinstance(found, BaseException):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from capplan.app.sweep.request import PlanContext, SweepModel
-from capplan.app.sweep.stages import Job, JobAnswer, Traces, plan_model, trace_model
+from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, plan_model, trace_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.format import point_to_line
@@ -47,7 +47,7 @@ def make_tracer() -> Callable[[TraceTask], Traces]:
     return lambda task: trace_model(task.model, task.conditions)
 
 
-def make_planner(context: PlanContext) -> Callable[[Job], JobAnswer]:
+def make_planner(context: PlanContext) -> Callable[[PlanningJob], JobAnswer]:
     """Return what plans a model.
 
     Args:
@@ -71,7 +71,7 @@ def make_measurer() -> Callable[[MeasureTask | DevicesTask], str | dict[str, str
 
 def measure_point(task: MeasureTask) -> str:
     """Time a point as `capplan measure --isolate` does, and return its line of the measurement file."""
-    from capplan.app.measure.request import Curve, MeasureRequest, TheoryRequest
+    from capplan.app.measure.request import MeasuredBatches, MeasureRequest, TheoryRequest
     from capplan.app.measure.run import measure
     from capplan.probe.measure.point import Rules
     from capplan.probe.measure.timing import StopRule
@@ -79,7 +79,7 @@ def measure_point(task: MeasureTask) -> str:
     answer = measure(
         MeasureRequest(
             model=task.model.request,
-            curve=Curve(batches=Batches(choice=BatchChoice.LISTED, sizes=(task.batch,))),
+            curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(task.batch,))),
             rules=Rules(stop=StopRule(budget_s=task.budget_s)),
             precision=task.workload.precision,
             framework=task.workload.framework,

@@ -11,7 +11,7 @@ from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.cases import Case
+from capplan.llm.core.serving.cases import ServingCase
 from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Demand, Service, Waiting, first_token_s, step_seconds
@@ -165,14 +165,14 @@ def _arrivals(load: TokenLoad, requests: int, trace: Arrivals | None) -> Arrival
     return drawn if trace is None else replace(trace.sampled(requests), at_s=drawn.at_s)
 
 
-def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> Case:
+def case_of_run(run: MeasuredRun, deployment: ServingDeployment) -> ServingCase:
     """Return what a run asked of its deployment.
 
     Where no request of the run's length fits by the defaults, memory sets no limit: the run did take place, so that
     its settings must have left more room.
     """
     capacity = deployment.sequences_that_fit(run.input_len + run.output_len)
-    return Case(
+    return ServingCase(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,

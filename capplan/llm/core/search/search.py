@@ -38,7 +38,7 @@ from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, half_width, interval, widened
+from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, half_width, interval, widened
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, Service
 from capplan.llm.core.sharding import Offload, Sharding
@@ -251,8 +251,8 @@ class Search:
         assert asked is not None  # a limit that is not asked does not break
         return replace(broken, limit_s=asked, value_s=broken.value_s * asked / broken.limit_s)
 
-    def _evidence(self, deployment: ServingDeployment) -> Evidence:
-        return Evidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
+    def _evidence(self, deployment: ServingDeployment) -> ServingEvidence:
+        return ServingEvidence.MEASURED_HERE if self.adjustment(deployment) else deployment.evidence(self.calibration)
 
     def demand(self, deployment: ServingDeployment, capacity: float) -> Demand:
         """Return what one replica is asked, the image encoder's time included.
@@ -331,7 +331,7 @@ class Search:
         )
 
     def _intervals(
-        self, deployment: ServingDeployment, evidence: Evidence, times: Sequence[float], *, running: float
+        self, deployment: ServingDeployment, evidence: ServingEvidence, times: Sequence[float], *, running: float
     ) -> tuple[Interval, Interval, Interval]:
         """Return TTFT, TPOT and the time of a whole answer with their intervals. [s]"""
         ttft_s, tpot_s, e2e_s = times
@@ -532,7 +532,7 @@ class _Times:
     tpot_s: Interval
     e2e_s: Interval
     prefill_fraction: float
-    evidence: Evidence
+    evidence: ServingEvidence
     holds_at_worst: bool
 
 

@@ -50,7 +50,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class CellAccuracy:
     """The accuracy of one metric in one cell; `key` maps columns to their values.
 
     The runs of one of its `deployments` share most of their errors.
@@ -76,7 +76,7 @@ class ServingValidation:
             for metric in (*Metric, *EnergyMetric)
         }
 
-    def cells(self, by: Sequence[str]) -> tuple[Cell, ...]:
+    def cells(self, by: Sequence[str]) -> tuple[CellAccuracy, ...]:
         """Return the accuracy of each metric in each cell.
 
         Args:
@@ -86,7 +86,7 @@ class ServingValidation:
         for item in self.answers:
             groups.setdefault((item.metric, tuple(cell_value(item.run, name) for name in by)), []).append(item)
         return tuple(
-            Cell(
+            CellAccuracy(
                 key=dict(zip(by, values, strict=True)),
                 metric=metric,
                 accuracy=found,

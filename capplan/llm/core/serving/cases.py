@@ -43,7 +43,7 @@ class Metric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ServingCase:
     """A deployment of `replicas` equal replicas and what it is asked.
 
     `clients` are those of all replicas together: the batch of a static one, the concurrency of a closed loop.
@@ -65,7 +65,7 @@ class Case:
         return self.serving is Serving.CLOSED_LOOP and not self.demand.spread
 
 
-def answer(case: Case, constants: Constants) -> ServingTimes:
+def answer(case: ServingCase, constants: Constants) -> ServingTimes:
     """Predict a run; tokens per second are those of all replicas."""
     service = Service(
         kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags

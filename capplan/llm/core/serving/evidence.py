@@ -10,7 +10,7 @@ from capplan.llm.core.timing.calibration import LlmCalibration, Width, pair_name
 from capplan.llm.core.timing.kernel_classes import KernelClass
 
 
-class Evidence(StrEnum):
+class ServingEvidence(StrEnum):
     """What the constants were learnt from, seen from one deployment."""
 
     MEASURED_HERE = "calibrated with a measured run of this deployment"
@@ -26,7 +26,12 @@ class Evidence(StrEnum):
     @property
     def is_transferred(self) -> bool:
         """Return True if no load of the kind was measured, so that intervals are the widest."""
-        return self in (Evidence.NETWORK, Evidence.STREAMS, Evidence.STREAMS_ELSEWHERE, Evidence.TRANSFER)
+        return self in (
+            ServingEvidence.NETWORK,
+            ServingEvidence.STREAMS,
+            ServingEvidence.STREAMS_ELSEWHERE,
+            ServingEvidence.TRANSFER,
+        )
 
 
 class ModelKind(StrEnum):
@@ -56,7 +61,7 @@ def evidence_of(
     architecture: str,
     segment: str | None = None,
     kernels: Set[KernelClass] = frozenset(),
-) -> Evidence:
+) -> ServingEvidence:
     """Classify a deployment by what was measured.
 
     A model counts as measured with the engine that served it alone. A class of kernels that no run exercised in this
@@ -76,35 +81,40 @@ def evidence_of(
     new_kind = segment is not None and segment not in calibration.measured_segments and not known_gpu
     streams = calibration.single_streams.get(engine)
     if streams and engine not in calibration.measured_engines:
-        return Evidence.STREAMS if gpu in streams else Evidence.STREAMS_ELSEWHERE
+        return ServingEvidence.STREAMS if gpu in streams else ServingEvidence.STREAMS_ELSEWHERE
     if vendor != "NVIDIA" or engine not in calibration.measured_engines or new_kind:
-        return Evidence.TRANSFER
+        return ServingEvidence.TRANSFER
     timed = {tuple(name.split(" | ")) for name in calibration.kernel_factors}
     if known_gpu:
         known_kernels = all((str(kernel), engine, architecture) in timed for kernel in kernels)
     else:
         known_kernels = {str(kernel) for kernel in kernels} <= {name for name, of, _ in timed if of == engine}
     if pair_name(model, engine) in calibration.measured_pairs and known_kernels:
-        return Evidence.SAME if known_gpu else Evidence.OTHER_GPU
-    return Evidence.OTHER_MODEL if known_gpu else Evidence.OTHER_BOTH
+        return ServingEvidence.SAME if known_gpu else ServingEvidence.OTHER_GPU
+    return ServingEvidence.OTHER_MODEL if known_gpu else ServingEvidence.OTHER_BOTH
 
 
-def half_width(width: Width, evidence: Evidence) -> float:
+def half_width(width: Width, evidence: ServingEvidence) -> float:
     """Return the factor between the expected value and either end of its 90 % interval."""
     match evidence:
-        case Evidence.SAME | Evidence.MEASURED_HERE:
+        case ServingEvidence.SAME | ServingEvidence.MEASURED_HERE:
             return width.same
-        case Evidence.OTHER_MODEL:
+        case ServingEvidence.OTHER_MODEL:
             return width.other_model
-        case Evidence.OTHER_GPU:
+        case ServingEvidence.OTHER_GPU:
             return width.other_gpu
-        case Evidence.OTHER_BOTH:
+        case ServingEvidence.OTHER_BOTH:
             return width.other_both
-        case Evidence.NETWORK | Evidence.STREAMS | Evidence.STREAMS_ELSEWHERE | Evidence.TRANSFER:
+        case (
+            ServingEvidence.NETWORK
+            | ServingEvidence.STREAMS
+            | ServingEvidence.STREAMS_ELSEWHERE
+            | ServingEvidence.TRANSFER
+        ):
             return width.transfer
 
 
-def interval(value: float, *, width: Width, evidence: Evidence, adjustment: Adjustment) -> Interval:
+def interval(value: float, *, width: Width, evidence: ServingEvidence, adjustment: Adjustment) -> Interval:
     """Return a value with its 90 % interval, symmetric in the logarithm.
 
     Args:
@@ -131,7 +141,7 @@ def widened(found: Interval, factors: Sequence[float]) -> Interval:
     return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
 
-def learn_adjustment(ratios: list[float], *, width: Width, evidence: Evidence) -> Adjustment:
+def learn_adjustment(ratios: list[float], *, width: Width, evidence: ServingEvidence) -> Adjustment:
     """Learn a deployment's common factor from measured ÷ predicted, shrunk towards 1.
 
     Deployments differ by what the half-width of the class of evidence leaves beside that of the runs of one deployment,

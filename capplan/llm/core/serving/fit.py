@@ -11,19 +11,19 @@ import numpy as np
 
 from capplan.core.calibrate.solver import Problem, minimise
 from capplan.core.numbers import FloatArray
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes
 from capplan.llm.core.serving.load_curve import open_waiting
 from capplan.llm.core.serving.service import Service, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
-    Arrivals,
+    ArrivalPattern,
     Requests,
     TwoSteps,
     saturated,
     static_batch,
     steady_state,
 )
-from capplan.llm.core.timing.constants import Constants, Layout
+from capplan.llm.core.timing.constants import Constants, ConstantsVector
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.core.timing.step_time import StepTable, factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import IntArray
@@ -41,7 +41,7 @@ _STEP = 1e-4
 class Observation:
     """One measured answer of a case, and the block of runs whose errors it shares. [s or 1/s]"""
 
-    case: Case
+    case: ServingCase
     metric: Metric
     value: float
     block: str
@@ -72,13 +72,13 @@ class FullFit:
     followed: Followed
 
 
-def full_fit(observations: Sequence[Observation], vector: FloatArray, *, layout: Layout) -> FullFit:
+def full_fit(observations: Sequence[Observation], vector: FloatArray, *, layout: ConstantsVector) -> FullFit:
     """Follow the closed loops and finite runs of all observations with fitted constants."""
     return FullFit(vector, _follow(observations, layout.view(vector)))
 
 
 def fit_constants(
-    observations: Sequence[Observation], *, layout: Layout, prior: Prior, known: FullFit | None = None
+    observations: Sequence[Observation], *, layout: ConstantsVector, prior: Prior, known: FullFit | None = None
 ) -> FloatArray:
     """Find the most probable constants, as logarithms in the order of the layout.
 
@@ -113,7 +113,7 @@ def _follow(observations: Sequence[Observation], constants: Constants) -> Follow
     )
 
 
-def _is_finite(case: Case) -> bool:
+def _is_finite(case: ServingCase) -> bool:
     return case.serving is Serving.OFFLINE and case.demand.requests is not None
 
 
@@ -151,7 +151,7 @@ def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
         input_len=demand.input_len,
         output_len=1.0 if lone else demand.output_len,
         batch=running,
-        arrivals=Arrivals.SPREAD if demand.spread else Arrivals.LOCKSTEP,
+        arrivals=ArrivalPattern.SPREAD if demand.spread else ArrivalPattern.LOCKSTEP,
         token_budget=rules.token_budget,
     )
     if case.serving is Serving.FIXED_BATCH:
@@ -163,7 +163,7 @@ def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
     return (replace(steps, prefills=0.0) if case.serving is Serving.STEADY else steps), 0.0
 
 
-def _tabulate(items: Sequence[Observation], layout: Layout) -> tuple[StepTable, _Points]:
+def _tabulate(items: Sequence[Observation], layout: ConstantsVector) -> tuple[StepTable, _Points]:
     tables: list[StepTable] = []
     rows: list[tuple[float, ...]] = []
     for item in items:
@@ -218,7 +218,7 @@ def _minimise(
     points: _Points,
     correction: FloatArray,
     *,
-    layout: Layout,
+    layout: ConstantsVector,
     prior: Prior,
     start: FloatArray,
 ) -> FloatArray:
@@ -242,7 +242,7 @@ def _minimise(
     return minimise(problem, start, iterations=20, tolerance=1e-3)
 
 
-def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Layout) -> FloatArray:
+def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: ConstantsVector) -> FloatArray:
     """Compute how the logarithms of answers move with the constants: kernels exactly, the others by differences."""
     constants, engine = layout.view(vector), steps.engine[0::2]
     parts = step_time(steps, constants)
@@ -264,7 +264,7 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Lay
     return jacobian
 
 
-def _service(case: Case, constants: Constants) -> Service:
+def _service(case: ServingCase, constants: Constants) -> Service:
     return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
@@ -284,7 +284,7 @@ def _fit_waiting(
     loops: Mapping[int, LoopTimes],
     vector: FloatArray,
     *,
-    layout: Layout,
+    layout: ConstantsVector,
     prior: Prior,
 ) -> FloatArray:
     """Fit how the time to the first token follows from the stepped loop, by engine and kind of arrivals."""
@@ -314,7 +314,7 @@ def _fit_waiting(
     return fitted
 
 
-def _loop(case: Case, constants: Constants) -> LoopTimes:
+def _loop(case: ServingCase, constants: Constants) -> LoopTimes:
     return loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
 
 

@@ -11,7 +11,7 @@ from capplan.llm.core.serving.cases import answer, metric_of
 from capplan.llm.core.serving.fit import FullFit, Observation, Prior, fit_constants
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width, pair_name
-from capplan.llm.core.timing.constants import Constants, Layout
+from capplan.llm.core.timing.constants import Constants, ConstantsVector
 
 COVERED = 0.9
 POOLED_DEPLOYMENTS = 3.0
@@ -34,7 +34,7 @@ class LearntRun:
     segment: str = ""
 
 
-def learn(runs: Sequence[LearntRun], *, layout: Layout, prior: Prior, name: str) -> LlmCalibration:
+def learn(runs: Sequence[LearntRun], *, layout: ConstantsVector, prior: Prior, name: str) -> LlmCalibration:
     """Fit all constants to all runs; the calibration has no interval widths yet.
 
     Args:
@@ -71,7 +71,7 @@ def predict(runs: Sequence[LearntRun], constants: Constants) -> FloatArray:
 
 
 def cross_validate(
-    runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: Layout, prior: Prior, known: FullFit
+    runs: Sequence[LearntRun], *, by: Callable[[LearntRun], str], layout: ConstantsVector, prior: Prior, known: FullFit
 ) -> FloatArray:
     """Predict every run with constants that were fitted without the runs that share its group.
 
@@ -93,7 +93,7 @@ def cross_validate(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
+class HeldOutPredictions:
     """Predictions of all runs with nothing, their GPU, their model, and its whole family held out."""
 
     same: FloatArray
@@ -111,7 +111,7 @@ class LearntWidths:
     without_model: tuple[Width, ...]
 
 
-def interval_widths(runs: Sequence[LearntRun], held_out: HeldOut) -> LearntWidths:
+def interval_widths(runs: Sequence[LearntRun], held_out: HeldOutPredictions) -> LearntWidths:
     """Compute the half-widths of 90 % intervals from held-out errors, by metric, and by engine and its generation.
 
     The runs of one deployment share most of their errors, so that the few deployments of one engine say little of the

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from capplan.core.assumed import UNTIMED_SHARE
-from capplan.llm.core.serving.cases import Case
+from capplan.llm.core.serving.cases import ServingCase
 from capplan.llm.core.serving.fit import Prior
 from capplan.llm.core.timing.calibration import (
     DeviceConstants,
@@ -23,7 +23,7 @@ from capplan.llm.core.timing.calibration import (
     LlmCalibration,
     factor_name,
 )
-from capplan.llm.core.timing.constants import Layout
+from capplan.llm.core.timing.constants import ConstantsVector
 from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.work import kernel_classes
 
@@ -200,7 +200,7 @@ def _share(name: str) -> float:
     return _KERNEL_SHARE if name.startswith("kernel/") else _ENGINE_SHARE
 
 
-def default_layout(cases: Iterable[Case] = ()) -> Layout:
+def default_layout(cases: Iterable[ServingCase] = ()) -> ConstantsVector:
     """Return the layout of the engines that capplan knows, with a factor for every class of kernels that was timed.
 
     Args:
@@ -211,10 +211,10 @@ def default_layout(cases: Iterable[Case] = ()) -> Layout:
         for case in cases
         for kernel in kernel_classes(case.kernels)
     }
-    return Layout(tuple(PRIOR.engines), tuple(sorted(factors)))
+    return ConstantsVector(tuple(PRIOR.engines), tuple(sorted(factors)))
 
 
-def default_prior(layout: Layout) -> Prior:
+def default_prior(layout: ConstantsVector) -> Prior:
     """Return the beliefs as a vector in the order of a layout."""
     deviation = np.array([_share(name) * _DEVIATIONS[name.split("/")[-1]] for name in layout.names])
     return Prior(mean=layout.pack(PRIOR), deviation=deviation)

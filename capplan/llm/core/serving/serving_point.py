@@ -16,7 +16,7 @@ TOKEN_BUDGET = 8192
 """Tokens of a step, prompts and decoding together, that engines admit by default."""
 
 
-class Arrivals(StrEnum):
+class ArrivalPattern(StrEnum):
     """How requests come: all in lockstep, or spread because their lengths differ."""
 
     LOCKSTEP = "lockstep"
@@ -35,7 +35,7 @@ class Requests:
     input_len: float
     output_len: float
     batch: float | FloatArray
-    arrivals: Arrivals = Arrivals.SPREAD
+    arrivals: ArrivalPattern = ArrivalPattern.SPREAD
     token_budget: float = TOKEN_BUDGET
     cached_len: float = 0.0
     drafted: float = 0.0
@@ -71,7 +71,7 @@ def steady_state(requests: Requests, *, pipeline: int, data: int, mixes: bool = 
         data: Ranks of attention data parallelism.
         mixes: True if the engine puts prompt tokens into decode steps, False if it runs them alone.
     """
-    lockstep = 0.5 if requests.arrivals is Arrivals.LOCKSTEP else 1.0
+    lockstep = 0.5 if requests.arrivals is ArrivalPattern.LOCKSTEP else 1.0
     return _continuous(
         requests, others=requests.batch - 1.0, lockstep=lockstep, pipeline=pipeline, data=data, mixes=mixes
     )

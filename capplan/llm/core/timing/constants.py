@@ -23,7 +23,7 @@ _DEVICE = tuple(item.name for item in fields(DeviceConstants))
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ConstantsVector:
     """Where each constant lies in the vector, for the engines in `engines` and the factors of kernels in `factors`."""
 
     engines: tuple[str, ...]
@@ -72,7 +72,7 @@ class Layout:
 class Constants:
     """Constants as arrays: by kernel class, by engine, by link (switched, host), and of devices."""
 
-    layout: Layout
+    layout: ConstantsVector
     blocks: Mapping[str, FloatArray]
     kernel_factors: FloatArray
 
@@ -127,5 +127,5 @@ def _named(names: Sequence[str], row: FloatArray) -> dict[str, float]:
 
 def constants_of(calibration: LlmCalibration) -> Constants:
     """Return the constants of a calibration in the form that predictions read."""
-    layout = Layout(tuple(calibration.engines), tuple(calibration.kernel_factors))
+    layout = ConstantsVector(tuple(calibration.engines), tuple(calibration.kernel_factors))
     return layout.view(layout.pack(calibration))

@@ -20,7 +20,7 @@ _HALF_PEAKS = (PeakKind.BF16, PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class HostCpu:
     """The CPU beside a GPU: its memory, its arithmetic, and the link by which weights reach the GPU, one direction."""
 
     id: str
@@ -54,7 +54,7 @@ class Machine:
     server_gpus: int = 8
     network_bytes_per_s: float = 100e9
     cap: CardCap | None = None
-    host: Host | None = None
+    host: HostCpu | None = None
 
     @property
     def units(self) -> frozenset[Arithmetic]:
@@ -84,14 +84,14 @@ _FP32_PER_CLOCK = 2 * 128
 """FLOPs per clock of a core of Apple's GPUs, which print no clock."""
 
 
-def host_of(cpu: GpuSpec, gpu: GpuSpec) -> Host:
+def host_of(cpu: GpuSpec, gpu: GpuSpec) -> HostCpu:
     """Return the host of a GPU.
 
     Args:
         cpu: The host's CPU.
         gpu: The GPU, whose PCIe link weights pass.
     """
-    return Host(
+    return HostCpu(
         id=cpu.id,
         bandwidth_bytes_per_s=DIMM_FRACTION * cpu.memory_bandwidth_bytes_per_s,
         flops_per_s=cpu.peak(PeakKind.FP32) or 0.0,

@@ -13,10 +13,10 @@ import numpy as np
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.timing.calibration import factor_name
 from capplan.llm.core.timing.collectives import Collectives, collectives, collectives_s
-from capplan.llm.core.timing.constants import Constants, Layout
+from capplan.llm.core.timing.constants import Constants, ConstantsVector
 from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.machine import Host, Machine
+from capplan.llm.core.timing.machine import HostCpu, Machine
 from capplan.llm.core.timing.work import CLASSES, IntArray, Kernels, Load, kernel_classes, step_work
 
 
@@ -85,7 +85,7 @@ class StepTime:
         return np.asarray(np.cbrt(self.device_s**3 + self.launch_s**3) + self.engine_s)
 
 
-def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: Layout, engine: str) -> StepTable:
+def step_table(kernels: Kernels, load: Load, *, machine: Machine, layout: ConstantsVector, engine: str) -> StepTable:
     """Divide the FLOPs and bytes of steps by the printed peaks and bandwidth.
 
     What memory and vendors change was learnt from serving engines; llama.cpp's kernels have shares of their own on all.
@@ -140,7 +140,7 @@ def _columns(kernels: Kernels, load: Load, machine: Machine) -> _Columns:
     return work.flops * work.padding / peaks, memory_s, work.count, work.kernel_class
 
 
-def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: Host) -> _Columns:
+def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: HostCpu) -> _Columns:
     """Return the same of what lies in host memory: the CPU computes it, or its weights are copied to the GPU."""
     compute_s, memory_s, count, classes = _columns(kernels, load, machine)
     copied = (load.tokens >= _COPIED_TOKENS)[..., None]
@@ -150,7 +150,7 @@ def _host_columns(kernels: Kernels, load: Load, machine: Machine, host: Host) ->
     return np.where(copied, compute_s, own_s), memory_s * machine.bandwidth_bytes_per_s / rate, count, classes
 
 
-def _factor_places(kernel_class: IntArray, architecture: str, layout: Layout, engine: str) -> IntArray:
+def _factor_places(kernel_class: IntArray, architecture: str, layout: ConstantsVector, engine: str) -> IntArray:
     places = {name: place for place, name in enumerate(layout.factors)}
     return np.array([places.get(factor_name(engine, architecture, CLASSES[index]), -1) for index in kernel_class])
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 import numpy as np
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.training.calibration import Evidence
+from capplan.llm.core.training.calibration import TrainingEvidence
 from capplan.llm.core.training.job import Method, TrainingJob
-from capplan.llm.core.training.memory import Kind
+from capplan.llm.core.training.memory import MemoryScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class MeasuredTraining:
     recompute_is_stated: bool
     tokens_per_s: float | None
     peak_bytes: float | None
-    peak_kind: Kind
+    peak_kind: MemoryScope
     ran_out: bool
     network_bytes_per_s: float | None
 
@@ -67,7 +67,7 @@ class JudgedTraining:
     metric: TrainingMetric
     measured: float
     predicted: Interval
-    evidence: Evidence
+    evidence: TrainingEvidence
 
     def cell_value(self, name: str) -> str:
         """Return the value of a column as text.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from capplan.llm.core.architecture import Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2
-from capplan.llm.core.training.job import AttentionKernel, Compute, Method, Recompute, TrainingJob
+from capplan.llm.core.training.job import AttentionImplementation, Compute, Method, Recompute, TrainingJob
 
 _HALF, _SINGLE = 2.0, 4.0
 """Bytes of an element in 16 bits and in fp32."""
@@ -184,7 +184,7 @@ def _mixer(layer: Layer, job: TrainingJob) -> tuple[float, float, float]:
 
 def _scores(heads: int, job: TrainingJob, window: int | None) -> float:
     """Return the bytes of the softmax's output, its dropout mask and the masked scores: 5·a·s² per sequence."""
-    if job.attention is not AttentionKernel.EAGER:
+    if job.attention is not AttentionImplementation.EAGER:
         return 0.0
     keys = min(job.sequence_tokens, window) if window else job.sequence_tokens
     return 5.0 * heads * job.micro_tokens * keys / job.layout.tensor

@@ -16,7 +16,7 @@ from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
 
 
-class Evidence(StrEnum):
+class TrainingEvidence(StrEnum):
     """How near a job is to measured runs, the nearest first.
 
     `MEASURED_HERE`: the user's own run. `MEASURED`: runs of this GPU and framework. `TRANSFERRED`: of other GPUs of its
@@ -37,10 +37,10 @@ class Widths:
     are the 90th percentiles of errors on runs of sources, GPUs or chip families that were left out.
     """
 
-    dense: Mapping[Evidence, float]
-    adapters: Mapping[Evidence, float]
-    experts: Mapping[Evidence, float]
-    memory: Mapping[Evidence, float]
+    dense: Mapping[TrainingEvidence, float]
+    adapters: Mapping[TrainingEvidence, float]
+    experts: Mapping[TrainingEvidence, float]
+    memory: Mapping[TrainingEvidence, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class TrainingCalibration:
     measured_chips: frozenset[str]
     measured_frameworks: frozenset[str]
     memory_frameworks: frozenset[str]
-    peak_ratios: Mapping[Evidence, tuple[float, ...]] = field(default_factory=dict)
+    peak_ratios: Mapping[TrainingEvidence, tuple[float, ...]] = field(default_factory=dict)
     origin: Origin | None = None
 
-    def fit_probability(self, peak_bytes: float, *, usable_bytes: float, evidence: Evidence) -> float:
+    def fit_probability(self, peak_bytes: float, *, usable_bytes: float, evidence: TrainingEvidence) -> float:
         """Return the probability that a job whose peak was predicted runs within a GPU's memory.
 
         It is the share of held-out runs whose measured peak would be within it at the same error, and never 0 or 1;
@@ -80,7 +80,7 @@ class TrainingCalibration:
         known = float(np.interp(usable_bytes / peak_bytes, ratios, np.linspace(0.0, 1.0, len(ratios))))
         return min(max(known, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
 
-    def evidence(self, *, gpu: GpuSpec, framework: str) -> Evidence:
+    def evidence(self, *, gpu: GpuSpec, framework: str) -> TrainingEvidence:
         """Classify a job's speed by what was measured.
 
         Args:
@@ -88,11 +88,11 @@ class TrainingCalibration:
             framework: Name of the framework.
         """
         if gpu.design.family not in self.measured_chips and gpu.id not in self.measured_gpus:
-            return Evidence.EXTRAPOLATED
+            return TrainingEvidence.EXTRAPOLATED
         is_measured = gpu.id in self.measured_gpus and framework in self.measured_frameworks
-        return Evidence.MEASURED if is_measured else Evidence.TRANSFERRED
+        return TrainingEvidence.MEASURED if is_measured else TrainingEvidence.TRANSFERRED
 
-    def width(self, job: TrainingJob, evidence: Evidence) -> float:
+    def width(self, job: TrainingJob, evidence: TrainingEvidence) -> float:
         """Return the half width of the interval of a job's speed, as a factor.
 
         Args:
@@ -104,13 +104,13 @@ class TrainingCalibration:
         alone = job.is_adapted and job.layout.gpus == 1
         return self.widths.adapters[evidence] if alone else self.widths.dense[evidence]
 
-    def memory_evidence(self, framework: str) -> Evidence:
+    def memory_evidence(self, framework: str) -> TrainingEvidence:
         """Classify a job's peak of memory by what was measured.
 
         Args:
             framework: Name of the framework.
         """
-        return Evidence.MEASURED if framework in self.memory_frameworks else Evidence.EXTRAPOLATED
+        return TrainingEvidence.MEASURED if framework in self.memory_frameworks else TrainingEvidence.EXTRAPOLATED
 
 
 _LEAST_PROBABILITY = 0.01

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
-from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, around, within_probability
+from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, around, within_probability
 from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
-from capplan.llm.core.training.memory import Kind, MemoryOutlook, estimate_memory
+from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
 from capplan.llm.core.training.step_time import StepTime, step_time
 from capplan.llm.core.training.work import step_work, training_gpu
 
@@ -27,7 +27,7 @@ class TrainingMemoryAnswer:
     peak: Interval
     usable_bytes: float
     fit_probability: float
-    evidence: Evidence
+    evidence: TrainingEvidence
     alternatives: "tuple[TrainingMemoryAnswer, ...]" = ()
 
     @property
@@ -78,7 +78,7 @@ class TrainingEstimate:
     step_s: Interval
     tokens_per_s: Interval
     rates: TrainingRates
-    evidence: Evidence
+    evidence: TrainingEvidence
 
     @property
     def job(self) -> TrainingJob:
@@ -147,10 +147,10 @@ def answer_training_memory(
     outlook = estimate_memory(job, calibration.memory)
     evidence = calibration.memory_evidence(job.framework.name)
     usable = gpu.expected_usable_bytes
-    peak = around(outlook.peak(Kind.DEVICE), calibration.widths.memory[evidence])
+    peak = around(outlook.peak(MemoryScope.DEVICE), calibration.widths.memory[evidence])
     probability = calibration.fit_probability(peak.expected, usable_bytes=usable, evidence=evidence)
     if own.peak_bytes:
-        evidence = Evidence.MEASURED_HERE
+        evidence = TrainingEvidence.MEASURED_HERE
         peak = around(own.peak_bytes + outlook.outside, _OWN_WIDTH)
         probability = within_probability(usable / peak.expected, _OWN_WIDTH)
     return TrainingMemoryAnswer(
@@ -176,7 +176,7 @@ def least_recompute(job: TrainingJob, gpu: GpuSpec, calibration: TrainingCalibra
         return replace(job, recompute=Recompute.FULL)
     for choice in recompute_choices(job):
         found = replace(job, recompute=choice)
-        if estimate_memory(found, calibration.memory).peak(Kind.DEVICE) <= gpu.expected_usable_bytes:
+        if estimate_memory(found, calibration.memory).peak(MemoryScope.DEVICE) <= gpu.expected_usable_bytes:
             return found
     return replace(job, recompute=Recompute.FULL)
 
@@ -209,7 +209,7 @@ def estimate_training(
     evidence = calibration.evidence(gpu=gpu, framework=job.framework.name)
     time_s = around(step.total_s, calibration.width(job, evidence))
     if own.step_s:
-        evidence, time_s = Evidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
+        evidence, time_s = TrainingEvidence.MEASURED_HERE, around(own.step_s, _OWN_WIDTH)
     tokens = job.step_tokens
     return TrainingEstimate(
         memory=memory,

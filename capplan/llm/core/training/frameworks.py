@@ -30,7 +30,7 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Framework:
+class TrainingFramework:
     """A framework of training with what it decides.
 
     Attributes:
@@ -100,8 +100,8 @@ class Framework:
 
 def _megatron(
     name: str, *, release: str, launch: str = "", gradient_bytes: float = 4.0, overlaps_tensor: bool = True
-) -> Framework:
-    return Framework(
+) -> TrainingFramework:
+    return TrainingFramework(
         name=name,
         family=Family.MEGATRON,
         states=States.MASTER,
@@ -122,22 +122,22 @@ FRAMEWORKS = (
     _megatron("nemo", release="NeMo 24.07 to 25.04", gradient_bytes=2.0),
     _megatron("megatron-bridge", release="Megatron-Bridge 0.2", gradient_bytes=2.0),
     _megatron("primus", release="Primus 25.9 on ROCm 7", overlaps_tensor=False),
-    Framework(
+    TrainingFramework(
         name="megatron-deepspeed", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=6.0, fuses_norm=True,
         fuses_activation=True, keeps_gradients=True, stage_buffers=2, release="Megatron-DeepSpeed 2022",
     ),
-    Framework(
+    TrainingFramework(
         name="internevo", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
         fuses_activation=True, keeps_gradients=True, release="InternEvo 0.5",
     ),
-    Framework(
+    TrainingFramework(
         name="colossalai", family=Family.MEGATRON, states=States.MASTER, gradient_bytes=2.0, fuses_norm=True,
         fuses_activation=True, keeps_gradients=True, release="ColossalAI 0.4",
     ),
-    Framework(
+    TrainingFramework(
         name="fsdp1", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, release="PyTorch 2.1 FSDP1",
     ),
-    Framework(
+    TrainingFramework(
         name="composer",
         family=Family.FSDP,
         states=States.AUTOCAST,
@@ -145,48 +145,48 @@ FRAMEWORKS = (
         loss_in_place=True,
         release="llm-foundry 2023 to 2025",
     ),
-    Framework(
+    TrainingFramework(
         name="fsdp2", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, launch="torchtitan",
         release="PyTorch 2.6 FSDP2",
     ),
-    Framework(
+    TrainingFramework(
         name="torchtitan", family=Family.FSDP, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
         compiles=True, launch="torchtitan", release="torchtitan 0.2",
     ),
-    Framework(
+    TrainingFramework(
         name="torchtune", family=Family.EAGER, states=States.PURE, always_shards=True, launch="torchtune",
         release="torchtune 0.6",
     ),
-    Framework(
+    TrainingFramework(
         name="litgpt", family=Family.EAGER, states=States.PURE, gathers_base=True, accumulates_whole=True,
         release="litgpt 2023 to 2024",
     ),
-    Framework(name="torchao", family=Family.EAGER, states=States.PURE, fuses_norm=True, release="torchao 0.9"),
-    Framework(
+    TrainingFramework(name="torchao", family=Family.EAGER, states=States.PURE, fuses_norm=True, release="torchao 0.9"),
+    TrainingFramework(
         name="hf-trainer", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, launch="accelerate", release="transformers 4.40 to 5.13",
     ),
-    Framework(
+    TrainingFramework(
         name="trl", family=Family.TRAINER, states=States.AUTOCAST, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, widens_quantised=True, launch="accelerate", release="TRL 0.20",
     ),
-    Framework(
+    TrainingFramework(
         name="peft", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, widens_quantised=True, launch="accelerate", release="PEFT 0.19",
     ),
-    Framework(
+    TrainingFramework(
         name="axolotl", family=Family.TRAINER, states=States.PURE, repeats_keys=True, adapter_bytes=4.0,
         accumulates_whole=True, widens_quantised=True, launch="axolotl", release="axolotl 0.12",
     ),
-    Framework(
+    TrainingFramework(
         name="deepspeed", family=Family.TRAINER, states=States.MASTER, gradient_bytes=2.0, copies_gradients=True,
         repeats_keys=True, adapter_bytes=4.0, launch="accelerate", release="DeepSpeed 0.16",
     ),
-    Framework(
+    TrainingFramework(
         name="unsloth", family=Family.UNSLOTH, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
         fuses_loss=True, release="unsloth 2024.4",
     ),
-    Framework(
+    TrainingFramework(
         name="xla", family=Family.XLA, states=States.AUTOCAST, fuses_norm=True, fuses_activation=True,
         tunes_attention=True, compiles=True, recomputes=True, release="MaxText and PaxML 2024",
     ),
@@ -201,7 +201,7 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def find_framework(name: str) -> Framework:
+def find_framework(name: str) -> TrainingFramework:
     """Return a framework by its name or a common spelling.
 
     Args:

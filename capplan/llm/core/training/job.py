@@ -8,7 +8,7 @@ from capplan.errors import UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Experts
 from capplan.llm.core.sharding import Sharding, check_sharding
-from capplan.llm.core.training.frameworks import Family, Framework, States
+from capplan.llm.core.training.frameworks import Family, States, TrainingFramework
 
 
 class Method(StrEnum):
@@ -101,7 +101,7 @@ class Offloaded(StrEnum):
     ACTIVATIONS = "activations"
 
 
-class AttentionKernel(StrEnum):
+class AttentionImplementation(StrEnum):
     """How attention is computed.
 
     `EAGER` writes whole score matrices, `FLASH1` is FlashAttention 1 and Triton's kernel of its time, `FLASH`
@@ -204,7 +204,7 @@ class TrainingJob:
     """
 
     architecture: Architecture
-    framework: Framework
+    framework: TrainingFramework
     method: Method = Method.FULL
     adapter: Adapter = field(default_factory=Adapter)
     base: BaseFormat = BaseFormat.BF16
@@ -216,7 +216,7 @@ class TrainingJob:
     micro_batch: int = 1
     accumulation: int = 1
     recompute: Recompute = Recompute.NONE
-    attention: AttentionKernel = AttentionKernel.FLASH
+    attention: AttentionImplementation = AttentionImplementation.FLASH
     fused_loss: bool = False
     compiled: bool = False
     offloaded: frozenset[Offloaded] = frozenset()
@@ -247,7 +247,7 @@ class TrainingJob:
         return self.global_batch * self.sequence_tokens
 
 
-def default_shard(framework: Framework, *, ranks: int) -> Shard:
+def default_shard(framework: TrainingFramework, *, ranks: int) -> Shard:
     """Return what data-parallel ranks share unless a job says otherwise: states with Megatron, all with the others.
 
     Args:
@@ -265,9 +265,9 @@ def recompute_choices(job: TrainingJob) -> tuple[Recompute, ...]:
     Args:
         job: The job.
     """
-    if job.framework.family in (Family.FSDP, Family.MEGATRON) and job.attention is not AttentionKernel.EAGER:
+    if job.framework.family in (Family.FSDP, Family.MEGATRON) and job.attention is not AttentionImplementation.EAGER:
         return (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
-    if job.attention is AttentionKernel.EAGER:
+    if job.attention is AttentionImplementation.EAGER:
         return (Recompute.NONE, Recompute.ATTENTION, Recompute.FULL)
     return (Recompute.NONE, Recompute.FULL)
 

@@ -2,7 +2,7 @@
 
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import (
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -184,7 +184,7 @@ def _axolotl(job: TrainingJob) -> str:
         f"gradient_accumulation_steps: {job.accumulation}",
         f"gradient_checkpointing: {_axolotl_checkpointing(job)}",
         f"optimizer: {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)}",
-        f"attn_implementation: {'eager' if job.attention is AttentionKernel.EAGER else 'flash_attention_2'}",
+        f"attn_implementation: {'eager' if job.attention is AttentionImplementation.EAGER else 'flash_attention_2'}",
         "bf16: true",
     ]
     if job.method is not Method.FULL:
@@ -249,7 +249,7 @@ def _accelerate(job: TrainingJob) -> str:
 
 def _trainer_arguments(job: TrainingJob) -> list[str]:
     """Return the arguments of TRL's scripts (SFTConfig and ModelConfig) that a plan decides."""
-    attention = "eager" if job.attention is AttentionKernel.EAGER else "flash_attention_2"
+    attention = "eager" if job.attention is AttentionImplementation.EAGER else "flash_attention_2"
     # TRL checkpoints and loads weights in fp32 unless it is told otherwise.
     lines = [
         f"--per_device_train_batch_size {job.micro_batch} --gradient_accumulation_steps {job.accumulation}",

@@ -44,7 +44,7 @@ _STATES_OF_PARAMETERS = (
 """Optimizers whose states take the format of the parameters: 16 bits where these are purely in 16 bits."""
 
 
-class Kind(StrEnum):
+class MemoryScope(StrEnum):
     """What a memory figure counts: tensors, what the allocator reserved for them, or all of the process's memory."""
 
     ALLOCATED = "allocated"
@@ -128,17 +128,17 @@ class MemoryOutlook:
         """Return the stage that needs most."""
         return max(self.stages, key=lambda stage: stage.allocated)
 
-    def peak(self, kind: Kind) -> float:
+    def peak(self, kind: MemoryScope) -> float:
         """Return the peak of a kind. [bytes]
 
         Args:
             kind: Allocated tensors, what the allocator reserves, or all of the process.
         """
         allocated = self.tightest.allocated
-        if kind is Kind.ALLOCATED:
+        if kind is MemoryScope.ALLOCATED:
             return allocated
         reserved = allocated * self.constants.reserved_share
-        return reserved if kind is Kind.RESERVED else reserved + self.outside
+        return reserved if kind is MemoryScope.RESERVED else reserved + self.outside
 
 
 def bytes_per_parameter(job: TrainingJob, *, ranks: int) -> float:

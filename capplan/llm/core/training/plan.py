@@ -16,8 +16,8 @@ from capplan.llm.core.training.estimate import TrainingEstimate, estimate_traini
 from capplan.llm.core.training.job import Compute, TrainingJob
 from capplan.llm.core.training.run import Dataset, Reliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
-    Candidate,
     Found,
+    LayoutCandidate,
     Peaks,
     TrainingOffer,
     money_usd,
@@ -136,8 +136,8 @@ class TrainingPlan:
     terms: RunTerms
     asked: PlanTerms
     priced: tuple[PricedTraining, ...]
-    runners_up: Mapping[tuple[str, int], Candidate]
-    passed_over: Mapping[tuple[str, int], Candidate]
+    runners_up: Mapping[tuple[str, int], LayoutCandidate]
+    passed_over: Mapping[tuple[str, int], LayoutCandidate]
     rejected: Counter[str]
     refused: Mapping[str, str]
     tried: int

@@ -10,7 +10,7 @@ from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttentio
 from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
-from capplan.llm.core.training.memory import Kind, estimate_memory
+from capplan.llm.core.training.memory import MemoryScope, estimate_memory
 from capplan.llm.core.training.step_time import StepTime, step_time
 from capplan.llm.core.training.work import TrainingGpu, step_work
 
@@ -35,7 +35,7 @@ It does not depend on the GPU, so that searches on many GPUs share it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class LayoutCandidate:
     """A layout that fits, with its step. [s]
 
     `peak_bytes` is the expected peak of one GPU, and `fit_probability` how probable it is that it fits.
@@ -61,18 +61,18 @@ class Found:
     fastest.
     """
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[LayoutCandidate, ...] = ()
     rejected: Counter[str] = field(default_factory=Counter)
     tried: int = 0
-    passed_over: Candidate | None = None
+    passed_over: LayoutCandidate | None = None
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> LayoutCandidate | None:
         """Return the best layout; None where none fits."""
         return self.candidates[0] if self.candidates else None
 
     @property
-    def runner_up(self) -> Candidate | None:
+    def runner_up(self) -> LayoutCandidate | None:
         """Return the fastest candidate of another layout than the best, other than what was passed over for it."""
         others = (each for each in self.candidates[1:] if each is not self.passed_over)
         return next((each for each in others if each.job.layout != self.candidates[0].job.layout), None)
@@ -105,7 +105,7 @@ def search_layouts(
     """
     known = {} if peaks is None else peaks
     rejected: Counter[str] = Counter()
-    found: list[Candidate] = []
+    found: list[LayoutCandidate] = []
     tried = 0
     for layout in layouts(job, gpu, gpus=gpus):
         ranks = layout.data
@@ -135,7 +135,9 @@ def search_layouts(
     )
 
 
-def _fitting(job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration, peaks: Peaks) -> Iterator[Candidate]:
+def _fitting(
+    job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibration, peaks: Peaks
+) -> Iterator[LayoutCandidate]:
     """Yield a job with the least recomputation that fits, and with more of it until it is safe."""
     usable = gpu.gpu.expected_usable_bytes
     evidence = calibration.memory_evidence(job.framework.name)
@@ -143,12 +145,12 @@ def _fitting(job: TrainingJob, gpu: TrainingGpu, calibration: TrainingCalibratio
         asked = replace(job, recompute=choice)
         key = (job.layout, job.micro_batch, job.accumulation, choice)
         if (peak := peaks.get(key)) is None:
-            peak = peaks[key] = estimate_memory(asked, calibration.memory).peak(Kind.DEVICE)
+            peak = peaks[key] = estimate_memory(asked, calibration.memory).peak(MemoryScope.DEVICE)
         if peak > usable * (1 - _FREE_SHARE):
             continue
         probability = calibration.fit_probability(peak, usable_bytes=usable, evidence=evidence)
         time = step_time(step_work(asked, gpu), calibration.time, job.framework.family)
-        yield Candidate(job=asked, gpu=gpu.gpu.id, step=time, peak_bytes=peak, fit_probability=probability)
+        yield LayoutCandidate(job=asked, gpu=gpu.gpu.id, step=time, peak_bytes=peak, fit_probability=probability)
         if probability >= SAFE_PROBABILITY:
             return
 

@@ -23,7 +23,7 @@ from capplan.llm.core.architecture import Layer
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.tensors import Role, Split, layer_tensors
 from capplan.llm.core.training.job import (
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -304,7 +304,7 @@ def _passes(job: TrainingJob) -> _Passes:
         case Recompute.OPERATORS:
             return _Passes(1.6, base + 0.5, 0.0)
         case Recompute.ATTENTION:
-            return _Passes(1.0, base, 1.0 if job.attention is AttentionKernel.EAGER else 0.0)
+            return _Passes(1.0, base, 1.0 if job.attention is AttentionImplementation.EAGER else 0.0)
         case Recompute.NONE:
             return _Passes(1.0, base, 0.0)
 
@@ -325,15 +325,15 @@ def _wide_rate(job: TrainingJob, gpu: TrainingGpu) -> float:
 
 def _attention_class(job: TrainingJob, gpu: TrainingGpu) -> AttentionClass:
     match job.attention:
-        case AttentionKernel.EAGER:
+        case AttentionImplementation.EAGER:
             return AttentionClass.EAGER
-        case AttentionKernel.TUNED:
+        case AttentionImplementation.TUNED:
             return AttentionClass.TUNED
-        case AttentionKernel.FLASH1:
+        case AttentionImplementation.FLASH1:
             return AttentionClass.FLASH1_ON_NEWER if gpu.attention_is_newer else AttentionClass.FLASH1
-        case AttentionKernel.FLASH if gpu.prefers_tuned_attention:
+        case AttentionImplementation.FLASH if gpu.prefers_tuned_attention:
             return AttentionClass.TUNED
-        case AttentionKernel.FLASH:
+        case AttentionImplementation.FLASH:
             return AttentionClass.FLASH_ON_NEWER if gpu.attention_is_newer else AttentionClass.FLASH
 
 
@@ -410,7 +410,7 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes, *, units: int) 
             dense += (passes.forward + 2.0) * 2.0 * tokens * job.adapter.rank * (inputs + outputs) / layout.tensor
     is_quantised = job.is_adapted and job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ, BaseFormat.INT8)
     attention = _attention_flops(layer, job)
-    backward = 2.5 if job.attention is not AttentionKernel.EAGER else 2.0
+    backward = 2.5 if job.attention is not AttentionImplementation.EAGER else 2.0
     return _LayerWork(
         dense=dense,
         waves=waves,
@@ -459,7 +459,7 @@ def _attention_flops(layer: Layer, job: TrainingJob) -> float:
         case Attention():
             window = mixer.window or 0
             visible = keys / 2 if not window or window >= keys else window * (1 - window / (2 * keys))
-            if job.attention is AttentionKernel.EAGER:
+            if job.attention is AttentionImplementation.EAGER:
                 visible = keys
             return 2.0 * queries * visible * mixer.query_heads * (mixer.key_dim + mixer.value_dim) / layout.tensor
         case LatentAttention():
@@ -484,7 +484,7 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
         case Attention():
             rotated = (mixer := layer.mixer).query_heads * mixer.key_dim + mixer.kv_heads * mixer.key_dim
             elements += 2.0 * rotated / layout.tensor
-            if job.attention is AttentionKernel.EAGER:
+            if job.attention is AttentionImplementation.EAGER:
                 elements += 4.0 * mixer.query_heads * job.sequence_tokens / layout.tensor
         case LatentAttention():
             elements += 4.0 * layer.mixer.query_heads * (layer.mixer.nope_dim + layer.mixer.rope_dim) / layout.tensor

@@ -16,7 +16,7 @@ from capplan.llm.read.config.layers import (
     read_mixers,
     read_mlps,
 )
-from capplan.llm.read.config.traits import TRAITS, Layout, Traits
+from capplan.llm.read.config.traits import TRAITS, LayerLayout, Traits
 from capplan.llm.read.config.unusual import refuse_unread, refuse_unusual
 from capplan.llm.read.config.vision import read_vision
 
@@ -99,12 +99,12 @@ def _tied(fields: Fields, root: Fields, traits: Traits) -> bool:
 
 
 def _layers(fields: Fields, traits: Traits) -> tuple[Layer, ...]:
-    if traits.layout is Layout.PATTERN:
+    if traits.layout is LayerLayout.PATTERN:
         return _pattern_layers(fields, traits)
     count = fields.size("num_hidden_layers", "n_layer")
     if count > MOST_LAYERS:
         raise fields.error(f"num_hidden_layers {count} is above {MOST_LAYERS}")
-    if traits.layout is Layout.BLOCKS:
+    if traits.layout is LayerLayout.BLOCKS:
         return _block_layers(fields, count)
     mixers = read_mixers(fields, traits, layer_count=count)
     mlps = read_mlps(fields, traits, layer_count=count)

@@ -37,7 +37,7 @@ class KvHeads(StrEnum):
     ONE_IF_MULTI_QUERY = "one where multi_query (true by default) holds, else as many as query heads"
 
 
-class Layout(StrEnum):
+class LayerLayout(StrEnum):
     """How the configuration lays out its layers."""
 
     UNIFORM = "a mixer and an MLP in each of num_hidden_layers"
@@ -83,7 +83,7 @@ class Traits:
     window_period: int = 0
     learned_positions: bool = False
     rotary: bool = True
-    layout: Layout = Layout.UNIFORM
+    layout: LayerLayout = LayerLayout.UNIFORM
     kv_heads: KvHeads = KvHeads.STATED
     query_key_norm_default: bool | None = None
     parallel_flag: tuple[str, bool] | None = None
@@ -274,7 +274,7 @@ TRAITS: Mapping[str, Traits] = {
     "internlm3": Traits(output_bias=None, mlp_bias=None),
     "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
     "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, router_bias=True),
-    "nemotron_h": Traits(gated=False, norms=1, router_bias=True, layout=Layout.PATTERN),
-    "nemotron-nas": replace(_PLAIN, layout=Layout.BLOCKS),
+    "nemotron_h": Traits(gated=False, norms=1, router_bias=True, layout=LayerLayout.PATTERN),
+    "nemotron-nas": replace(_PLAIN, layout=LayerLayout.BLOCKS),
 }
 """Families by `model_type` of the (text) configuration."""

@@ -9,11 +9,11 @@ from capplan.errors import CapplanError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts
 from capplan.llm.core.training.accuracy import MeasuredTraining, SkippedTraining
-from capplan.llm.core.training.frameworks import FRAMEWORKS, Framework, States, find_framework
+from capplan.llm.core.training.frameworks import FRAMEWORKS, States, TrainingFramework, find_framework
 from capplan.llm.core.training.job import (
     ALL_LINEAR,
     Adapter,
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -27,7 +27,7 @@ from capplan.llm.core.training.job import (
     check_job,
     default_shard,
 )
-from capplan.llm.core.training.memory import Kind
+from capplan.llm.core.training.memory import MemoryScope
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.tables import read_rows
 
@@ -168,7 +168,7 @@ _FRAMEWORK_HINTS = (
 """Parts of names that tell which known framework a row's one is, the first that occurs."""
 
 
-def _framework(row: Mapping[str, str]) -> Framework:
+def _framework(row: Mapping[str, str]) -> TrainingFramework:
     """Return the framework of a row: the one of its name, else the nearest by parts of the name, else by its layout."""
     name = row["framework"].strip().lower()
     if "composer" in row.get("framework_version", ""):
@@ -297,7 +297,7 @@ def _adapter_targets(text: str) -> tuple[str, ...]:
     return adapter_targets([word for word in re.split(r"[,\s]+", text) if word])
 
 
-def _layout(row: Mapping[str, str], framework: Framework) -> TrainingLayout:
+def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLayout:
     tensor, pipeline, context = (_count(row, name, 1) for name in ("tp", "pp", "cp"))
     expert = _count(row, "ep", 1)
     data = _count(row, "dp", 0) if row.get("dp") else 0
@@ -361,7 +361,7 @@ def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
     return max(1, round(micro)), max(1, round(accumulation))
 
 
-def _recompute(row: Mapping[str, str], framework: Framework) -> tuple[Recompute, bool]:
+def _recompute(row: Mapping[str, str], framework: TrainingFramework) -> tuple[Recompute, bool]:
     text = row.get("activation_checkpointing", "").lower()
     if not text:
         return Recompute.NONE, False
@@ -412,7 +412,7 @@ def _compute(row: Mapping[str, str]) -> Compute:
     raise _UnreadableRowError(f"precision {text!r} is not known")
 
 
-def _states(row: Mapping[str, str], framework: Framework, method: Method) -> States:
+def _states(row: Mapping[str, str], framework: TrainingFramework, method: Method) -> States:
     stated = row.get("optimizer_dtype", "").lower()
     if "bf16 params" in stated:
         return States.PURE
@@ -428,17 +428,17 @@ def _optimizer(row: Mapping[str, str]) -> OptimizerRecipe:
     return next((recipe for word, recipe in _OPTIMIZERS if word in text), OptimizerRecipe.ADAMW)
 
 
-def _attention(row: Mapping[str, str], framework: Framework) -> AttentionKernel:
+def _attention(row: Mapping[str, str], framework: TrainingFramework) -> AttentionImplementation:
     text = row.get("attention", "").lower()
     if text.startswith("eager") or text in ("local", "math"):
-        return AttentionKernel.EAGER
+        return AttentionImplementation.EAGER
     if any(word in text for word in ("te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla")):
-        return AttentionKernel.TUNED
+        return AttentionImplementation.TUNED
     if text.startswith("flash (1"):
-        return AttentionKernel.FLASH1
+        return AttentionImplementation.FLASH1
     if text:
-        return AttentionKernel.FLASH
-    return AttentionKernel.TUNED if framework.tunes_attention else AttentionKernel.FLASH
+        return AttentionImplementation.FLASH
+    return AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
 
 
 def _offloaded(row: Mapping[str, str]) -> frozenset[Offloaded]:
@@ -464,11 +464,11 @@ def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
     return batch * job.sequence_tokens / time_s / job.layout.gpus
 
 
-def _kind(row: Mapping[str, str]) -> Kind:
+def _kind(row: Mapping[str, str]) -> MemoryScope:
     text = row.get("memory_kind", "").lower()
     if "nvidia-smi" in text or "rocm-smi" in text or "device" in text:
-        return Kind.DEVICE
-    return Kind.RESERVED if "reserved" in text or "unknown" in text else Kind.ALLOCATED
+        return MemoryScope.DEVICE
+    return MemoryScope.RESERVED if "reserved" in text or "unknown" in text else MemoryScope.ALLOCATED
 
 
 _PORT_GBIT_PER_S = {"NDR": 400.0, "HDR": 200.0, "EDR": 100.0}

@@ -9,7 +9,7 @@ from msgspec import Meta
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import Alternative, MemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.version import __version__
@@ -224,7 +224,7 @@ def _stage(stage: StageMemory) -> StageDocument:
     )
 
 
-def _alternative(alternative: Alternative) -> AlternativeDocument:
+def _alternative(alternative: MemoryAlternative) -> AlternativeDocument:
     return AlternativeDocument(
         change=alternative.change,
         fits=alternative.fits,

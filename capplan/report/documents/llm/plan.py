@@ -52,7 +52,7 @@ class TokenPrices(msgspec.Struct, frozen=True, kw_only=True):
     output: float
 
 
-class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+class ConcurrencyPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One replica with so many requests in it."""
 
     running: float
@@ -104,7 +104,7 @@ class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
     on_front: Annotated[
         bool, Meta(description="true: no other deployment has more tokens/s per GPU and per user at the load")
     ]
-    curve: tuple[CurvePoint, ...] | None
+    curve: tuple[ConcurrencyPoint, ...] | None
     power_w: Annotated[
         Interval | UnsetType, Meta(description="of all GPUs at the load, idle time included, without hosts; --energy")
     ] = UNSET
@@ -342,8 +342,8 @@ def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentF
     )
 
 
-def _point(point: LoadPoint, fit: DeploymentFit) -> CurvePoint:
-    return CurvePoint(
+def _point(point: LoadPoint, fit: DeploymentFit) -> ConcurrencyPoint:
+    return ConcurrencyPoint(
         running=point.running,
         rate_per_s=point.rate_per_s,
         ttft_s=point.ttft_s,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
@@ -225,6 +225,6 @@ def llm_validation_document(found: ServingValidation, *, by: Sequence[str]) -> L
     )
 
 
-def _cell(cell: Cell) -> ServingCellDocument:
+def _cell(cell: CellAccuracy) -> ServingCellDocument:
     columns: dict[str, Any] = dict(cell.key)
     return ServingCellDocument(**columns, metric=cast(ServingMetricName, cell.metric.value), **asdict(cell.accuracy))

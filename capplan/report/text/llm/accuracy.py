@@ -6,7 +6,7 @@ from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
 from capplan.llm.core.serving.accuracy import (
     DECISION_LIMITS_S,
     Accuracy,
-    Cell,
+    CellAccuracy,
     Decisions,
     JudgedAnswer,
     ServingValidation,
@@ -180,7 +180,7 @@ def _covered(found: ServingValidation, by: Sequence[str]) -> str:
     )
 
 
-def _count_covered(cells: Sequence[Cell]) -> int:
+def _count_covered(cells: Sequence[CellAccuracy]) -> int:
     low, high = _COVERED
     return sum(low <= cell.accuracy.coverage <= high for cell in cells)
 
@@ -201,10 +201,10 @@ def _overall(held_out: Mapping[str, ServingValidation]) -> str:
 
 
 def _cells(found: ServingValidation, by: Sequence[str]) -> str:
-    def key(name: str) -> Column[Cell]:
+    def key(name: str) -> Column[CellAccuracy]:
         return words(name, lambda cell: cell.key[name])
 
-    columns: list[Column[Cell]] = [
+    columns: list[Column[CellAccuracy]] = [
         *map(key, by),
         words("metric", lambda cell: str(cell.metric)),
         figure("deployments", lambda cell: cell.deployments),

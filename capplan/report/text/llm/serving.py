@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.serving.accuracy import Accuracy, Cell, ServingValidation
+from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.explain import StepPart, total_s
@@ -204,12 +204,12 @@ def llm_validation_sections(found: ServingValidation, *, by: Sequence[str]) -> l
     return [Section(blocks)]
 
 
-def _accuracy(cell: Cell) -> Accuracy:
+def _accuracy(cell: CellAccuracy) -> Accuracy:
     return cell.accuracy
 
 
-def _key_columns(by: Sequence[str]) -> list[Column[Cell]]:
-    def key(name: str) -> Column[Cell]:
+def _key_columns(by: Sequence[str]) -> list[Column[CellAccuracy]]:
+    def key(name: str) -> Column[CellAccuracy]:
         return words(name, lambda cell: cell.key[name], name=name)
 
     return [*map(key, by), words("metric", lambda cell: str(cell.metric), name="metric")]
@@ -228,13 +228,13 @@ def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:
     ]
 
 
-def _accuracy_data() -> list[Column[Cell]]:
-    def rounded(name: str) -> Column[Cell]:
-        def value(cell: Cell) -> str | None:
+def _accuracy_data() -> list[Column[CellAccuracy]]:
+    def rounded(name: str) -> Column[CellAccuracy]:
+        def value(cell: CellAccuracy) -> str | None:
             found = getattr(cell.accuracy, name)
             return None if found is None else f"{found:.6g}"
 
         return data(name, value)
 
-    n: Column[Cell] = data("n", lambda cell: cell.accuracy.n)
+    n: Column[CellAccuracy] = data("n", lambda cell: cell.accuracy.n)
     return [n, *map(rounded, ("mdape", "p90", "bias", "coverage", "width", "spearman"))]

@@ -16,7 +16,7 @@ from capplan.report.text.llm.plan import (
 from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.explain import explain_fit
-from capplan.serve.planning.answer import Case
+from capplan.serve.planning.answer import TaskContext
 from capplan.serve.questions import LlmPageQuestion, question_link
 from capplan.units import format_rate, format_seconds
 from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
@@ -28,7 +28,7 @@ FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class DeploymentRow:
     """One deployment of the table, as text; `lines` say where its figures come from."""
 
     gpu: str
@@ -48,7 +48,7 @@ class Deployment:
     lines: tuple[str, ...]
 
 
-def render_deployments(question: LlmPageQuestion, case: Case) -> str:
+def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
     """Search the deployments that a form asks for, and lay them out as HTML.
 
     Args:
@@ -119,9 +119,9 @@ def plan_address(question: LlmPageQuestion, spelling: str) -> str:
     return link
 
 
-def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> Deployment:
+def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> DeploymentRow:
     seen, cost = fit.simulated, fit.usd_per_million_output_tokens
-    return Deployment(
+    return DeploymentRow(
         gpu=fit.gpu,
         words=f"{fit.replicas} × {fit.sharding.gpus}",
         shared=shared_words(fit.sharding),

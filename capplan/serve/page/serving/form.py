@@ -19,8 +19,8 @@ from capplan.serve.page.question import form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.deployments import render_deployments
 from capplan.serve.page.serving.explain import explain_times
-from capplan.serve.page.svg import Bar, Curve, Mark, axis, bars_svg, curves_svg
-from capplan.serve.planning.answer import Case, work_out
+from capplan.serve.page.svg import Curve, Mark, StackedBar, axis, bars_svg, curves_svg
+from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import LlmPageQuestion
 from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
@@ -62,13 +62,13 @@ class Served:
 
 
 @work_out.register
-def _llm_page(question: LlmPageQuestion, case: Case) -> Reply:
+def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
     searches = question.find == "deployments"
     html = render_deployments(question, case) if searches else _render_times(question, case)
     return case.spell({"html": lambda: html})
 
 
-def _render_times(question: LlmPageQuestion, case: Case) -> str:
+def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
     """Lay out the memory and the times of one replica on each GPU as HTML.
 
     Raises:
@@ -122,7 +122,7 @@ def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
     }
 
 
-def _served(question: LlmPageQuestion, gpu: str, case: Case) -> Served:
+def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
     try:
         memory = answer_llm_memory(_asked_memory(question, gpu), case)
     except CapplanError as error:
@@ -153,7 +153,7 @@ def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
     return (f"{tensor} GPUs per replica", form_address(question, tp=tensor)) if tensor else ("", "")
 
 
-def _explained(question: LlmPageQuestion, case: Case) -> Explained | None:
+def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None:
     """Return what explains the figure that the address names as GPU/CLIENTS/KIND; None where it names none.
 
     Raises:
@@ -216,7 +216,7 @@ _PARTS = {
 
 def _memory_bars(found: Sequence[LlmMemoryDocument]) -> Markup:
     bars = [
-        Bar(
+        StackedBar(
             name=each.gpu,
             parts=[
                 (index, float(getattr(each, field)), f"{name}: {format_bytes(getattr(each, field))}")

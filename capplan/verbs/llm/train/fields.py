@@ -9,7 +9,7 @@ from msgspec import Meta
 from capplan.errors import UsageError
 from capplan.llm.core.training.frameworks import States
 from capplan.llm.core.training.job import (
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -85,7 +85,7 @@ class TrainingMethodFields:
         ),
     ] = None  # fmt: skip
     attention: Annotated[
-        AttentionKernel | None,
+        AttentionImplementation | None,
         Option(help="flash is FlashAttention-2, tuned the vendor's; the framework's by default."),
     ] = None
     fused_loss: Annotated[bool, Option(help="The loss is computed by chunks, as Liger's kernels do.")] = False
@@ -243,7 +243,7 @@ def method_job(question: "TrainingMethodFields", model: "LanguageModel") -> "Tra
     framework = find_framework(question.framework or ("torchtitan" if is_full else "trl"))
     if question.base is not None and is_full:
         raise UsageError("--base is the format of a frozen base; add --method lora or qlora.")
-    tuned = AttentionKernel.TUNED if framework.tunes_attention else AttentionKernel.FLASH
+    tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
     states = question.states or (States.PURE if not is_full else framework.states)
     return TrainingJob(
         architecture=model.architecture,

@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from capplan.llm.core.serving.evidence import Adjustment, Evidence, evidence_of, interval, learn_adjustment
+from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, evidence_of, interval, learn_adjustment
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, factor_name, pair_name
 from capplan.llm.core.timing.kernel_classes import KernelClass
@@ -32,19 +32,19 @@ def calibration() -> LlmCalibration:
 @pytest.mark.parametrize(
     ("model", "gpu", "vendor", "engine", "expected"),
     [
-        ("llama", "h100", "NVIDIA", "vllm", Evidence.SAME),
-        ("qwen", "h100", "NVIDIA", "vllm", Evidence.OTHER_MODEL),
-        ("llama", "h100", "NVIDIA", "sglang", Evidence.OTHER_MODEL),  # served by vLLM alone
-        ("llama", "l40s", "NVIDIA", "vllm", Evidence.OTHER_GPU),
-        ("qwen", "l40s", "NVIDIA", "vllm", Evidence.OTHER_BOTH),
-        ("llama", "mi300x", "AMD", "vllm", Evidence.TRANSFER),
-        ("llama", "h100", "NVIDIA", "tgi", Evidence.TRANSFER),
-        ("llama", "h100", "NVIDIA", "llama.cpp", Evidence.STREAMS_ELSEWHERE),
-        ("llama", "apple-m2-ultra", "Apple", "llama.cpp", Evidence.STREAMS),
+        ("llama", "h100", "NVIDIA", "vllm", ServingEvidence.SAME),
+        ("qwen", "h100", "NVIDIA", "vllm", ServingEvidence.OTHER_MODEL),
+        ("llama", "h100", "NVIDIA", "sglang", ServingEvidence.OTHER_MODEL),  # served by vLLM alone
+        ("llama", "l40s", "NVIDIA", "vllm", ServingEvidence.OTHER_GPU),
+        ("qwen", "l40s", "NVIDIA", "vllm", ServingEvidence.OTHER_BOTH),
+        ("llama", "mi300x", "AMD", "vllm", ServingEvidence.TRANSFER),
+        ("llama", "h100", "NVIDIA", "tgi", ServingEvidence.TRANSFER),
+        ("llama", "h100", "NVIDIA", "llama.cpp", ServingEvidence.STREAMS_ELSEWHERE),
+        ("llama", "apple-m2-ultra", "Apple", "llama.cpp", ServingEvidence.STREAMS),
     ],
 )
 def test_evidence_follows_from_what_was_measured(
-    model: str, gpu: str, vendor: str, engine: str, expected: Evidence
+    model: str, gpu: str, vendor: str, engine: str, expected: ServingEvidence
 ) -> None:
     assert (
         evidence_of(calibration(), model=model, gpu=gpu, vendor=vendor, engine=engine, architecture="Hopper")
@@ -60,19 +60,19 @@ def test_a_market_or_a_class_of_kernels_that_was_never_measured_counts_as_new() 
         calibration(), gpu="h100", kernels={KernelClass.GEMM_16}, **{**common, "architecture": "Blackwell"}
     )
     unusual = evidence_of(calibration(), gpu="h100", segment="data-centre", kernels={KernelClass.STATE}, **common)
-    assert consumer is Evidence.TRANSFER
-    assert other is Evidence.OTHER_GPU
-    assert unusual is Evidence.OTHER_MODEL
-    assert elsewhere is Evidence.OTHER_MODEL
+    assert consumer is ServingEvidence.TRANSFER
+    assert other is ServingEvidence.OTHER_GPU
+    assert unusual is ServingEvidence.OTHER_MODEL
+    assert elsewhere is ServingEvidence.OTHER_MODEL
 
 
 def test_less_evidence_gives_a_wider_interval() -> None:
     order = [
-        Evidence.SAME,
-        Evidence.OTHER_MODEL,
-        Evidence.OTHER_GPU,
-        Evidence.OTHER_BOTH,
-        Evidence.TRANSFER,
+        ServingEvidence.SAME,
+        ServingEvidence.OTHER_MODEL,
+        ServingEvidence.OTHER_GPU,
+        ServingEvidence.OTHER_BOTH,
+        ServingEvidence.TRANSFER,
     ]
     found = [interval(1.0, width=WIDTH, evidence=each, adjustment=Adjustment()) for each in order]
     assert [each.high for each in found] == [1.2, 1.4, 1.5, 1.6, 2.0]
@@ -80,7 +80,7 @@ def test_less_evidence_gives_a_wider_interval() -> None:
 
 
 def test_one_run_moves_the_prediction_part_of_the_way() -> None:
-    learnt = learn_adjustment([1.3], width=WIDTH, evidence=Evidence.OTHER_GPU)
+    learnt = learn_adjustment([1.3], width=WIDTH, evidence=ServingEvidence.OTHER_GPU)
     # between deployments (log 1.5 ÷ 1.645)² − 0.11²; one run scatters by 0.11
     between = (log(1.5) / 1.645) ** 2 - 0.0121
     assert learnt.factor == pytest.approx(exp(between / (between + 0.0121) * log(1.3)))
@@ -88,12 +88,12 @@ def test_one_run_moves_the_prediction_part_of_the_way() -> None:
 
 
 def test_more_runs_are_believed_more_and_narrow_the_interval() -> None:
-    one, ten = (learn_adjustment([1.3] * runs, width=WIDTH, evidence=Evidence.OTHER_GPU) for runs in (1, 10))
+    one, ten = (learn_adjustment([1.3] * runs, width=WIDTH, evidence=ServingEvidence.OTHER_GPU) for runs in (1, 10))
     assert one.factor < ten.factor < 1.3
-    wide = interval(1.0, width=WIDTH, evidence=Evidence.OTHER_GPU, adjustment=Adjustment())
-    narrow = interval(1.0, width=WIDTH, evidence=Evidence.OTHER_GPU, adjustment=ten)
+    wide = interval(1.0, width=WIDTH, evidence=ServingEvidence.OTHER_GPU, adjustment=Adjustment())
+    narrow = interval(1.0, width=WIDTH, evidence=ServingEvidence.OTHER_GPU, adjustment=ten)
     assert narrow.high / narrow.low < wide.high / wide.low
 
 
 def test_no_run_changes_nothing() -> None:
-    assert learn_adjustment([], width=WIDTH, evidence=Evidence.SAME) == Adjustment()
+    assert learn_adjustment([], width=WIDTH, evidence=ServingEvidence.SAME) == Adjustment()

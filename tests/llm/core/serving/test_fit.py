@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capplan.llm.core.serving.cases import Case, Metric, Serving, answer, metric_of
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.fit import Observation, block_weights, fit_constants
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
@@ -39,7 +39,7 @@ def test_slopes_of_kernels_are_those_of_small_differences() -> None:
 
 
 def test_slopes_of_kernel_factors_are_those_of_small_differences() -> None:
-    case = Case(
+    case = ServingCase(
         kernels=kernels(DEEPSEEK_V3, weights="fp8"),
         machine=machine(),
         engine="vllm",
@@ -83,7 +83,7 @@ def test_constants_that_made_the_runs_are_found_again() -> None:
     observations = []
     for output_len in (64, 128, 256, 512):
         for clients in (1, 4, 16, 64):
-            case = Case(
+            case = ServingCase(
                 kernels=kernels(LLAMA_8B),
                 machine=machine(),
                 engine="vllm",

@@ -6,9 +6,9 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
-from capplan.llm.core.serving.cases import Case, Metric, Serving
+from capplan.llm.core.serving.cases import Metric, Serving, ServingCase
 from capplan.llm.core.serving.fit import Observation
-from capplan.llm.core.serving.learn import HeldOut, LearntRun, interval_widths
+from capplan.llm.core.serving.learn import HeldOutPredictions, LearntRun, interval_widths
 from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.timing.calibration import Width
 from tests.llm.core.architectures import LLAMA_8B
@@ -17,7 +17,7 @@ from tests.llm.core.timing.test_work import kernels
 
 
 def run(gpu: str, deployment: str, *, engine: str = "vllm") -> LearntRun:
-    case = Case(
+    case = ServingCase(
         kernels=kernels(LLAMA_8B),
         machine=machine(),
         engine=engine,
@@ -32,7 +32,7 @@ def run(gpu: str, deployment: str, *, engine: str = "vllm") -> LearntRun:
 
 def widths(runs: Sequence[LearntRun], errors: Sequence[float]) -> dict[str, Width]:
     predicted = np.exp(np.array(errors))
-    held_out = HeldOut(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
+    held_out = HeldOutPredictions(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
     return interval_widths(runs, held_out).by_name
 
 
@@ -50,7 +50,7 @@ def test_runs_are_judged_by_widths_that_are_learnt_without_their_gpu() -> None:
     # as above: the first GPU's from the second, 0.3² + 0.08, and the second's from the first, 0.1² + 0.08
     runs = [*(run("a", f"a{index}") for index in range(10)), *(run("b", f"b{index}") for index in range(10))]
     predicted = np.exp(np.array([0.1] * 10 + [0.3] * 10))
-    held_out = HeldOut(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
+    held_out = HeldOutPredictions(same=predicted, other_gpu=predicted, other_model=predicted, other_family=predicted)
     found = interval_widths(runs, held_out).without_gpu
     assert found[0].other_gpu == pytest.approx(exp(sqrt(0.17)))
     assert found[-1].other_gpu == pytest.approx(exp(0.3))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.llm.core.serving.cases import Case, Serving, answer
+from capplan.llm.core.serving.cases import Serving, ServingCase, answer
 from capplan.llm.core.serving.load_curve import open_load
 from capplan.llm.core.serving.priors import PRIOR, default_layout
 from capplan.llm.core.serving.service import (
@@ -138,7 +138,7 @@ def test_what_first_tokens_take_longer_does_not_multiply_the_wait_for_memory() -
 
 
 def test_replicas_share_the_clients_and_add_their_tokens() -> None:
-    one = Case(
+    one = ServingCase(
         kernels=service().kernels,
         machine=machine(),
         engine="vllm",
@@ -146,7 +146,7 @@ def test_replicas_share_the_clients_and_add_their_tokens() -> None:
         serving=Serving.CLOSED_LOOP,
         clients=8,
     )
-    four = Case(
+    four = ServingCase(
         kernels=service().kernels,
         machine=machine(),
         engine="vllm",

@@ -8,13 +8,13 @@ import pytest
 from capplan.core.numbers import Interval
 from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.training.calibration import Evidence
+from capplan.llm.core.training.calibration import TrainingEvidence
 from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
 from capplan.llm.core.training.frameworks import FRAMEWORKS, States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
-    AttentionKernel,
+    AttentionImplementation,
     BaseFormat,
     Compute,
     Method,
@@ -29,7 +29,7 @@ from capplan.llm.core.training.job import (
     recompute_choices,
 )
 from capplan.llm.core.training.launch import launch_config
-from capplan.llm.core.training.memory import Kind, bytes_per_parameter, estimate_memory
+from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanTerms, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, Reliability, plan_run
@@ -74,7 +74,7 @@ def seconds(asked: TrainingJob) -> float:
 
 def peak(asked: TrainingJob) -> float:
     """Return the peak of a process."""
-    return estimate_memory(asked, MEMORY).peak(Kind.DEVICE)
+    return estimate_memory(asked, MEMORY).peak(MemoryScope.DEVICE)
 
 
 @pytest.mark.parametrize("shard", list(Shard))
@@ -131,7 +131,7 @@ def test_a_quantised_base_is_never_faster_and_takes_less_memory_than_a_plain_one
     [
         {"micro_batch": 4},
         {"sequence_tokens": 16384},
-        {"attention": AttentionKernel.EAGER},
+        {"attention": AttentionImplementation.EAGER},
         {"optimizer": OptimizerRecipe.SGD},
     ],
 )
@@ -267,7 +267,7 @@ def test_a_search_returns_layouts_that_fit_the_fastest_first() -> None:
 
 def test_a_verdict_does_not_promise_what_is_less_likely_than_not() -> None:
     # Every held-out peak lay 5 % above its prediction: within 2 % of the memory a job is expected to fit, and does not.
-    known = replace(CALIBRATION, peak_ratios=dict.fromkeys(Evidence, (1.04, 1.05, 1.06)))
+    known = replace(CALIBRATION, peak_ratios=dict.fromkeys(TrainingEvidence, (1.04, 1.05, 1.06)))
     peak_bytes = answer_training_memory(job(), SPEC, known).peak.expected
     gpu = replace(SPEC, memory_bytes=round(peak_bytes * 1.02), usable_bytes=round(peak_bytes * 1.02))
     answer = answer_training_memory(job(), gpu, known)
@@ -278,15 +278,16 @@ def test_a_verdict_does_not_promise_what_is_less_likely_than_not() -> None:
 @pytest.mark.parametrize(("room", "expected"), [(0.5, 0.01), (0.9, 0.25), (1.0, 0.5), (1.25, 0.875), (9.0, 0.99)])
 def test_the_probability_to_fit_is_the_share_of_held_out_peaks_within_the_memory(room: float, expected: float) -> None:
     # Quantiles 0, 50 and 100 % of measured over predicted peaks: half of them at most 1, a quarter at most 0.9.
-    known = replace(CALIBRATION, peak_ratios={Evidence.MEASURED: (0.8, 1.0, 4 / 3)})
-    found = known.fit_probability(10.0, usable_bytes=10.0 * room, evidence=Evidence.MEASURED)
+    known = replace(CALIBRATION, peak_ratios={TrainingEvidence.MEASURED: (0.8, 1.0, 4 / 3)})
+    found = known.fit_probability(10.0, usable_bytes=10.0 * room, evidence=TrainingEvidence.MEASURED)
     assert found == pytest.approx(expected)
 
 
 def test_without_quantiles_the_probability_to_fit_follows_from_the_interval() -> None:
     # A 90 % interval up to 1.2 times the expectation: 95 % of peaks lie below its upper end, half below its middle.
     found = [
-        CALIBRATION.fit_probability(1.0, usable_bytes=room, evidence=Evidence.MEASURED) for room in (1 / 1.2, 1.0, 1.2)
+        CALIBRATION.fit_probability(1.0, usable_bytes=room, evidence=TrainingEvidence.MEASURED)
+        for room in (1 / 1.2, 1.0, 1.2)
     ]
     assert found == pytest.approx([0.05, 0.5, 0.95], abs=1e-4)
 

@@ -1,7 +1,7 @@
 """Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.llm.core.training.calibration import Evidence, TrainingCalibration, Widths
+from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
@@ -38,7 +38,7 @@ TIME = TimeConstants(
     doubling=0.005,
     families=dict.fromkeys(Family, 1.0),
 )
-_WIDTHS = {Evidence.MEASURED: 1.2, Evidence.TRANSFERRED: 1.3, Evidence.EXTRAPOLATED: 1.5}
+_WIDTHS = {TrainingEvidence.MEASURED: 1.2, TrainingEvidence.TRANSFERRED: 1.3, TrainingEvidence.EXTRAPOLATED: 1.5}
 CALIBRATION = TrainingCalibration(
     name="test",
     memory=MEMORY,
