@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from capplan.core.weights import WEIGHT_FORMATS
 from capplan.errors import UnknownNameError, UsageError
 
 
@@ -214,11 +213,6 @@ def _by_name(name: str, activations: str | None) -> Scheme:
     if activations is not None:
         raise UsageError(f"--weights {name} says how activations are computed: drop --activations.")
     return found
-
-
-def expected_bits(scheme: Scheme) -> float | None:
-    """Return the bits per weight of the format that a scheme stores, its scales included; None where none is known."""
-    return WEIGHT_FORMATS[scheme.format].bits if scheme.format else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

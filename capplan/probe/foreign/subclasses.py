@@ -74,8 +74,3 @@ def as_parameter(made: Tensor, like: nn.Parameter, replace: Callable[[Tensor], T
 def is_main(tensor: Tensor, stored: Tensor) -> bool:
     """Return True if a stored tensor holds the weights themselves, and not their scales or offsets."""
     return tensor is stored or stored.numel() == max(plain.numel() for _, plain in stored_tensors(tensor))
-
-
-def storing(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
-    """List the plain tensors that tensors store."""
-    return (plain for tensor in tensors for _, plain in stored_tensors(tensor))

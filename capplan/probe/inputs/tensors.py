@@ -117,14 +117,6 @@ def input_tensors(inputs: ModelInputs) -> list[torch.Tensor]:
     return [tensor for _, tensor in named_tensors(inputs.args, inputs.kwargs)]
 
 
-def describe_inputs(inputs: ModelInputs) -> str:
-    """Describe what a model was given, for its refusals: "x float32 [8, 3, 224, 224]"."""
-    return ", ".join(
-        f"{name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-        for name, tensor in zip(inputs.names, input_tensors(inputs), strict=True)
-    )
-
-
 def named_tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """Walk the tensors of a call with names for where they sit: `input0`, `boxes[1]`, `batch.ids`."""
     for index, value in enumerate(args):

@@ -4,7 +4,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,21 +26,6 @@ from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Source
 
 _ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
 _NAMES: Mapping[str, Any] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}
-
-
-class Owner(Protocol):
-    """An object of the archive with attributes and methods: a module or an instance of a class."""
-
-    script_class: ScriptClass
-
-    def script_get(self, name: str, budget: Budget) -> Any:
-        """Return an attribute, its cost taken from the file's budget."""
-
-    def script_set(self, name: str, value: Any) -> None:
-        """Set an attribute."""
-
-    def script_call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a method's code, as a module's own call where it is one."""
 
 
 class Instance:

@@ -9,7 +9,7 @@ from capplan.core.memory.liveness import live_curve
 from capplan.core.ops.flops import kernel_flops, traffic
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
 from capplan.core.quantisation.rewrite import quantise_trace
-from capplan.core.quantisation.schemes import SCHEMES, expected_bits, find_scheme, pack
+from capplan.core.quantisation.schemes import SCHEMES, find_scheme, pack
 from capplan.core.trace.types import (
     ITEM_BYTES,
     Affine,
@@ -23,6 +23,7 @@ from capplan.core.trace.types import (
     Storage,
     Trace,
 )
+from capplan.core.weights import WEIGHT_FORMATS
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs import load_gpus
@@ -132,14 +133,14 @@ def test_weights_scales_and_zero_points_take_what_the_format_says(name: str) -> 
     assert weights_bytes(quantise_trace(model(), SCHEMES[name])) == WIDE + STORED[name]
 
 
-@pytest.mark.parametrize("name", [name for name, scheme in SCHEMES.items() if expected_bits(scheme)])
+@pytest.mark.parametrize("name", [name for name, scheme in SCHEMES.items() if scheme.format])
 def test_a_large_matrix_takes_the_bits_of_the_served_format(name: str) -> None:
     """One rule for both worlds: bits per weight as language models are served, permutation and row scales apart."""
     scheme, side = SCHEMES[name], 8192
     packed = pack(scheme, (side, side))
     parts = [packed.weight, *(part for part in packed.others if part.name != "g_idx")]
     bits = 8 * sum(ITEM_BYTES[part.dtype] * part.shape[0] * part.shape[1] for part in parts) / side**2
-    assert bits == pytest.approx(expected_bits(scheme), abs=33 / side)
+    assert bits == pytest.approx(WEIGHT_FORMATS[scheme.format].bits, abs=33 / side)
 
 
 @pytest.mark.parametrize("name", STORED)

@@ -11,7 +11,6 @@ from capplan.probe.inputs.tensors import (
     FunctionInputs,
     ImageListInputs,
     SpecInputs,
-    describe_inputs,
     input_tensors,
     make_tensor,
 )
@@ -171,8 +170,3 @@ def test_a_function_that_raises_is_told_with_its_own_message() -> None:
 
     with pytest.raises(UsageError, match=r"--inputs-from f.py:f at batch 2 .*no such split"):
         FunctionInputs(words="f.py:f", function=function)(2, "cpu")
-
-
-def test_inputs_are_described_for_refusals() -> None:
-    made = SpecInputs(specs=(parse_input("x=3x4"), parse_input("ids=int64:9")))(2, "meta")
-    assert describe_inputs(made) == "x float32 [2, 3, 4], ids int64 [2, 9]"

@@ -47,40 +47,6 @@ class LayerActivations:
                 return self.input
 
 
-def korthikanti_layer_bytes(
-    *,
-    sequence: int,
-    micro_batch: int,
-    hidden: int,
-    heads: int,
-    tensor: int = 1,
-    sequence_parallel: bool = False,
-    recompute: Recompute = Recompute.NONE,
-) -> float:
-    """Compute the activations of one GPT layer by table 2 of Korthikanti et al. (arXiv 2205.05198). [bytes]
-
-    Without parallelism s·b·h·(34 + 5·a·s/h); with tensor parallelism t the parts outside of attention and MLP,
-    10·s·b·h, stay whole on every GPU, unless sequence parallelism distributes them, too. Selective recomputation drops
-    5·a·s/h. 16-bit activations, dropout masks of one byte.
-
-    Args:
-        sequence: Tokens of a sequence.
-        micro_batch: Sequences.
-        hidden: Width of the model.
-        heads: Attention heads.
-        tensor: Tensor-parallel GPUs.
-        sequence_parallel: Norms and dropouts are distributed along the sequence.
-        recompute: What is computed again.
-    """
-    unit = float(sequence * micro_batch * hidden)
-    if recompute is Recompute.FULL:
-        return 2 * unit
-    scores = 0.0 if recompute is Recompute.ATTENTION else 5 * heads * sequence / hidden
-    if sequence_parallel:
-        return unit / tensor * (34 + scores)
-    return unit * (10 + 24 / tensor + scores / tensor)
-
-
 def interleaved_share(*, stages: int, chunks: int) -> float:
     """Return the activations of the first stage with interleaving, over those of all layers once: 1 + (p − 1)/(p·v).
 
