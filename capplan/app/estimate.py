@@ -11,7 +11,7 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import UNSCALED_BATCHES, Model, ModelSource, open_model
 from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
 from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
-from capplan.core.gpus.prices import Price, cheapest_on_demand
+from capplan.core.gpus.prices import Price, cheapest_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import SMALLER_INPUT, SpeedAdvice, advise, is_of_same_kind, stronger_gpus
 from capplan.core.latency.breakdown import break_down
@@ -217,7 +217,7 @@ def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> Estim
         calibration=calibration,
         changes=possible_changes(model, trace, request.workload, batch=batches[-1]),
         gpus=gpus.choice.known,
-        rents=cheapest_on_demand(gpus.prices),
+        rents=cheapest_offers(gpus.prices.to_plan_with),
     )
     with feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
         reports = tuple(

@@ -47,7 +47,7 @@ class PlanContext:
     """What is the same for every model and condition of one question: GPUs, prices and calibrations."""
 
     gpus: tuple[GpuSpec, ...]
-    prices: tuple[Price, ...]
+    rents: Mapping[str, tuple[Price, ...]]
     named: frozenset[str]
     offers: Mapping[str, int]
     notes: tuple[str, ...]
@@ -72,9 +72,9 @@ class PlanContext:
         found = find_priced_gpus(gpus, prices)
         return cls(
             gpus=found.chosen,
-            prices=found.prices,
+            rents=found.prices.to_plan_with,
             named=found.choice.named,
-            offers=offers_on_demand(found.prices),
+            offers=offers_on_demand(found.prices.hourly),
             notes=found.choice.notes,
             calibration=load_calibration(calibration),
             memory_calibration=load_memory_calibration(),
@@ -178,7 +178,7 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
                 gpus=context.gpus,
                 batches=batches,
                 limits=terms.limits,
-                prices=context.prices,
+                offers=context.rents,
                 sort=terms.sort,
                 power_law=terms.power_law,
             )

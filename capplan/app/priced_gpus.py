@@ -1,11 +1,11 @@
 """Which GPUs a question about money is about: those asked for, of which only some have the prices that count."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.app.gpu_choice import GpuChoice, GpuRequest, find_gpus
 from capplan.app.procurement_constraints import check_regions
-from capplan.core.gpus.prices import Price, Term, cheapest_on_demand, current_offers
+from capplan.core.gpus.prices import Price, Term, cheapest_offers, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.prices import Prices
@@ -35,7 +35,7 @@ class PricedGpus:
 
     choice: GpuChoice
     chosen: tuple[GpuSpec, ...]
-    prices: tuple[Price, ...]
+    prices: Prices
 
 
 def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
@@ -51,8 +51,8 @@ def find_priced_gpus(request: GpuRequest, filters: PriceFilters) -> PricedGpus:
         UsageError: no GPU is left.
     """
     choice = find_gpus(request)
-    prices = offered(choice.prices(), filters).hourly
-    return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices, filters), prices=prices)
+    prices = offered(choice.prices(), filters)
+    return PricedGpus(choice=choice, chosen=affordable(choice.chosen, prices.to_plan_with, filters), prices=prices)
 
 
 def offered(prices: Prices, filters: PriceFilters) -> Prices:
@@ -72,15 +72,18 @@ def offered(prices: Prices, filters: PriceFilters) -> Prices:
         if name not in known:
             raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
     check_regions(filters.regions, prices, named)
-    hourly = tuple(
-        price
-        for price in prices.hourly
-        if (not wanted or price.provider in wanted)
-        and (not filters.regions or any(price.is_in(name) for name in filters.regions))
-    )
-    if prices.hourly and not any(price.term is Term.ON_DEMAND for price in current_offers(hourly)):
+    counting = prices
+    if wanted or filters.regions:
+        hourly = tuple(
+            price
+            for price in prices.hourly
+            if (not wanted or price.provider in wanted)
+            and (not filters.regions or any(price.is_in(name) for name in filters.regions))
+        )
+        counting = replace(prices, hourly=hourly)
+    if prices.hourly and not counting.to_plan_with:
         raise UsageError(_nobody_rents(prices, filters, wanted))
-    return replace(prices, hourly=hourly)
+    return counting
 
 
 def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str]) -> str:
@@ -99,12 +102,14 @@ def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str
     )
 
 
-def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceFilters) -> tuple[GpuSpec, ...]:
+def affordable(
+    gpus: Sequence[GpuSpec], offers: Mapping[str, Sequence[Price]], filters: PriceFilters
+) -> tuple[GpuSpec, ...]:
     """Return the GPUs that the price filters leave.
 
     Args:
         gpus: the GPUs asked for.
-        prices: the prices that count, of the providers asked for.
+        offers: the offers of each GPU that count, of the providers asked for.
         filters: the filters; without any, all GPUs are left.
 
     Raises:
@@ -112,7 +117,7 @@ def affordable(gpus: Sequence[GpuSpec], prices: Sequence[Price], filters: PriceF
     """
     if not filters:
         return tuple(gpus)
-    rents = cheapest_on_demand(prices)
+    rents = cheapest_offers(offers)
     limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
     kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_machine_hour <= limit)
     if not kept:

@@ -20,7 +20,7 @@ from capplan.clock import moment
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.places import LocalCurrency
-from capplan.core.gpus.prices import Price
+from capplan.core.gpus.prices import Price, offers_to_plan_with
 from capplan.core.measurement.format import parse_points
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import SortKey
@@ -208,7 +208,7 @@ def _affordable(request: ReportRequest, gpus: GpuChoice, rents: Sequence[Price],
         return gpus
     counted = [price for price in rents if admitted.refusal_of_price(price) is None]
     filters = PriceFilters(only_priced=True, max_usd_per_hour=request.offers.max_usd_per_hour)
-    return replace(gpus, chosen=affordable(gpus.chosen, counted, filters))
+    return replace(gpus, chosen=affordable(gpus.chosen, offers_to_plan_with(counted), filters))
 
 
 def _prices(request: ReportRequest, gpus: GpuChoice, stated: LoadFile) -> Prices:

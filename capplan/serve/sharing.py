@@ -134,6 +134,7 @@ class Line(Generic[Item]):
         self._short: list[_Place[Item]] = []
         self._long: list[_Place[Item]] = []
         self._numbers = itertools.count()
+        self._takers: list[object] = []
         self._changed = asyncio.Condition()
 
     def __len__(self) -> int:
@@ -163,19 +164,29 @@ class Line(Generic[Item]):
             self._changed.notify_all()
 
     async def take(self) -> tuple[Item, bool]:
-        """Wait for the most urgent item, and return it and whether it is long; `finish` must follow."""
+        """Wait for the most urgent item, and return it and whether it is long; `finish` must follow.
+
+        Of those who wait, the one that came last is served first: the process that has just answered holds what the
+        next question about the same model needs.
+        """
+        taker = object()
         async with self._changed:
-            while True:
-                heaps = [self._short, self._long] if self._taken_long < self._most_long else [self._short]
-                held = [heap for heap in heaps if heap]
-                if not held:
-                    await self._changed.wait()
-                    continue
-                place = heapq.heappop(min(held, key=lambda heap: heap[0]))
-                if place.wanted():
-                    self._taken_long += place.is_long
-                    return place.item, place.is_long
-                place.dropped()
+            self._takers.append(taker)
+            try:
+                while True:
+                    heaps = [self._short, self._long] if self._taken_long < self._most_long else [self._short]
+                    held = [heap for heap in heaps if heap]
+                    if not held or self._takers[-1] is not taker:
+                        await self._changed.wait()
+                        continue
+                    place = heapq.heappop(min(held, key=lambda heap: heap[0]))
+                    if place.wanted():
+                        self._taken_long += place.is_long
+                        return place.item, place.is_long
+                    place.dropped()
+            finally:
+                self._takers.remove(taker)
+                self._changed.notify_all()
 
     async def finish(self, *, is_long: bool) -> None:
         """Note that an item that was taken is finished.

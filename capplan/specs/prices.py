@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 from capplan.core.gpus.machines import joined_in_machine
@@ -17,6 +18,7 @@ from capplan.core.gpus.prices import (
     PurchasePrice,
     QuoteTerms,
     Term,
+    offers_to_plan_with,
 )
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
@@ -54,12 +56,17 @@ class Offer(StrEnum):
     DEVELOPER_KIT = "developer kit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prices:
     """Dated examples of what GPUs cost to rent and to buy; the user's own stand last."""
 
     hourly: tuple[Price, ...] = ()
     purchase: tuple[PurchasePrice, ...] = ()
+
+    @cached_property
+    def to_plan_with(self) -> Mapping[str, tuple[Price, ...]]:
+        """The on-demand offers of each GPU that count; kept, because a service plans with the same list all day."""
+        return offers_to_plan_with(self.hourly)
 
     def with_own(self, own: "Prices") -> "Prices":
         """Return these prices with a user's own: they replace those of the same GPU, provider, region and term."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from capplan.core.gpus.machines import MachineType
@@ -171,8 +171,9 @@ class Providers:
         return names | {word: self.countries[code] for word, code in _ALSO_CALLED.items()}
 
 
+@cache
 def load_providers() -> Providers:
-    """Load the providers and countries that come with capplan.
+    """Load the providers and countries that come with capplan, once: a service asks for them with every question.
 
     Raises:
         SpecError: a file is refused, with all that is wrong with it.

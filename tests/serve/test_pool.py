@@ -217,3 +217,20 @@ def test_long_questions_leave_one_process_to_short_ones(tmp_path, monkeypatch):
         await asyncio.gather(*long)
 
     run(tmp_path, monkeypatch, work)
+
+
+def test_the_process_that_answered_last_answers_next_because_it_holds_what_the_next_question_needs(
+    tmp_path, monkeypatch
+):
+    async def work(pool: PlannerPool) -> None:
+        await until(lambda: len(pool._line._takers) == 2)
+        first = await ask(pool, "hello")
+        for _ in range(5):
+            await until(lambda: len(pool._line._takers) == 2)
+            assert await ask(pool, "hello") == first
+        await until(lambda: len(pool._line._takers) == 2)
+        both = await asyncio.gather(ask(pool, "sleep 0.2"), ask(pool, "sleep 0.2"))
+        assert first in both
+        assert len(set(both)) == 2
+
+    run(tmp_path, monkeypatch, work)

@@ -276,7 +276,7 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
             gpus=left,
             batches=batches,
             limits=terms.limits,
-            prices=context.prices,
+            offers=context.rents,
             sort=terms.sort,
             power_law=terms.power_law,
         )

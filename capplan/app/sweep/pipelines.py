@@ -83,7 +83,7 @@ def pipeline_columns(
     if conditions.activations is not None:
         raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
     surroundings = PlanSurroundings(
-        gpus=tuple(gpus), prices=(), named=frozenset(), offers={}, notes=(), calibration=context.calibration,
+        gpus=tuple(gpus), rents={}, named=frozenset(), offers={}, notes=(), calibration=context.calibration,
         memory_calibration=context.memory_calibration,
     )  # fmt: skip
     law = context.power_law if conditions.energy else None

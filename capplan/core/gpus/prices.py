@@ -264,7 +264,16 @@ def cheapest_on_demand(prices: Iterable[Price]) -> Mapping[str, Price]:
     Args:
         prices: all prices.
     """
-    cheapest = {gpu: cheapest_offer(offers, gpus=1) for gpu, offers in offers_to_plan_with(prices).items()}
+    return cheapest_offers(offers_to_plan_with(prices))
+
+
+def cheapest_offers(offers: Mapping[str, Sequence[Price]]) -> Mapping[str, Price]:
+    """Find the offer of each GPU at which one of it is rented for the least.
+
+    Args:
+        offers: the offers of each GPU that count.
+    """
+    cheapest = {gpu: cheapest_offer(held, gpus=1) for gpu, held in offers.items()}
     return {gpu: offer for gpu, offer in cheapest.items() if offer is not None}
 
 
@@ -284,7 +293,8 @@ def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ..
             offers.setdefault(price.gpu, []).append(price)
     counting = {}
     for gpu, held in offers.items():
-        best = [price for price in held if _weakness(price) == min(map(_weakness, held))]
+        least = min(map(_weakness, held))
+        best = [price for price in held if _weakness(price) == least]
         newest = max(price.date for price in best)
         counting[gpu] = tuple(
             price for price in best if price.kind is PriceKind.QUOTE or newest - price.date <= _OUTDATED_AFTER

@@ -47,14 +47,11 @@ def advise(
     `alternatives` are estimates of the same batch under other conditions, by what one would have to change;
     `host_copy_s` is how long the batch's inputs take over the bus, at best.
     """
-    rate = estimate.throughput_per_s.expected
-    found = [
-        SpeedAdvice(change=change, speedup=other.throughput_per_s.expected / rate)
-        for change, other in alternatives.items()
-    ]
-    best = max(curve, key=lambda point: point.throughput_per_s.expected)
+    rate = estimate.samples_per_s
+    found = [SpeedAdvice(change=change, speedup=other.samples_per_s / rate) for change, other in alternatives.items()]
+    best = max(curve, key=lambda point: point.samples_per_s)
     if best.batch > estimate.batch:
-        found.append(SpeedAdvice(change=f"batch {best.batch}", speedup=best.throughput_per_s.expected / rate))
+        found.append(SpeedAdvice(change=f"batch {best.batch}", speedup=best.samples_per_s / rate))
     shares = dict(estimate.share_by_binding)
     launches = shares.get(Binding.LAUNCHES, 0.0)
     if 0.3 < launches < 1:  # at 1 no kernel runs, and nothing would be left
@@ -91,7 +88,7 @@ def stronger_gpus(
     faster = [
         SpeedAdvice(
             change=f"a stronger GPU: {other.id}",
-            speedup=estimate.throughput_per_s.expected / now.throughput_per_s.expected,
+            speedup=estimate.samples_per_s / now.samples_per_s,
             usd_per_million_samples=_usd_per_million(estimate, rents.get(other.id)),
             usd_now=here,
             gpu=other.id,
@@ -137,7 +134,7 @@ def _kind(gpu: GpuSpec) -> tuple[object, ...]:
 
 def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:
     """Return what a million samples cost at full load. [USD]"""
-    return None if rent is None else rent.usd_per_hour / 3600 / estimate.throughput_per_s.expected * 1e6
+    return None if rent is None else rent.usd_per_hour / 3600 / estimate.samples_per_s * 1e6
 
 
 def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0.10) -> int:
@@ -146,7 +143,7 @@ def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0
     The curve must be given at rising batches; between them throughput is taken as linear in the
     logarithm of the batch. Where every doubling still pays, the largest batch is the answer.
     """
-    points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
+    points = sorted((estimate.batch, estimate.samples_per_s) for estimate in estimates)
     for index, (batch, rate) in enumerate(points[:-1]):
         later = points[index + 1 :]
         if all(gain_of_doubling(batch, rate, other, other_rate) < gain_fraction for other, other_rate in later):
@@ -156,7 +153,7 @@ def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0
 
 def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: float = 0.95) -> int:
     """Find the smallest batch that reaches `share_fraction` of the best throughput on the curve."""
-    points = sorted((estimate.batch, estimate.throughput_per_s.expected) for estimate in estimates)
+    points = sorted((estimate.batch, estimate.samples_per_s) for estimate in estimates)
     best = max(rate for _, rate in points)
     return next(batch for batch, rate in points if rate >= share_fraction * best)
 

@@ -1,8 +1,9 @@
 """Reduce a recording to the numbers that decide its kernels' speed, at every batch at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,31 +124,54 @@ _OVER_BATCHES = (
 )  # fmt: skip
 
 
-def kernel_table(step: ExecutedStep, *, batches: Sequence[int]) -> KernelTable:
-    """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take."""
-    wanted = (step.recording.exact_batch,) if step.recording.exact_batch else tuple(batches)
-    table: KernelTable | None = step.tables.get(wanted)
-    if table is None:
-        while len(step.tables) >= _MOST_TABLES:
-            step.tables.pop(next(iter(step.tables)))
-        table = step.tables[wanted] = _tabulate(step, wanted)
+def kernel_table(step: ExecutedStep, *, batches: Sequence[int], anchors: Sequence[int] = ()) -> KernelTable:
+    """Tabulate a step's kernels at some batches; attention appears once per path that a GPU may take.
+
+    Args:
+        step: the step, which keeps the tables that were asked for last.
+        batches: the batches.
+        anchors: rising batches whose table the others are interpolated in, as if all had been asked for together;
+            without any, the batches determine one another.
+    """
+    exact = step.recording.exact_batch
+    if anchors and not exact:
+        return _interpolated(kernel_table(step, batches=anchors), tuple(batches))
+    wanted = (exact,) if exact else tuple(batches)
+    table: KernelTable = step.tables.pop(wanted, None) or _tabulate(step, wanted)
+    while len(step.tables) >= _MOST_TABLES:
+        step.tables.pop(next(iter(step.tables)))
+    step.tables[wanted] = table
     return table
 
 
 _MOST_TABLES = 4
-"""Tables that a step keeps: an answer asks for those of its batches and of its curves."""
+"""Tables that a step keeps, of those that were asked for last: an answer needs those of its batches and its curves."""
+
+
+def _interpolated(table: KernelTable, batches: tuple[int, ...]) -> KernelTable:
+    """Return the table of other batches, from the same samples as those of a table were made from."""
+    samples = _samples(table.batches)
+    columns = [table.batches.index(sample) for sample in samples]
+    weights = _weights(samples, batches)
+    counts: dict[str, Any] = {name: _whole(getattr(table, name)[:, columns] @ weights) for name in _OVER_BATCHES}
+    return replace(table, batches=batches, **counts)
 
 
 def _tabulate(step: ExecutedStep, wanted: tuple[int, ...]) -> KernelTable:
     recording, workload = step.recording, step.workload
     calls = recording.calls_per_kernel()
+    samples = _samples(wanted)
+    weights = _weights(samples, wanted)
     columns: list[list[Row]] = []
     owners: list[int] = []
     for index, kernel in enumerate(recording.kernels):
-        by_sample = [_rows(kernel, workload, batch, step.laws) for batch in _samples(wanted)]
+        by_sample = [_rows(kernel, workload, batch, step.laws) for batch in samples]
         columns += [list(rows) for rows in zip(*by_sample, strict=True)]
         owners += [index] * len(by_sample[0])
-    expand = _interpolation(wanted)
+
+    def expand(values: list[list[float]]) -> FloatArray:
+        return _whole(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights)
+
     first = [rows[0] for rows in columns]
     return KernelTable(
         batches=wanted,
@@ -189,17 +213,20 @@ def _samples(batches: Sequence[int]) -> tuple[int, ...]:
     return tuple(distinct) if len(distinct) <= 3 else (distinct[0], distinct[len(distinct) // 2], distinct[-1])
 
 
-def _interpolation(batches: Sequence[int]) -> Callable[[list[list[float]]], FloatArray]:
-    samples = np.array(_samples(batches), dtype=np.float64)
+def _weights(sampled: Sequence[int], batches: Sequence[int]) -> FloatArray:
+    """Return how much each sampled batch counts in each other one, [sample, batch]."""
+    samples = np.array(sampled, dtype=np.float64)
     wanted = np.array(batches, dtype=np.float64)
     weights = np.ones((len(samples), len(wanted)))
     for i, here in enumerate(samples):
         for other in np.delete(samples, i):
             weights[i] *= (wanted - other) / (here - other)
-    # Counts are whole: what a weighted sum misses by rounding would make a tile too many of a full one.
-    return lambda values: np.rint(
-        np.maximum(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights, 0.0)
-    )
+    return weights
+
+
+def _whole(counts: FloatArray) -> FloatArray:
+    """Round counts: what a weighted sum misses by rounding would make a tile too many of a full one."""
+    return np.rint(np.maximum(counts, 0.0))
 
 
 def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> list[Row]:

@@ -7,6 +7,7 @@ device's time.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -85,40 +86,51 @@ class DeviceTimes:
 
 
 def estimate_latencies(
-    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]
+    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int], anchors: Sequence[int] = ()
 ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
     """Estimate the time of a step on each GPU at each batch; `Unsupported` where a GPU lacks the precision.
 
     Without a calibration, engineering guesses stand in for fitted efficiencies and the estimates say so.
+
+    Args:
+        step: the step.
+        gpus: the GPUs.
+        batches: the batches.
+        anchors: batches that kernels are counted at in the place of these; see `kernel_table`.
     """
     if not all(step.is_alike_on(gpu) for gpu in gpus):
-        answers = _estimate_apart(step, gpus=gpus, batches=batches)
+        answers = _estimate_apart(step, gpus=gpus, batches=batches, anchors=anchors)
         return tuple(answers[gpu.id] for gpu in gpus)
-    return _estimate_alike(step, gpus=gpus, batches=batches)
+    return _estimate_alike(step, gpus=gpus, batches=batches, anchors=anchors)
 
 
 _Answer = tuple[LatencyEstimate, ...] | Unsupported
 
 
-def _estimate_apart(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> dict[str, _Answer]:
+def _estimate_apart(
+    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int], anchors: Sequence[int]
+) -> dict[str, _Answer]:
     """Estimate devices that run the step otherwise apart: each CPU with its calibration, GPUs without use for int8."""
     alike = [gpu for gpu in gpus if step.is_alike_on(gpu)]
     wide = [gpu for gpu in gpus if not gpu.is_cpu and not step.is_alike_on(gpu)]
-    found = [*zip(alike, _estimate_alike(step, gpus=alike, batches=batches), strict=True)]
+    estimate = partial(_estimate_alike, batches=batches, anchors=anchors)
+    found = [*zip(alike, estimate(step, gpus=alike), strict=True)]
     if wide:
-        found += zip(wide, _estimate_alike(step.on(wide[0]), gpus=wide, batches=batches), strict=True)
+        found += zip(wide, estimate(step.on(wide[0]), gpus=wide), strict=True)
     for cpu in (gpu for gpu in gpus if gpu.is_cpu):
-        found += [(cpu, _estimate_alike(step.on(cpu), gpus=[cpu], batches=batches)[0])]
+        found += [(cpu, estimate(step.on(cpu), gpus=[cpu])[0])]
     return {gpu.id: answer for gpu, answer in found}
 
 
-def _estimate_alike(step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Answer, ...]:
+def _estimate_alike(
+    step: ExecutedStep, *, gpus: Sequence[GpuSpec], batches: Sequence[int], anchors: Sequence[int]
+) -> tuple[_Answer, ...]:
     """Estimate devices that one calibration serves."""
     rates = [missing_kernels(step.recording, gpu) or device_rates(gpu, step.workload, step.laws) for gpu in gpus]
     runnable = [(gpu, rate) for gpu, rate in zip(gpus, rates, strict=True) if isinstance(rate, DeviceRates)]
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
-        times = time_kernels(step, kernel_table(step, batches=batches), devices=runnable)
+        times = time_kernels(step, kernel_table(step, batches=batches, anchors=anchors), devices=runnable)
         answers = _together(step, _estimates(step, times, [gpu for gpu, _ in runnable]), [gpu for gpu, _ in runnable])
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)

@@ -73,6 +73,11 @@ class LatencyEstimate:
         return self.batch * self.micro_batches * self.gpu_count
 
     @property
+    def samples_per_s(self) -> float:
+        """Expected throughput alone, where curves of many GPUs are compared. [1/s]"""
+        return self.samples / (self.interval_s or self.latency_s).expected
+
+    @property
     def throughput_per_s(self) -> Interval:
         """Samples per second; the low end belongs to the high latency. [1/s]"""
         time_s = self.interval_s or self.latency_s

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.energy.power import PeakSeconds, PowerLaw, step_energy
-from capplan.core.gpus.prices import Price, cheapest_offer, offers_to_plan_with
+from capplan.core.gpus.prices import Price, cheapest_offer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.calibration import Calibration
@@ -41,8 +42,8 @@ from capplan.core.workload import Framework, Mode, Precision, Sharding, Workload
 from capplan.errors import UsageError
 from capplan.units import format_rate, format_seconds, format_watts
 
-LARGEST_CURVE_BATCH = 2**16
-"""Latency curves are followed up to this batch in search of the knee."""
+CURVE_BATCHES = tuple(2**power for power in range(17))
+"""Batches of the curves in which the knee is searched."""
 
 
 class Planned(ABC):
@@ -125,7 +126,8 @@ class Planned(ABC):
 class Prepared(Planned):
     """Shared parts of all plans of one trace under one workload, for any GPUs, batches and limits.
 
-    A caller that answers many questions about a model keeps it, because the memory's replays are kept in it.
+    A caller that answers many questions about a model keeps it: the memory's replays are kept in it, and what does not
+    depend on the batch that is asked for: each GPU's largest batches and its times over `CURVE_BATCHES`.
     """
 
     trace: Trace
@@ -134,6 +136,7 @@ class Prepared(Planned):
     memory: MemoryModel
     step: ExecutedStep
     facts: "ModelFacts"
+    _on_gpus: "dict[str, _OnGpu]" = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -159,6 +162,21 @@ class Prepared(Planned):
             facts=model_facts(trace, recording),
         )
 
+    def renewed(self) -> "Prepared":
+        """Return the same without the memory's replays, which grow with every new batch."""
+        memory = MemoryModel(
+            trace=self.trace,
+            workload=self.workload,
+            calibration=self.memory.calibration,
+            expandable_segments=self.memory.expandable_segments,
+        )
+        return replace(self, memory=memory)
+
+    def _on(self, gpu: GpuSpec) -> "_OnGpu":
+        """Return what is kept of a GPU; of another one with the same id, as at a lower clock, nothing is kept."""
+        kept = self._on_gpus.setdefault(gpu.id, _OnGpu(gpu=gpu))
+        return kept if kept.gpu is gpu else _OnGpu(gpu=gpu)
+
     @property
     def _recording(self) -> Recording:
         return self.trace.recording(self.workload.configuration)
@@ -180,7 +198,12 @@ class Prepared(Planned):
 
     def largest(self, gpu: GpuSpec, *, utilization_fraction: float) -> LargestBatch:
         """Return the largest batch of a GPU, by the expected sizes and at the unfavourable end of every size."""
-        return largest_batches(self.memory, gpu=gpu, utilization_fraction=utilization_fraction)
+        kept = self._on(gpu).largest
+        if utilization_fraction not in kept:
+            kept[utilization_fraction] = largest_batches(
+                self.memory, gpu=gpu, utilization_fraction=utilization_fraction
+            )
+        return kept[utilization_fraction]
 
     def largest_batch(self, gpu: GpuSpec, *, available_bytes: float) -> int:
         """Return the largest batch that fits a GPU, by replays of the allocator."""
@@ -193,8 +216,22 @@ class Prepared(Planned):
     def latencies(
         self, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
-        """Estimate the time of each batch on each GPU."""
-        return estimate_latencies(self.step, gpus=gpus, batches=batches)
+        """Estimate the time of each batch on each GPU; those of `CURVE_BATCHES` once, whatever is asked."""
+        if self.exact_batch is not None:
+            return estimate_latencies(self.step, gpus=gpus, batches=batches)
+        kept = [self._on(gpu) for gpu in gpus]
+        new = [each for each in kept if each.curve is None]
+        curves = estimate_latencies(self.step, gpus=[each.gpu for each in new], batches=CURVE_BATCHES) if new else ()
+        for each, curve in zip(new, curves, strict=True):
+            each.curve = curve
+        others = tuple(batch for batch in batches if batch not in CURVE_BATCHES)
+        if not others:
+            return tuple(each.row(batches) for each in kept)
+        rows = estimate_latencies(self.step, gpus=gpus, batches=others, anchors=CURVE_BATCHES)
+        return tuple(
+            row if isinstance(row, Unsupported) else each.row(batches, dict(zip(others, row, strict=True)))
+            for each, row in zip(kept, rows, strict=True)
+        )
 
     def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
         """Return the work of each batch on one GPU."""
@@ -227,13 +264,31 @@ class Prepared(Planned):
         return self.trace.provenance.versions
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _OnGpu:
+    """What is kept of a model on one GPU, whatever batch is asked for: see `Prepared`."""
+
+    gpu: GpuSpec
+    largest: dict[float, LargestBatch] = field(default_factory=dict)
+    curve: tuple[LatencyEstimate, ...] | Unsupported | None = None
+
+    def row(
+        self, batches: Sequence[int], others: Mapping[int, LatencyEstimate] = MappingProxyType({})
+    ) -> tuple[LatencyEstimate, ...] | Unsupported:
+        """Return the times of some batches: those of the curve, and others."""
+        if self.curve is None or isinstance(self.curve, Unsupported):
+            return self.curve or ()
+        known = {**dict(zip(CURVE_BATCHES, self.curve, strict=True)), **others}
+        return tuple(known[batch] for batch in batches)
+
+
 def make_plan(
     prepared: Planned,
     *,
     gpus: Iterable[GpuSpec],
     batches: Batches,
     limits: Limits,
-    prices: Iterable[Price] = (),
+    offers: Mapping[str, Sequence[Price]] | None = None,
     sort: SortKey = SortKey.THROUGHPUT,
     power_law: PowerLaw | None = None,
 ) -> Plan:
@@ -244,7 +299,7 @@ def make_plan(
         gpus: the GPUs to judge.
         batches: the batches to judge on each GPU.
         limits: memory that may be filled, latency and throughput.
-        prices: hourly prices, of which the on-demand offer counts whose machines cost least.
+        offers: the on-demand offers of each GPU that count, as `offers_to_plan_with` returns them; None for no prices.
         sort: the order of the fits.
         power_law: the law of power; None leaves power and energy out.
 
@@ -253,7 +308,7 @@ def make_plan(
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
-    question = _Question(planned=prepared, limits=limits, offers=offers_to_plan_with(prices), law=power_law)
+    question = _Question(planned=prepared, limits=limits, offers=offers or {}, law=power_law)
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
@@ -347,7 +402,7 @@ class _Question:
 
     planned: Planned
     limits: Limits
-    offers: Mapping[str, tuple[Price, ...]]
+    offers: Mapping[str, Sequence[Price]]
     law: PowerLaw | None
 
 
@@ -357,7 +412,7 @@ def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -
     exact = question.planned.exact_batch
     if exact is not None and (others := {*batches.sizes} - {exact}):
         raise UsageError(f"batch {min(others)} cannot be planned: the trace holds at batch {exact} alone.")
-    curve = {exact} if exact else {2**power for power in range(LARGEST_CURVE_BATCH.bit_length())}
+    curve = {exact} if exact else set(CURVE_BATCHES)
     maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
     planned = question.planned
@@ -441,7 +496,7 @@ def _batching_gain(candidate: _Candidate, curve: set[int]) -> float | None:
     if isinstance(candidate.latency, Unsupported) or 1 not in curve:
         return None
     held = [candidate.latency[batch] for batch in curve if batch <= candidate.largest.planned]
-    return max(each.throughput_per_s.expected for each in held) / candidate.latency[1].throughput_per_s.expected
+    return max(each.samples_per_s for each in held) / candidate.latency[1].samples_per_s
 
 
 def _judge(

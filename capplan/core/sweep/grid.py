@@ -26,7 +26,7 @@ from capplan.core.memory.fit import (
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.plan.capped import Work, latencies_under_cap
-from capplan.core.plan.planner import LARGEST_CURVE_BATCH, model_facts
+from capplan.core.plan.planner import CURVE_BATCHES, model_facts
 from capplan.core.plan.types import Constraint, Plan
 from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
@@ -91,7 +91,7 @@ class GridPlanner:
     def _rows(self, gpus: Sequence[GpuSpec]) -> Iterator[Mapping[str, Value]]:
         batches, exact = self.conditions.batches, self._recording.exact_batch
         largest = [self._largest_batch(gpu) for gpu in gpus]
-        curve = [exact] if exact else [2**power for power in range(LARGEST_CURVE_BATCH.bit_length())]
+        curve = [exact] if exact else list(CURVE_BATCHES)
         maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
         sizes = sorted({*curve, *batches.sizes, *maxima})
         step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)

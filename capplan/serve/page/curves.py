@@ -7,10 +7,9 @@ from markupsafe import Markup
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.predict import estimate_latencies
-from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
+from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Fit
 from capplan.serve.page.svg import Curve, Mark, StackedBar, axis, bars_svg, curves_svg
 from capplan.units import format_bytes, format_rate, format_seconds
@@ -33,12 +32,12 @@ def curve_batches(batch: int, *, exact_batch: int | None) -> list[int]:
 
 
 def latency_curves(
-    step: ExecutedStep, fits: Sequence[Fit], batches: Sequence[int]
+    ready: Prepared, fits: Sequence[Fit], batches: Sequence[int]
 ) -> list[tuple[GpuSpec, tuple[LatencyEstimate, ...]]]:
     """Return the latencies over batches of the first GPUs, each as far as its memory goes."""
     gpus = [fit.gpu for fit in fits[:MOST_CURVES]]
     largest = {fit.gpu.id: fit.max_batch for fit in fits}
-    answers = estimate_latencies(step, gpus=gpus, batches=list(batches))
+    answers = ready.latencies(gpus, batches)
     return [
         (gpu, tuple(each for each in answer if each.batch <= largest[gpu.id]))
         for gpu, answer in zip(gpus, answers, strict=True)

@@ -167,7 +167,7 @@ def compare(models: Sequence[Planned], *, batch: int) -> ComparisonCharts | None
     curves = []
     for model, fit in zip(models, fits, strict=True):
         batches = curve_batches(batch, exact_batch=model.ready.memory.recording.exact_batch)
-        found = latency_curves(model.ready.step, [fit], batches)
+        found = latency_curves(model.ready, [fit], batches)
         curves.append((model.name, found[0][1] if found else ()))
     parts = part_names(fits)
     named = [(model.name, fit) for model, fit in zip(models, fits, strict=True)]
@@ -192,7 +192,7 @@ def _view(
     shown = _shown(plan, every=question.every)
     charted = _charted(plan)
     curves = latency_curves(
-        ready.step, charted, curve_batches(question.batch, exact_batch=ready.memory.recording.exact_batch)
+        ready, charted, curve_batches(question.batch, exact_batch=ready.memory.recording.exact_batch)
     )
     parts = part_names(shown[:SHOWN])
     named = [(fit.gpu.id, fit) for fit in shown[:SHOWN]]

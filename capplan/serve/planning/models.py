@@ -82,9 +82,11 @@ class TraceShelf:
         """
         key = (id(trace), workload, id(calibration))
         found, uses = self._prepared.pop(key, (None, 0))
-        if found is None or uses >= MOST_USES or found.trace is not trace:
+        if found is None or found.trace is not trace:
             found = Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
             uses = 0
+        elif uses >= MOST_USES:
+            found, uses = found.renewed(), 0
         self._prepared[key] = (found, uses + 1)
         while len(self._prepared) > MOST_PREPARED:
             self._prepared.popitem(last=False)

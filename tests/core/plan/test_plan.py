@@ -312,3 +312,30 @@ def test_the_most_frugal_card_comes_first_and_those_of_unknown_power_last() -> N
     gpus = [*powered("a-hungry", tdp_w=300.0), unstated("b-unknown"), *powered("c-frugal")]
     made = energy_plan(gpus, sort=SortKey.ENERGY)
     assert [fit.gpu.id for fit in made.fits] == ["c-frugal", "a-hungry", "b-unknown"]
+
+
+def test_a_plan_that_follows_others_of_its_model_says_what_it_says_alone() -> None:
+    gpus = [gpu("small", memory_gib=2), gpu("large", memory_gib=16, bandwidth=2e12)]
+    kept = Prepared.of(matrix_trace(), Workload(), calibration=None)
+
+    def answers(prepared: Prepared, words: str, chosen: Sequence[GpuSpec]) -> list[tuple[object, ...]]:
+        plan = make_plan(prepared, gpus=chosen, batches=parse_batches(words), limits=Limits(), sort=SortKey.NAME)
+        return [
+            (fit.gpu.id, fit.batch, fit.max_batch, fit.recommended_batch, fit.latency.latency_s) for fit in plan.fits
+        ]
+
+    for words, chosen in (("33", gpus), ("33", gpus[1:]), ("7,4096", gpus), ("max", gpus[:1]), ("auto", gpus)):
+        alone = answers(Prepared.of(matrix_trace(), Workload(), calibration=None), words, chosen)
+        assert alone
+        assert answers(kept, words, chosen) == answers(kept.renewed(), words, chosen) == alone
+
+
+def test_a_gpu_of_the_same_name_and_another_bandwidth_is_not_taken_for_the_one_that_is_kept() -> None:
+    kept = Prepared.of(matrix_trace(), Workload(), calibration=None)
+    times = [
+        make_plan(kept, gpus=[gpu("card", memory_gib=16, bandwidth=rate)], batches=parse_batches("1"), limits=Limits())
+        for rate in (1e12, 5e11)
+    ]
+    # One row through 1 GiB of weights is bound by the bandwidth, half of which takes twice as long.
+    first, second = (plan.fits[0].latency.bound_s for plan in times)
+    assert second == pytest.approx(2 * first)
