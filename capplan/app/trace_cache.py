@@ -20,10 +20,10 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError, UsageError
-from capplan.files import exists, replace_whole
+from capplan.files import exists, open_file, read_file, replace_whole
 from capplan.folders import PACKAGE, cache_folder, is_installed
 from capplan.probe.diffusers.index import PREFIX, published_component
-from capplan.strict_json import read_json
+from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "diffusers", "onnx")
 """Distributions whose versions a trace depends on."""
@@ -69,7 +69,7 @@ class TraceCache:
         """Return the trace that answers a question; None where there is none, or none that still holds."""
         path = self._path(question)
         try:
-            head, _, content = path.read_bytes().partition(b"\n")
+            head, _, content = read_file(path, at_most=_LONGEST_HEAD_BYTES + LARGEST_TEXT_BYTES).partition(b"\n")
         except OSError:
             return None
         try:
@@ -83,7 +83,7 @@ class TraceCache:
     def holds(self, question: Question) -> bool:
         """Return True if a trace is kept that answers a question and still holds; the trace itself is not read."""
         try:
-            with self._path(question).open("rb") as file:
+            with open_file(self._path(question)) as file:
                 return _parse_head(file.readline(_LONGEST_HEAD_BYTES)).still_holds()
         except (OSError, _DamagedError):
             return False
@@ -112,7 +112,7 @@ class TraceCache:
         """List what is kept, oldest first; an entry that cannot be read is listed as damaged.
 
         Raises:
-            UsageError: the folder may not be looked into, or is a file.
+            UsageError: the folder cannot be looked into, or is a file.
         """
         try:
             if self.folder.exists() and not self.folder.is_dir():
@@ -120,6 +120,8 @@ class TraceCache:
             paths = list(self.folder.glob(f"*{_SUFFIX}"))
         except PermissionError as error:
             raise UsageError(f"the cache {self.folder} belongs to another user: set CAPPLAN_CACHE.") from error
+        except OSError as error:
+            raise UsageError(f"the cache {self.folder} cannot be read: {error.strerror or error}.") from error
         found = [entry for path in paths if (entry := _entry(path)) is not None]
         yield from sorted(found, key=lambda entry: (entry.made_s, entry.path))
 
@@ -151,7 +153,9 @@ class _Head:
     files: Mapping[str, str | None]
 
     def still_holds(self) -> bool:
-        """Return True if none of the files has changed."""
+        """Return True if none of the files has changed, and they are no more than are compared when one is kept."""
+        if sum(_size(Path(name)) for name in self.files) > _MOST_COMPARED_BYTES:
+            return False
         return all(_hash(Path(name)) == digest for name, digest in self.files.items())
 
 
@@ -179,7 +183,7 @@ def _entry(path: Path) -> CachedTrace | None:
         stat = path.lstat()
         if path.is_dir():
             return None
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = _parse_head(file.readline(_LONGEST_HEAD_BYTES))
     except (_DamagedError, OSError):
         if not path.is_symlink() and not path.exists():
@@ -205,7 +209,7 @@ def _size(path: Path) -> int:
     """Return the size of a file, 0 where there is none. [bytes]"""
     try:
         return path.stat().st_size
-    except OSError:
+    except (OSError, ValueError):  # a name with a null byte names no file
         return 0
 
 

@@ -1,6 +1,7 @@
 """The `capplan` command: registers the commands, turns errors into one sentence and an exit code."""
 
 import errno
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -132,15 +133,19 @@ class CapplanGroup(LazyGroup):
 
 
 _LONGEST_ECHO = 100
+_ENDLESS_WORD = re.compile(rf"(\S{{{_LONGEST_ECHO}}})\S{{400,}}")
 
 
 def _shortened(message: str, words: Sequence[str]) -> str:
-    """Return a message in which arguments of more than 100 characters are cut, as they were typed or quoted."""
+    """Return a message in which long arguments are cut, as they were typed or quoted, and words without an end.
+
+    Arguments have more than 100 characters; words that files hold, more than any path has.
+    """
     for word in words:
         for spelling in (word, repr(word)[1:-1]):
             if len(spelling) > _LONGEST_ECHO:
                 message = message.replace(spelling, f"{spelling[:_LONGEST_ECHO]}...")
-    return message
+    return _ENDLESS_WORD.sub(r"\1...", message)
 
 
 def _what_instead(message: str, options: Sequence[str]) -> str:

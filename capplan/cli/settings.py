@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
+from capplan.files import read_file
 from capplan.folders import config_folder
 from capplan.verbs.statement.options import Door, Field
 from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, find_verb
@@ -19,6 +20,9 @@ from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, find_ve
 FILE_NAME = "capplan.toml"
 VARIABLE = "CAPPLAN_CONFIG"
 """The environment variable that names the only configuration file to read; empty for none."""
+
+LARGEST_FILE_BYTES = 1_000_000
+"""Largest configuration file that is read; a pyproject.toml of a large project has some 30 kB. [bytes]"""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -97,9 +101,14 @@ def _project_files(start: Path) -> list[Path]:
 
 def _read(path: Path, *, table: tuple[str, ...]) -> tuple[Setting, ...]:
     try:
-        content: object = tomllib.loads(path.read_text(encoding="utf-8"))
+        read = read_file(path, at_most=LARGEST_FILE_BYTES)
+        if len(read) > LARGEST_FILE_BYTES:
+            raise UsageError(f"{path} is longer than {LARGEST_FILE_BYTES:,} bytes, the most that is read.")
+        content: object = tomllib.loads(read.decode())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: its lists or tables are nested too deep.") from error
     except ValueError as error:
         raise UsageError(f"{path}: {error}.") from error
     for name in table:

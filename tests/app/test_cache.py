@@ -9,6 +9,7 @@ import pytest
 from capplan.app.trace_cache import DAMAGED, Question, TraceCache, default_cache
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Configuration, Variant
+from capplan.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -203,12 +204,37 @@ def test_what_is_no_entry_does_not_stop_the_cache(cache: TraceCache, tmp_path: P
     assert sorted(each.name for each in cache.folder.iterdir()) == sorted(["folder.trace", entry.path.name])
 
 
+def test_an_entry_that_somebody_else_laid_down_is_neither_waited_for_nor_read_whole(
+    cache: TraceCache, tmp_path: Path
+) -> None:
+    cache.keep(QUESTION, a_trace("one"), files=[])
+    [entry] = cache.entries()
+    whole = entry.path.read_bytes()
+    endless = tmp_path / "endless"
+    with endless.open("wb") as stream:
+        stream.truncate(2**40)  # more than a machine has memory; a sparse file takes no disk
+    for lay in (lambda: os.mkfifo(entry.path), lambda: entry.path.symlink_to(endless)):
+        entry.path.unlink(missing_ok=True)
+        lay()
+        assert len(list(cache.entries())) == 1
+        assert not cache.holds(QUESTION)
+        assert cache.find(QUESTION) is None
+    entry.path.unlink(missing_ok=True)
+    entry.path.write_bytes(whole.replace(b'"files": {}', b'"files": {"%s": "0"}' % os.fsencode(endless)))
+    assert cache.find(QUESTION) is None
+
+
 def test_a_trace_that_depends_on_too_much_is_not_kept(cache: TraceCache, tmp_path: Path) -> None:
     large = tmp_path / "weights.bin"
     with large.open("wb") as stream:
         stream.truncate(2**30)  # a sparse file: it takes no disk
     cache.keep(QUESTION, a_trace("one"), files=[large])
     assert cache.find(QUESTION) is None
+
+
+def test_a_folder_that_has_no_possible_name_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match="cannot be read: File name too long"):
+        list(TraceCache(folder=Path("x" * 5000)).entries())
 
 
 def test_words_too_long_for_a_file_name_are_kept(cache: TraceCache) -> None:

@@ -1,9 +1,12 @@
 """Configuration files: which are read, which wins, and what is refused."""
 
+import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from capplan.cli.main import app
 from capplan.cli.settings import in_force, load_settings
 from capplan.errors import UsageError
 
@@ -45,12 +48,28 @@ def test_the_nearest_file_wins_and_a_commands_table_over_it(project: Path) -> No
         ("[plam]\nsort = 'cost'", "did you mean plan"),
         ("sort = ", "capplan.toml"),
         ("sort = []", "sort must be a text or a number"),
+        ("gpu = " + "[" * 100_000, "nested too deep"),
+        ("#" + "x" * 1_000_000, "longer than 1,000,000 bytes"),
     ],
 )
 def test_what_no_option_takes_is_refused(project: Path, text: str, said: str) -> None:
     (project / "capplan.toml").write_text(text)
     with pytest.raises(UsageError, match=said):
         load_settings()
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    monkeypatch.setenv("CAPPLAN_CONFIG", str(tmp_path / "pipe.toml"))
+    with pytest.raises(UsageError, match="it is a pipe"):
+        load_settings()
+
+
+def test_a_word_without_end_is_cut_in_a_message(project: Path) -> None:
+    (project / "capplan.toml").write_text(f"gpu = '{'x' * 1_000_000}'")
+    done = CliRunner().invoke(app, ["plan", "resnet18"])
+    assert done.exit_code == 2
+    assert len(done.stderr) < 400
 
 
 def test_one_file_can_be_named_or_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Standard streams that are closed or full, and pipes in the place of files: an exit code and a sentence."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,11 @@ import pytest
 
 CAPPLAN = f"{sys.executable} -m capplan"
 PLAN = "--gpu l4 --batch 1"
+CLIENT = "echo '" + json.dumps({
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}},
+}) + "'"  # fmt: skip
+"""The first words of an assistant's client."""
 
 
 def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -26,12 +32,15 @@ def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         ("plan --help >/dev/full", 2, "No space left on device"),
         ("plan nosuch --gpu l4 2>/dev/full", 2, ""),
         ("plan --nosuch 2>/dev/full", 2, ""),
+        ("mcp >&-", 2, "a client opens both"),
+        ("mcp >/dev/full", 2, "No space left on device"),
     ],
 )
 def test_a_stream_that_is_closed_or_full_leaves_the_exit_code(
     command: str, code: int, words: str, net_trace: Path, tmp_path: Path
 ) -> None:
-    done = shell(f"{CAPPLAN} {command.format(trace=net_trace)}", tmp_path)
+    asked = f"{CLIENT} | " if command.startswith("mcp") else ""
+    done = shell(f"{asked}{CAPPLAN} {command.format(trace=net_trace)}", tmp_path)
     assert done.returncode == code, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr

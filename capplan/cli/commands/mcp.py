@@ -1,5 +1,6 @@
 """`capplan mcp`: the verbs as tools of an assistant."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,12 +43,20 @@ def mcp(
     except ModuleNotFoundError as error:
         raise UsageError(f"mcp needs {error.name}; install it with pip install 'capplan[mcp]'.") from error
 
-    run_stdio(
-        Settings(
-            prices=tuple(prices or ()),
-            specs=tuple(path.resolve() for path in specs or ()),
-            state=state_folder().resolve(),
-            limits=Limits(planners=min(2, default_planners()), tracers=traces),
-        ),
-        is_text_only=text_only,
+    if sys.stdin is None or sys.stdout is None:  # the types say that they are there; a closed descriptor leaves None
+        raise UsageError("mcp speaks over standard input and output, of which one is closed; a client opens both.")
+    settings = Settings(
+        prices=tuple(prices or ()),
+        specs=tuple(path.resolve() for path in specs or ()),
+        state=state_folder().resolve(),
+        limits=Limits(planners=min(2, default_planners()), tracers=traces),
     )
+    failed: BaseException | None = None
+    try:
+        run_stdio(settings, is_text_only=text_only)
+    except* OSError as errors:  # writing to a client that is gone fails in a group of the server's tasks
+        failed = errors
+    while isinstance(failed, BaseExceptionGroup):
+        failed = failed.exceptions[0]
+    if failed is not None:
+        raise failed

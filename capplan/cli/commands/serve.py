@@ -1,5 +1,6 @@
 """`capplan serve`: the page and the JSON API."""
 
+import contextlib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,7 +84,12 @@ def serve(
             trace_bytes=int(parse_quantity(trace_memory, BYTES, what="--trace-memory")),
         ),
     )
-    run_service(settings, announce=lambda address: emit(_greeting(address, settings), output=None))
+    run_service(settings, announce=lambda address: _greet(address, settings))
+
+
+def _greet(address: str, settings: "Settings") -> None:
+    with contextlib.suppress(UsageError, BrokenPipeError):  # a service needs no reader, and may be started without one
+        emit(_greeting(address, settings), output=None)
 
 
 def _checked_results(folder: Path | None) -> Path | None:
