@@ -9,10 +9,8 @@ from enum import StrEnum
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.options import Option
 from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
+from capplan.core.numbers import NORMAL_90
 from capplan.core.serving.response import SpeedTier
-
-_Z_90 = 1.6449
-"""Half width, in standard deviations, of the interval that holds 90 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class PriceDrift:
             price: The price.
             today: The day.
         """
-        return math.exp(_Z_90 * self.sigma(price, today))
+        return math.exp(NORMAL_90 * self.sigma(price, today))
 
 
 NO_DRIFT = PriceDrift(rent_sigma=0.0, purchase_sigma=0.0)

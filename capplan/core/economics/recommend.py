@@ -13,9 +13,6 @@ from capplan.core.economics.options import Case, Option
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu
 
-_Z_90 = 1.6449
-"""Half width, in standard deviations, of the interval that holds 90 %."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:

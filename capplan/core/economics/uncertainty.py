@@ -12,9 +12,9 @@ from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, Option, Scenario, evaluate, rent_key
-from capplan.core.economics.recommend import _Z_90, ranking, worth
+from capplan.core.economics.recommend import ranking, worth
 from capplan.core.gpus.prices import Term
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import NORMAL_90, FloatArray
 from capplan.core.serving.load import Service
 
 
@@ -71,7 +71,7 @@ class PriceSpread:
         Args:
             normal: Standard normal draws.
         """
-        zones = np.where(normal > 0, self.high, -self.low) * normal / _Z_90
+        zones = np.where(normal > 0, self.high, -self.low) * normal / NORMAL_90
         return np.asarray(np.hypot(zones, self.sigma * normal) * np.sign(normal))
 
 
@@ -269,7 +269,7 @@ def _factor(bounds: tuple[float, float], common: float, own: float) -> float:
     z = math.sqrt(SHARED_LATENCY_VARIANCE) * common + math.sqrt(1 - SHARED_LATENCY_VARIANCE) * own
     low, high = bounds
     end = math.log(high) if z > 0 else -math.log(low)
-    return math.exp(z * end / _Z_90)
+    return math.exp(z * end / NORMAL_90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
