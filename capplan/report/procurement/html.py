@@ -1,10 +1,13 @@
 """The report as one HTML file: no network, no dependencies, readable without script, on paper and by keyboard."""
 
+import base64
+import gzip
 import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -71,6 +74,8 @@ def render_report_html(report: Report) -> str:
     environment.filters["percent"] = lambda fraction: f"{100 * fraction:.10g}"
     environment.filters["linked"] = _linked
     template = environment.from_string(_file("report.html.j2"))
+    models = [_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)]
+    fleet, tables = _fleet(report), dict[str, str]()
     return template.render(
         report=report,
         css=Markup(_file("report.css")),
@@ -79,8 +84,16 @@ def render_report_html(report: Report) -> str:
         money=report.demand.money,
         vega=Markup(packed_drawing_program()),
         shown=SHOWN,
-        models=[_model(report.of(model), model, f"m{index}") for index, model in enumerate(report.models, start=1)],
-        fleet=_fleet(report),
+        models=models,
+        fleet=fleet,
+        keep=partial(_keep, tables),
+        packed=lambda: _packed(
+            {
+                "tables": tables,
+                "fleet": fleet["specs"] if fleet else {},
+                **{model["id"]: {"data": model["data"], "specs": model["specs"]} for model in models},
+            }
+        ),
         assumptions=assumption_table(report),
         conventions=CONVENTIONS,
         host_words=HOST_WORDS,
@@ -90,6 +103,18 @@ def render_report_html(report: Report) -> str:
         specs=spec_table(report),
         versions=versions_words(report),
     )
+
+
+def _keep(tables: dict[str, str], name: str, content: str) -> str:
+    """Put a table aside that the page shows on demand alone."""
+    tables[name] = content
+    return ""
+
+
+def _packed(value: object) -> str:
+    """Write JSON compressed, in letters: the page's script unpacks it."""
+    words = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(words.encode(), mtime=0)).decode()
 
 
 _SOURCE = re.compile(
@@ -123,7 +148,7 @@ def _fleet(report: Report) -> dict[str, Any] | None:
         "options": fleet_table(fleet),
         "words": SHARING_WORDS,
         "chart": _with_markup(chart) if chart else None,
-        "specs": _json({chart.identity: compiled(chart.drawing)} if chart else {}),
+        "specs": {chart.identity: compiled(chart.drawing)} if chart else {},
     }
 
 
@@ -154,7 +179,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "appendix": appendix_table(report, model),
         "left_out": offers_table(model),
         "left_out_here": _first_listed(report, model),
-        "specs": _json({chart.identity: compiled(chart.drawing) for chart in drawn}),
+        "specs": {chart.identity: compiled(chart.drawing) for chart in drawn},
         "id": identity,
         "name": f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name,
         "alone": alone_words(report),
@@ -179,7 +204,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "refused": refusal_table(model),
         "facts": facts_table(model.plan),
         "notes": [*model.plan.assumptions, *model.plan.notes],
-        "data": _json(_data(report, model)),
+        "data": _data(report, model),
     }
 
 
@@ -545,11 +570,3 @@ def _constraint_lines(constraints: Constraints) -> list[str]:
         lines.append(f"max_price_age: {constraints.max_price_age_days:.10g} d")
     admitted = {"marketplaces": constraints.marketplaces, "any_vendor": constraints.any_vendor}
     return [*lines, *(f"{name}: true" for name, value in admitted.items() if value)]
-
-
-def _json(value: object) -> Markup:
-    """Write JSON that cannot end the script element that holds it."""
-    words = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        words = words.replace(character, f"\\u{ord(character):04x}")
-    return Markup(words)

@@ -95,6 +95,14 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     models = [
         _model(report.of(model), model, f"m{index}", pictures) for index, model in enumerate(report.models, start=1)
     ]
+    prices = price_table(_of_leading(report, _BRIEF if report.fleet else _LONGEST))
+    leading = {
+        option.gpu
+        for model in _of_leading(report, _BRIEF if report.fleet else _LEADING).models
+        for option in model.options
+    }
+    all_specs = spec_table(report)
+    specs = replace(all_specs, rows=tuple(row for row in all_specs.rows if row[0] in leading))
     document = {
         "title": report.title,
         "load": figures.capitalised(load_words(report)),
@@ -105,8 +113,10 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
         "fleet": _fleet(report, pictures),
         "assumptions": to_plain(assumption_table(report)),
         "conventions": list(CONVENTIONS),
-        "prices": to_plain(_cut(price_table(report))),
-        "specs": to_plain(_of_leading(report)),
+        "prices": to_plain(prices),
+        "prices_note": _left_out(prices, price_table(report), "prices", "Prices"),
+        "specs": to_plain(specs),
+        "specs_note": _left_out(specs, all_specs, "figures", "Specifications"),
         "checks": to_plain(checks_table(report)),
         "checks_title": CHECKS_TITLE,
         "command": report.command,
@@ -168,7 +178,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "wins": to_plain(wins_table(model)),
         "varies": varies_words(model.verdict.varies),
         "measured": to_plain(measured_table(model)),
-        "refused": to_plain(_cut(refusal_table(model), rows)),
+        "refused": to_plain(_cut(refusal_table(model, named=5 if report.fleet else None), rows)),
         "appendix": to_plain(appendix_table(report, model)),
         "facts": to_plain(facts_table(model.plan)),
         "notes": [*model.plan.assumptions, *model.plan.notes],
@@ -193,11 +203,15 @@ def _cut(content: Grid, most: int = _LONGEST) -> Grid:
     return Grid(columns=content.columns, rows=content.rows[:most])
 
 
-def _of_leading(report: Report) -> Grid:
-    """Return the figures of the GPUs that lead; paper has no room for all."""
-    leading = {option.gpu for model in report.models for option in model.options[:_LEADING]}
-    content = spec_table(report)
-    return Grid(columns=content.columns, rows=tuple(row for row in content.rows if row[0] in leading))
+def _of_leading(report: Report, most: int) -> Report:
+    """Return the report with the first options of each model alone; paper has no room for all."""
+    return replace(report, models=tuple(replace(model, options=model.options[:most]) for model in report.models))
+
+
+def _left_out(shown: Grid, content: Grid, what: str, sheet: str) -> str:
+    """Say where the rows of a shortened table are; nothing where it has them all."""
+    left = len(content.rows) - len(shown.rows)
+    return f"The other {left} {what} are in the workbook, sheet {sheet}." if left else ""
 
 
 def smaller(drawing: Drawing) -> Drawing:

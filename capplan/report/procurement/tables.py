@@ -147,7 +147,7 @@ def _fleet_card(row: OptionRow, load: Service | Job | TrainingPurchase, stated: 
         return KeyFigure(label="GPUs", figure=figures.whole(row.count.gpus), note=note)
     spare = row.count.spares * (row.count.gpus // row.count.servers)
     when = " by the end of the first year" if load.growth_per_year_fraction > 0 else ""
-    why = f"{spare} spare in case {_failing(load.spares)}, unless spares is 0" if spare else "none spare"
+    why = f"{spare} spare in case {_failing(load.spares)} (spares: {load.spares})" if spare else "none spare"
     fleet = f"{row.count.gpus_needed} needed{when}, {why}; {row.count.servers} {_domain(row)}"
     if row.count.gpus_last_year != row.count.gpus:
         fleet += f"; {row.count.gpus_last_year} in the last year"
@@ -436,9 +436,28 @@ def measured_table(model: ModelReport) -> Grid | None:
     return grid(columns, model.measured) if model.measured else None
 
 
-def refusal_table(model: ModelReport) -> Grid:
-    """List the GPUs that cannot serve."""
-    return grid(_REFUSALS, model.refusals)
+def refusal_table(model: ModelReport, *, named: int | None = None) -> Grid:
+    """List the GPUs that cannot serve; many that the same reason excludes share a row.
+
+    Args:
+        model: The model.
+        named: How many GPUs of such a row are named; all by default.
+    """
+    alike: dict[tuple[str, int | None, str], list[Refusal]] = {}
+    for refusal in model.refusals:
+        alike.setdefault((refusal.constraint, refusal.batch, refusal.reason), []).append(refusal)
+    rows: list[Refusal] = []
+    for (_, _, reason), refusals in alike.items():
+        if len(refusals) <= _REFUSED_APART:
+            rows += refusals
+        else:
+            names = ", ".join(refusal.gpu_name for refusal in refusals[:named]) + ", …" * (named is not None)
+            rows.append(replace(refusals[0], gpu_name=f"{len(refusals)} GPUs", reason=f"{reason}: {names}"))
+    return grid(_REFUSALS, rows)
+
+
+_REFUSED_APART = 2
+"""GPUs that one reason excludes and that still have a row each."""
 
 
 _REFUSALS: tuple[Column[Refusal], ...] = (

@@ -223,15 +223,21 @@ def _warning(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
     """Describe what speaks against the choice, or a cheaper option of weaker evidence; None if nothing does."""
     found = answer.recommendation
     if found.concerns and AGE_CONCERNS.issuperset(found.concerns) and found.choice:
-        return _aged_words(answer, by_key[found.choice.key])
+        return " ".join(filter(None, (_aged_words(answer, by_key[found.choice.key]), _cheaper_words(answer, by_key))))
     if found.concerns:
         return (
             f"No option of full evidence carries the load: {', '.join(found.concerns)}. Measure the GPU, and ask for a "
             "quote, before signing."
             + (f" {by_key[found.choice.key].licence}" if found.choice and by_key[found.choice.key].licence else "")
         )
+    return _cheaper_words(answer, by_key) or _beyond_the_caps(answer, by_key)
+
+
+def _cheaper_words(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | None:
+    """Name an option that is cheaper than the choice on weaker evidence; None if there is none."""
+    found = answer.recommendation
     if found.cheaper is None or found.choice is None:
-        return _beyond_the_caps(answer, by_key)
+        return None
     row = by_key[found.cheaper.key]
     saving = _saving(answer, by_key[found.choice.key], row)
     return (
@@ -368,7 +374,7 @@ def _reasons(
         *_load_reasons(answer, load, choice, f"{plan.item}s"),
         _rank_words(load, rows),
         *_runner_up_words(answer, choice, other),
-        *_certainty_reasons(answer, load, choice),
+        *_certainty_reasons(answer, load, choice, {row.key: row for row in rows}),
         *_price_reasons(choice),
         *_host_words(plan, choice),
         f"Its speed is {speed}{_because(choice.evidence.speed_evidence)}.",
@@ -406,13 +412,16 @@ def _runner_up_words(answer: Answer, choice: OptionRow, other: OptionRow | None)
     return [f"Nearest alternative: {other.gpu_name} {_how(other)}, {extra}{more}."]
 
 
-def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow) -> list[str]:
+def _certainty_reasons(answer: Answer, load: Load, choice: OptionRow, by_key: Mapping[str, OptionRow]) -> list[str]:
     """Describe how sure the choice is, what more certainty costs, when a purchase pays off, and doubtful memory."""
     reasons = []
     if (sure := answer.confidence) and not isinstance(load, OneGpu):
+        first, share = sure.wins[0] if sure.wins else (choice.key, 1.0)
+        named = f" ({by_key[first].gpu_name} {_how(by_key[first])} in {format_fraction(share)})"
+        other = "" if first == choice.key else named
         reasons.append(
-            f"Cheapest in {share_of_scenarios(sure.cheapest, sure.scenarios)} scenarios; the fleet as sized carries "
-            f"the last year's load in {format_fraction(sure.carried)}. {varies_words(sure.varies)}"
+            f"Cheapest in {share_of_scenarios(sure.cheapest, sure.scenarios)} scenarios{other}; the fleet as sized "
+            f"carries the last year's load in {format_fraction(sure.carried)}. {varies_words(sure.varies)}"
         )
     if fleet := answer.assured:
         reasons.append(_assured_words(fleet))
@@ -475,8 +484,7 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
     sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
-    made = "" if items == "samples" else f" {items}"
-    rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)}{made}/s"
+    rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)} {items}/s"
     reasons = [
         f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate}: {sizing.need} needed at today's "
         f"peak; {fewest} is the theoretical minimum.",

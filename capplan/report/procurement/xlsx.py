@@ -11,7 +11,7 @@ from capplan.report.procurement.workbook.assumptions import defined_names, write
 from capplan.report.procurement.workbook.book import Book
 from capplan.report.procurement.workbook.cash import write_cash
 from capplan.report.procurement.workbook.decision import write_decision
-from capplan.report.procurement.workbook.options import write_options
+from capplan.report.procurement.workbook.options import formulas_of, write_options
 
 
 def render_report_xlsx(report: Report) -> bytes:
@@ -19,9 +19,10 @@ def render_report_xlsx(report: Report) -> bytes:
     book, names = Book(report), defined_names(report)
     suffixes = [f" {index}" if len(report.models) > 1 else "" for index in range(1, len(report.models) + 1)]
     write_decision(book, report, suffixes)
-    write_assumptions(book, report, names)
-    for model, suffix, named in zip(report.models, suffixes, names, strict=True):
-        write_options(book, report.of(model), model, suffix, named)
+    formulas = [formulas_of(report.of(model), model, named) for model, named in zip(report.models, names, strict=True)]
+    write_assumptions(book, report, names, formulas)
+    for model, suffix, named, rows in zip(report.models, suffixes, names, formulas, strict=True):
+        write_options(book, report.of(model), model, suffix, rows)
         write_cash(book, report.of(model), model, suffix, named)
     write_appendix(book, report)
     return book.finish()

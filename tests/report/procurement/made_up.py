@@ -1,5 +1,8 @@
 """A plan of a model that nobody has, on real GPUs with their real prices: input for tests of reports."""
 
+import base64
+import gzip
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -127,3 +130,15 @@ def made_report(load: str | Path | None = "image-service", *, names: tuple[str, 
         purchases=prices.purchase,
         circumstances=CIRCUMSTANCES,
     )
+
+
+def figures_of(page: str) -> dict[str, Any]:
+    """Return what a page keeps compressed until its script reads it: figures of each model, rows and tables."""
+    packed = page.split('id="figures">', 1)[1].split("<", 1)[0]
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return found
+
+
+def whole(page: str) -> str:
+    """Return a page with the rows and tables that its script adds."""
+    return page + "".join(figures_of(page)["tables"].values())

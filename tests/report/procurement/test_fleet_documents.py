@@ -60,7 +60,7 @@ def page(report: Report) -> str:
 def section(page: str, name: str) -> str:
     """The page's part on one service."""
     whole = page.split(f'<section id="{name}" data-model', 1)[1]
-    return whole.split('<script type="application/json" class="specs">', maxsplit=1)[0]
+    return re.split(r'<section id="(?:m\d+|assumptions)"', whole, maxsplit=1)[0]
 
 
 def demand(report: Report, place: int) -> Demand:

@@ -1,5 +1,6 @@
 """What a quote states besides its price reaches the decision: part number, validity, delivery and warranty."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ from capplan.core.gpus.places import LocalCurrency
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.money_tables import local_cards
-from capplan.report.procurement.tables import price_table
-from capplan.report.procurement.types import Report
+from capplan.report.procurement.tables import price_table, refusal_table
+from capplan.report.procurement.types import Refusal, Report
 from tests.report.procurement.made_up import EXAMPLES, made_report
 
 pytestmark = pytest.mark.slow
@@ -68,6 +69,40 @@ def test_an_expired_quote_is_not_recommended_without_saying_so(tmp_path: Path) -
     assert verdict.warning is not None
     assert "It rests on an expired quote" in verdict.warning
     assert "With a current price, NVIDIA A10G on-demand costs" in verdict.warning  # the only one of the last half year
+
+
+def test_a_cheaper_offer_of_a_marketplace_is_named_beside_an_old_price(tmp_path: Path) -> None:
+    """What is cheaper on weaker evidence is said even where the choice itself rests on an old price."""
+    rows = "".join(
+        f"  - {{currency: USD, tier: quoted, provider: {provider}, marketplace: {market}, date: {day},"
+        f" source: {{kind: example, title: t}},"
+        f" hourly: [{{gpu: {gpu}, instance: {gpu}, gpus: 1, pricing: on-demand, region: global,"
+        f" per_hour: {price}}}]}}\n"
+        for provider, market, gpu, day, price in (
+            ("acme", "false", "l4", "2026-03-01", 0.01), ("bazaar", "true", "rtx-a5000", "2026-11-20", 0.005)
+        )
+    )  # fmt: skip
+    load = tmp_path / "cheap.load.yaml"
+    load.write_text(f"{(EXAMPLES / 'image-service.load.yaml').read_text()}\nprices:\n{rows}")
+    verdict = made_report(load).models[0].verdict
+    assert verdict.choice == "l4/on-demand"
+    assert verdict.warning is not None
+    assert "It rests on an old price of 2026-03-01" in verdict.warning
+    assert "NVIDIA RTX A5000 on-demand (bazaar" in verdict.warning
+    assert "on weaker evidence: marketplace offer" in verdict.warning
+    cheapest = next(words for words in verdict.reasons if words.startswith("Cheapest in "))
+    assert "(NVIDIA RTX A5000 on-demand (bazaar" in cheapest  # who is cheapest where the choice is not
+
+
+def test_gpus_that_one_reason_excludes_share_a_row() -> None:
+    model = made_report("image-service").models[0]
+    given = [("A", "too old"), ("B", "too small"), ("C", "too old"), ("D", "too old")]
+    refusals = tuple(
+        Refusal(gpu=name.lower(), gpu_name=name, batch=1, constraint="scope", reason=reason) for name, reason in given
+    )
+    rows = refusal_table(replace(model, refusals=refusals)).rows
+    assert [(row[0], row[-1]) for row in rows] == [("3 GPUs", "too old: A, C, D"), ("B", "too small")]
+    assert refusal_table(replace(model, refusals=refusals), named=2).rows[0][-1] == "too old: A, C, …"
 
 
 def test_a_cost_in_the_buyer_s_currency_has_the_tax_of_the_place() -> None:

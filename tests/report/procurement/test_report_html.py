@@ -12,7 +12,7 @@ import pytest
 
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.report.procurement.html import render_report_html
-from tests.report.procurement.made_up import made_answer, made_report
+from tests.report.procurement.made_up import made_answer, made_report, whole
 from tests.skips import find_chromium
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,8 @@ LOADS = ["image-service", "nightly-job", "training", None]
 
 DRIVER = """
 <script>
-(() => {
+(async () => {
+  while (!document.documentElement.classList.contains("live")) await new Promise((done) => setTimeout(done, 20));
   const section = document.querySelector("section[data-model]"), form = section.querySelector("form.controls");
   const read = () => Object.fromEntries([...section.querySelectorAll("table.options tbody tr")].map((row) =>
     [row.dataset.key, Object.fromEntries([...row.querySelectorAll("[data-cell]")].map((cell) =>
@@ -74,7 +75,7 @@ def drive(page: str, steps: list[dict], folder: Path) -> dict:
     ran = subprocess.run(
         [
             browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri(),
+            "--virtual-time-budget=20000", f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri(),
         ],
         check=True, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
@@ -130,7 +131,7 @@ def test_the_page_leaves_the_words_as_python_wrote_them(load, tmp_path):
     page = render_report_html(made_report(load))
     driven = drive(page, [], tmp_path)
     pattern = r'<tr data-key="([^"]+)"(.*?)</tr>'
-    for key, row in re.findall(pattern, page, re.DOTALL):
+    for key, row in re.findall(pattern, whole(page), re.DOTALL):
         written = dict(re.findall(r'data-cell="(\w+)"[^>]*>([^<]*)<', row))
         for name, words in written.items():
             if words not in ("unknown", ""):
@@ -199,7 +200,7 @@ class Reader(HTMLParser):
 @pytest.mark.parametrize("load", LOADS)
 def test_the_page_can_be_read_without_eyes(load):
     page = render_report_html(made_report(load, names=("toynet", "other")))
-    reader = Reader(page)
+    reader = Reader(whole(page))
     assert reader.of("html")[0]["lang"] == "en"
     assert len(reader.of("title")) >= 1
     assert len(reader.of("h1")) == 1

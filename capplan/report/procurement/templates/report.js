@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+  if (!window.DecompressionStream) return;  // the short list stands as it is printed
   document.documentElement.classList.add("js");
   const HOURS = 8760, SECONDS = 3600;
   const ceilGuarded = (value) => Math.ceil(value - 1e-9 * Math.max(1, Math.abs(value)));
@@ -172,13 +173,17 @@
     });
   }
 
-  /* Vega travels compressed; where it cannot be unpacked the still pictures stay. */
+  /* What is read on demand travels compressed: figures, the rows beyond the first, long tables, and Vega. */
+  async function unpacked(name) {
+    const packed = Uint8Array.from(atob(document.getElementById(name).textContent), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+
+  /* Where Vega cannot be unpacked the still pictures stay. */
   const starts = [];
   async function startCharts() {
-    const packed = Uint8Array.from(atob(document.getElementById("vega").textContent), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
-    script.textContent = await new Response(stream).text();
+    script.textContent = await unpacked("vega");
     document.head.append(script);
     if (window.vegaEmbed) for (const start of starts) await start();
     document.documentElement.classList.add("drawn");
@@ -201,14 +206,24 @@
     }
   }
 
-  const fleet = document.getElementById("fleet"), fleetSpecs = fleet?.querySelector("script.specs");
-  if (fleetSpecs) starts.push(async () => {
-    const specs = JSON.parse(fleetSpecs.textContent);
-    for (const figure of fleet.querySelectorAll("figure[data-chart]")) await drawIn(figure, specs[figure.dataset.chart]);
-  });
+  async function start() {
+    const page = JSON.parse(await unpacked("figures"));
+    const fleet = document.getElementById("fleet");
+    if (fleet) starts.push(async () => {
+      for (const figure of fleet.querySelectorAll("figure[data-chart]")) await drawIn(figure, page.fleet[figure.dataset.chart]);
+    });
+    for (const details of document.querySelectorAll("details[data-table]")) {
+      details.addEventListener("toggle", () => details.insertAdjacentHTML("beforeend", page.tables[details.dataset.table]), { once: true });
+    }
+    for (const section of document.querySelectorAll("section[data-model]")) {
+      section.querySelector("table.options").tBodies[0].insertAdjacentHTML("beforeend", page.tables[`${section.id}-rows`] ?? "");
+      startSection(section, page[section.id]);
+    }
+    document.documentElement.classList.add("live");
+    await startCharts().catch(() => {});
+  }
 
-  for (const section of document.querySelectorAll("section[data-model]")) {
-    const data = JSON.parse(section.querySelector("script.data").textContent);
+  function startSection(section, { data, specs }) {
     const form = section.querySelector("form.controls");
     const table = section.querySelector("table.options");
     const live = section.querySelector(".live"), banner = section.querySelector(".changed");
@@ -425,7 +440,6 @@
     /* Charts: drawn by Vega where it runs; the still pictures stay for paper and for readers without script. */
     const views = new Map();
     starts.push(async () => {
-      const specs = JSON.parse(section.querySelector("script.specs").textContent);
       for (const figure of section.querySelectorAll("figure[data-chart]")) {
         const view = await drawIn(figure, specs[figure.dataset.chart], update);
         if (view) views.set(figure.dataset.chart.replace(/^m\d+-/, ""), view);
@@ -598,5 +612,5 @@
     update();
   }
 
-  if (window.DecompressionStream) startCharts().catch(() => {});
+  start();
 })();

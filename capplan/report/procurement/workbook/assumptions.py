@@ -11,13 +11,13 @@ from capplan.core.economics.assumptions import Assumption
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.workbook.book import Book
-from capplan.report.procurement.workbook.columns import option_columns
 from capplan.report.procurement.workbook.looks import cell_text, decimals_of, row_height
-from capplan.report.procurement.workbook.options import formulas_of
 
 TITLE = "Assumptions"
 _HEADS = ("assumption", "value", "low", "high", "unit", "basis", "source")
 _WIDTHS = (44.0, 14.0, 14.0, 14.0, 30.0, 14.0, 90.0)
+_NAME = re.compile(r"\bin_\w+")
+"""A defined name of an input, in a formula."""
 _NOTE = (
     "Shaded cells may be changed: options, cash and the decision follow. Cells that are not shaded are fixed: "
     "the years counted are columns, and what a GPU carries within the latency limit was simulated."
@@ -75,15 +75,18 @@ def _rates(load: Load) -> Iterator[tuple[str, tuple[str, float]]]:
     yield "mean_per_s", ("Mean today, samples per second", load.mean_per_s)
 
 
-def write_assumptions(book: Book, report: Report, names: Sequence[Mapping[str, str]]) -> None:
+def write_assumptions(
+    book: Book, report: Report, names: Sequence[Mapping[str, str]], formulas: Sequence[Sequence[Mapping[str, str]]]
+) -> None:
     """Write the sheet.
 
     Args:
         book: The workbook.
         report: The report.
         names: Defined names of each model's inputs, as `defined_names` returns them.
+        formulas: The formulas of each model's options.
     """
-    used = set().union(*map(_used, [report.of(model) for model in report.models], report.models, names))
+    used = {word for rows in formulas for row in rows for formula in row.values() for word in _NAME.findall(formula)}
     sheet = book.sheet(TITLE, _WIDTHS)
     sheet.freeze_panes(1, 1)
     sheet.fit_to_pages(1, 1)
@@ -162,15 +165,3 @@ def _allowed(each: _Input) -> dict[str, Any]:
         rules |= {"criteria": ">", "value": 0}
     limits = "from 0 to 1" if "_fraction" in key else f"{'a whole number ' * whole}of at least {least:g}"
     return {**rules, "error_title": "Not possible", "error_message": f"{each.label[:120]}: enter a number {limits}."}
-
-
-def _used(report: Report, model: ModelReport, names: Mapping[str, str]) -> set[str]:
-    """Return the names of the inputs that some option's formula takes."""
-    columns = option_columns(report, model)
-    spelled = " ".join(
-        formula
-        for row in formulas_of(report, model, names)
-        for column in columns
-        if (formula := row.formula(column.key))
-    )
-    return {name for name in names.values() if re.search(rf"\b{re.escape(name)}\b", spelled)}

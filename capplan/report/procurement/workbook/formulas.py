@@ -13,7 +13,7 @@ from capplan.report.procurement.types import OptionRow, Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formulas:
-    """The formulas of one option's row; None for what is stated rather than computed.
+    """The formulas of one option's row.
 
     `row` counts from 1, `last_row` is that of the last option. `places` maps a column's key to its letters, `names` an
     assumption's key to its defined name.
@@ -26,22 +26,20 @@ class Formulas:
     last_row: int = 0
     names: Mapping[str, str]
 
-    def formula(self, key: str) -> str | None:
-        """Return the formula of a column's cell."""
-        if key == "best":
-            return self._best()
-        if key == "finish":
-            return f"={self._finish()}"
-        if key == "rate" and isinstance(self.report.demand.load, TrainingPurchase):
-            return f"={self._rate_beside_others()}"
-        stem = key.rstrip("0123456789")
-        if key[len(stem) :] and stem in ("need", "servers", "gpus", "samples", "hours"):
-            return None if self._one_gpu else f"={self._of_year(stem, int(key[len(stem) :]))}"
-        if self.option.offer.price_usd is None and key not in ("kwh", "used"):
-            return None
-        spelled = self._bought() if self.option.offer.term == Term.BUY else self._rented()
-        found = spelled.get(key)
-        return f"={found}" if found else None
+    def of_row(self) -> dict[str, str]:
+        """Return the formulas of the row's cells that are computed, by the key of their column."""
+        amounts = self._bought() if self.option.offer.term == Term.BUY else self._rented()
+        if self.option.offer.price_usd is None:
+            amounts = {key: amounts[key] for key in ("kwh", "used")}
+        found = {"best": self._best(), **amounts}
+        if "finish" in self.places:
+            found["finish"] = self._finish()
+        if isinstance(self.report.demand.load, TrainingPurchase):
+            found["rate"] = self._rate_beside_others()
+        if not self._one_gpu:
+            for stem in ("need", "servers", "gpus", "samples", "hours"):
+                found |= {f"{stem}{year}": self._of_year(stem, year) for year in range(self._years)}
+        return {key: f"={formula}" for key, formula in found.items() if key in self.places}
 
     @property
     def _one_gpu(self) -> bool:
@@ -138,7 +136,7 @@ class Formulas:
         """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
         worth, column = self._cell("worth"), self.places["worth"]
         least = f"MIN(${column}$4:${column}${self.last_row})"
-        return f"=IF(ISNUMBER({worth}),IF({worth}<={least}*1.000000000001,1,0),0)"
+        return f"IF(ISNUMBER({worth}),IF({worth}<={least}*1.000000000001,1,0),0)"
 
     @property
     def _commitment(self) -> int:
