@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from capplan.app.pipelines.validate import MeasuredParts
-from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.calibrate.solver import LeastSquares, minimise
 from capplan.core.energy.power import PowerConstants, PowerLaw, RateShares, rate_shares
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
@@ -203,7 +203,7 @@ def fit_constants(rows: Sequence[PowerRow], form: str, prompts: Mapping[str, int
         columns = [(residuals(logs + step) - middle) / 1e-5 for step in 1e-5 * np.eye(len(logs))]
         return middle, np.stack(columns, axis=1)
 
-    problem = Problem(
+    problem = LeastSquares(
         residuals=residuals,
         derivatives=derivatives,
         row_weight=len(rows) / counts / len(set(counts)),

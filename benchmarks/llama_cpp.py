@@ -17,7 +17,7 @@ import pandas as pd
 
 from capplan.core.numbers import FloatArray
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
@@ -58,7 +58,7 @@ def runs_of(rows: pd.DataFrame, base: LlmCalibration) -> Runs:
     deployments, layout = Deployments(gpus=load_gpus()), constants_of(base).layout
     tables, counts = [], []
     for row in rows.itertuples():
-        words = DeploymentWords(
+        words = NamedDeployment(
             model="llama-3-8b-instruct", gpu=row.gpu, engine="llama.cpp", weights=_WEIGHTS[row.dtype], kv="fp16",
             sharding=Sharding(),
         )  # fmt: skip

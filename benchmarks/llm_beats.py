@@ -25,7 +25,7 @@ from capplan.llm.answer.validate_serving import prepare
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.llm.core.fleet.near_miss import near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.search import PlanQuestion
+from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.serving.cases import answer
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -100,7 +100,7 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
             best = kept.loc[kept.usd.idxmin()]
             stored = weights if isinstance(weights, str) else "bf16"
             lengths = {"input_len": float(prompt) * best.share, "output_len": round(float(reply) * best.share)}
-            asked = PlanQuestion(
+            asked = SearchSpace(
                 model=str(model),
                 load=TokenLoad(rate_per_s=1.0, spread=0.11 if best.share < 1 else 0.0, **lengths),
                 limits=LatencyLimits(ttft_s=TTFT_LIMIT_S, tpot_s=limit_s),
@@ -110,7 +110,7 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
                 rents=rents,
             )
 
-            def plan(load: TokenLoad, asked: PlanQuestion = asked) -> DeploymentPlan | None:
+            def plan(load: TokenLoad, asked: SearchSpace = asked) -> DeploymentPlan | None:
                 try:
                     return plan_serving(replace(asked, load=load), deployments=deployments, calibration=calibration)
                 except CapplanError as error:

@@ -18,9 +18,9 @@ import pandas as pd
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.disaggregated import HANDOVER_S
-from capplan.llm.core.serving.service import Demand, Service, decode_step_s, lone_ttft_s
+from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.collectives import NETWORK
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -48,7 +48,7 @@ def deployment_of(row: pd.Series, deployments: Deployments, *, tensor: int, data
     """Return the deployment of one kind of replicas; experts are spread over the ranks of data parallelism."""
     sharding = Sharding(tensor=tensor, data=data, expert=tensor * data if data > 1 else 1)
     kv = row.kv if isinstance(row.kv, str) else ""
-    words = DeploymentWords(
+    words = NamedDeployment(
         model=row.model, gpu=row.gpu, engine=row.engine, sharding=sharding, weights=row.weights, kv=kv
     )
     return deployments.find(words)
@@ -66,7 +66,8 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
         for tensor, data in ((p_tensor, p_data), (d_tensor, d_data))
     ]
     prefill, decode = (
-        Service(kernels=each.kernels, machine=each.machine, engine=each.engine, constants=constants) for each in sides
+        ServedDeployment(kernels=each.kernels, machine=each.machine, engine=each.engine, constants=constants)
+        for each in sides
     )
     prompt_s = lone_ttft_s(prefill, Demand(input_len=prompt, output_len=answer, capacity=1.0))
     memory = sides[1].stage
@@ -91,7 +92,7 @@ def two_servers(rows: pd.DataFrame, deployments: Deployments, constants: Constan
     step itself is predicted too slow. The median of all rows is printed beside that of the kept ones.
     """
     both = rows[(rows.gpu == "h100-sxm5-80gb") & (rows.engine == "sglang") & rows.note.fillna("").str.contains(_TP16)]
-    words = DeploymentWords(
+    words = NamedDeployment(
         model="deepseek-r1", gpu="h100-sxm5-80gb", engine="sglang", weights="fp8_block", sharding=Sharding(tensor=16)
     )
     found = deployments.find(words)

@@ -13,7 +13,7 @@ from gpus_startup import cpu_s
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
@@ -25,7 +25,7 @@ _WORDS = ["llm", "estimate", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "2"
 
 def estimate_cpu_s(concurrencies: tuple[int, ...], runs: int) -> float:
     """The least CPU time of one estimate with everything read anew: GPUs, the model's config, the constants. [s]"""
-    words = DeploymentWords(model="qwen3-32b", gpu="h100-sxm5-80gb", engine="vllm", sharding=Sharding(tensor=2))
+    words = NamedDeployment(model="qwen3-32b", gpu="h100-sxm5-80gb", engine="vllm", sharding=Sharding(tensor=2))
     question = ServingQuestion(words=words, concurrencies=concurrencies, input_len=1024, output_len=256)
     times = []
     for _ in range(runs):

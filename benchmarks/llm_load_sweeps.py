@@ -14,9 +14,9 @@ import pandas as pd
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.service import Demand, Service, most_running, step_seconds
+from capplan.llm.core.serving.service import Demand, ServedDeployment, most_running, step_seconds
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.arrivals import Lengths, all_at_once
 from capplan.llm.core.simulation.continuous_batching import Admission, simulate_open
@@ -48,9 +48,9 @@ class Point:
     itl_simulated: float
 
 
-def words_of(row: pd.Series) -> DeploymentWords:
+def words_of(row: pd.Series) -> NamedDeployment:
     """Return the deployment of a row."""
-    return DeploymentWords(
+    return NamedDeployment(
         model=row.model, gpu=row.gpu, engine=row.engine, version=str(row.version),
         sharding=Sharding(tensor=int(row.tp), pipeline=int(row.pp)), weights=row.weights, kv=row.kv,
     )  # fmt: skip
@@ -97,7 +97,7 @@ def main() -> None:
 def saturated_rate(row: pd.Series, deployments: Deployments, calibration: object) -> float:
     """Return the requests per second at which all requests, sent at once, are served."""
     deployment = deployments.find(words_of(row))
-    service = Service(
+    service = ServedDeployment(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine,
         constants=constants_of(calibration),
     )  # fmt: skip

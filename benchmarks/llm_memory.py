@@ -14,7 +14,7 @@ from statistics import median, quantiles
 
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants
-from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.memory_fit import FittedMemory, StartupLog, fit_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.sharding import Sharding
@@ -90,7 +90,7 @@ def with_fit(constants: LlmMemoryConstants, fitted: FittedMemory) -> LlmMemoryCo
 
 def errors(run: Run, constants: LlmMemoryConstants) -> tuple[float, float, float]:
     """Return the relative errors of the cache, of the weights, and of the tokens of the logged cache."""
-    request = MemoryRequest(
+    request = StatedDeployment(
         model=run.model,
         gpu=load_gpus().find("h100-sxm5-80gb"),
         sharding=Sharding(tensor=int(run.row["tp"]), pipeline=int(run.row["pp"])),

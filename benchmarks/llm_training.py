@@ -28,7 +28,14 @@ from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants, MemoryScope, estimate_memory
 from capplan.llm.core.training.step_time import TimeConstants, step_time
-from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork, step_work, training_gpu
+from capplan.llm.core.training.work import (
+    AttentionClass,
+    CollectiveLink,
+    ProductClass,
+    TrainingStepWork,
+    step_work,
+    training_gpu,
+)
 from capplan.llm.read.runs.training_rows import read_training
 from capplan.llm.read.training_calibration import SHIPPED, dump_training_calibration
 from capplan.specs import Gpus, load_gpus
@@ -59,7 +66,7 @@ MEMORY_SPREAD = {
 """Standard deviations of the priors' logarithms."""
 
 TIME_PRIOR = TimeConstants(
-    products={Product.WIDE: 0.85, Product.FP8: 1.05, Product.FP4: 1.05},
+    products={ProductClass.WIDE: 0.85, ProductClass.FP8: 1.05, ProductClass.FP4: 1.05},
     grouped=0.55,
     attention={
         AttentionClass.EAGER: 0.3,
@@ -74,7 +81,7 @@ TIME_PRIOR = TimeConstants(
     misaligned=1.5,
     partial_waves=0.5,
     filling_rows=600.0,
-    links={Link.FAST: 0.7, Link.HOST: 0.6, Link.NETWORK: 0.8},
+    links={CollectiveLink.FAST: 0.7, CollectiveLink.HOST: 0.6, CollectiveLink.NETWORK: 0.8},
     exposed_tensor=0.7,
     exposed_pipeline=0.5,
     exposed_expert=0.5,
@@ -224,7 +231,7 @@ def time_problem(
 ) -> Problem:
     """Return the fit of speeds; a run that does not state what it computes again takes the least that fits."""
     chosen: list[MeasuredTraining] = []
-    works: list[StepWork] = []
+    works: list[TrainingStepWork] = []
     for run in runs:
         if not run.tokens_per_s or run.job.architecture.hidden_dim <= _SMALLEST_WIDTH:
             continue

@@ -22,7 +22,7 @@ import numpy as np
 
 from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.accuracy import error_statistics
-from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.calibrate.solver import LeastSquares, minimise
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
@@ -169,7 +169,7 @@ def fit(rows: Sequence[PipelineRow], known: MeasuredParts) -> PipelineCalibratio
 
     mean = np.concatenate([np.zeros(count + 1), np.log(LAW_PRIORS)])
     spread = np.concatenate([np.full(count, FACTOR_SD), [HOST_SD], np.full(len(LAWS), LAW_SD)])
-    problem = Problem(
+    problem = LeastSquares(
         residuals=residuals,
         derivatives=derivatives,
         row_weight=np.concatenate([weight, np.ones(count)]),

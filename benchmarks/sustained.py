@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from capplan.core.calibrate import sustained as fitting
-from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, PowerLaw, SustainedLaws
+from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, SustainedLaws, SustainedShareLaw
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Regime
 from capplan.core.gpus.sustained import MicrobenchRow, half_peak, summarise
 from capplan.specs import Gpus, load_gpus
@@ -145,7 +145,7 @@ def single_peak(gpu: GpuSpec) -> float | None:
     return gpu.peak(PeakKind.FP32_MATRIX) or gpu.peak(PeakKind.FP32)
 
 
-def with_spreads(law: PowerLaw, found: Sequence[fitting.HeldOutShare]) -> PowerLaw:
+def with_spreads(law: SustainedShareLaw, found: Sequence[fitting.HeldOutShare]) -> SustainedShareLaw:
     """Give a law the spreads of GPUs left out."""
     consumer, other, unknown = fitting.spreads(found)
     return replace(law, log_sd_consumer=consumer, log_sd_other=other, log_sd_unknown=unknown)

@@ -22,15 +22,15 @@ from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.choices import Search
+from capplan.core.measurement.choices import BatchSearch
 from capplan.core.measurement.types import Point
-from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.memory.summary import MemorySummary
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Sharding, Training
+from capplan.core.workload import Framework, Host, Layout, ModelSharding, Optimizer, Precision, Training
 from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__
@@ -41,7 +41,7 @@ class _ComparisonShown(Shown, Comparison): ...
 class _EstimateAnswerShown(Shown, EstimateAnswer): ...
 class _ReportShown(Shown, Report): ...
 class _PointsShown(Shown, tuple[Point, ...]): ...
-class _MemoryAnswerShown(Shown, MemoryAnswer): ...
+class _MemorySummaryShown(Shown, MemorySummary): ...
 class _PlanShown(Shown, Plan): ...
 class _PriceListShown(Shown, PriceList): ...
 class _TraceShown(Shown, Trace): ...
@@ -512,7 +512,7 @@ def measure(
     threads: int | None = ...,
     flush_l2: bool = ...,
     autotune: bool = ...,
-    search: Search | str = ...,
+    search: BatchSearch | str = ...,
     max_batch: int = ...,
     reserve: float = ...,
     memory_limit_bytes: float | str | None = ...,
@@ -614,11 +614,11 @@ def memory(
     utilization_fraction: float = ...,
     strict: bool = ...,
     rank_count: int = ...,
-    shardings: Sequence[Sharding | str] | str | None = ...,
+    shardings: Sequence[ModelSharding | str] | str | None = ...,
     expandable_segments: bool = ...,
     advice: bool = ...,
     training: Training | bool | None = ...,
-) -> _MemoryAnswerShown:
+) -> _MemorySummaryShown:
     """Estimate how much GPU memory a model needs, by part, and the largest batch that fits.
 
     Args:
@@ -693,7 +693,7 @@ def plan(
     ring: int = ...,
     batches: Sequence[int] | str = ...,
     gpu_count: int = ...,
-    sharding: Sharding | str = ...,
+    sharding: ModelSharding | str = ...,
     gpus: str | Gpus | Sequence[str | GpuSpec] | None = ...,
     vendors: Sequence[str] | str | None = ...,
     architectures: Sequence[str] | str | None = ...,

@@ -16,7 +16,7 @@ _SECONDS_CHECKED_EVERY = 2**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FileLimits:
     """The most that one file may take.
 
     `size_bytes` is the memory of values made on the host; large tensors of a model have none. A statement, a call or an
@@ -30,7 +30,7 @@ class Limits:
     cpu_s: float = 120.0
 
 
-LIMITS = Limits()
+LIMITS = FileLimits()
 """The limits of every file. docs/limits.md and SECURITY.md state them."""
 
 STATEMENT_STEPS = 10
@@ -57,7 +57,7 @@ class Budget:
 
     __slots__ = ("_began_s", "_bytes_left", "_limits", "_next_look", "_nodes_left", "_steps_left", "where")
 
-    def __init__(self, where: str, limits: Limits = LIMITS) -> None:
+    def __init__(self, where: str, limits: FileLimits = LIMITS) -> None:
         self.where = where
         self._limits = limits
         self._bytes_left = limits.size_bytes

@@ -24,6 +24,10 @@ LONGEST_LINE = 2**20
 """Longest line of a table. [characters]"""
 
 
+class UnreadableRowError(ValueError):
+    """A row that is left out; the message says why."""
+
+
 def read_rows(path: Path, *, required: Collection[str] = (), what: str = "a table") -> Iterator[dict[str, str]]:
     """Read the rows of a CSV file as text by column; cells beyond the header's columns are dropped.
 

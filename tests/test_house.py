@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -19,12 +20,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def functions() -> tuple[tuple[Path, Function], ...]:
     return tuple(
-        (path, node)
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, Function)
+        (path, node) for path in PACKAGE.rglob("*.py") for node in ast.walk(parsed(path)) if isinstance(node, Function)
     )
 
 
@@ -66,6 +69,14 @@ def test_commands_turn_words_into_a_request_and_render_the_answer() -> None:
         and (length := (function.end_lineno or 0) - function.body[-1 if len(function.body) == 1 else 1].lineno + 1) > 40
     }
     assert long == {}
+
+
+def test_no_class_name_stands_twice() -> None:
+    """One name, one meaning: whoever reads it in a message, a schema or an import knows what it is."""
+    counts = Counter(
+        node.name for path in PACKAGE.rglob("*.py") for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
 def test_every_folder_of_modules_is_a_package_so_that_the_wheel_finds_it() -> None:

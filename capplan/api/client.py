@@ -27,7 +27,7 @@ _ERRORS: Mapping[int, type[CapplanError]] = {3: TraceError, 4: MeasurementError}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class ServiceReply:
     """What a service answered.
 
     Attributes:
@@ -72,7 +72,7 @@ class Client:
         self._token = token
         self._timeout_s = timeout_s
         self._headers = dict(headers or {})
-        self._kept: OrderedDict[str, Response] = OrderedDict()
+        self._kept: OrderedDict[str, ServiceReply] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
@@ -223,7 +223,7 @@ class Client:
         """Return whether the service answers, and its version."""
         return json.loads(self.get("/healthz").content)
 
-    def ask(self, name: str, question: Mapping[str, Any], *, spelling: str = "json", width: int = 100) -> Response:
+    def ask(self, name: str, question: Mapping[str, Any], *, spelling: str = "json", width: int = 100) -> ServiceReply:
         """Return the answer to a question as it was sent.
 
         Args:
@@ -239,7 +239,7 @@ class Client:
         path = f"/api/v1/{name}?format={spelling}" + (f"&width={width}" if spelling == "table" else "")
         return self._send("POST", path, body, {"Content-Type": "application/json"})
 
-    def get(self, path: str) -> Response:
+    def get(self, path: str) -> ServiceReply:
         """Return what lies at a path of the service.
 
         Raises:
@@ -255,7 +255,7 @@ class Client:
             return {}
         return {"model": model if isinstance(model, str) else self.upload(model)}
 
-    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Response:
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> ServiceReply:
         from urllib.request import Request
 
         key = json.dumps([method, path, body.decode("latin-1") if body else ""])
@@ -272,7 +272,7 @@ class Client:
                 self._kept.popitem(last=False)
         return found
 
-    def _patiently(self, request: "Request", kept: Response | None) -> Response:
+    def _patiently(self, request: "Request", kept: ServiceReply | None) -> ServiceReply:
         """Send a request, and again where the service says that it is busy, as long as is worth waiting.
 
         Raises:
@@ -299,8 +299,8 @@ class Client:
                 raise UsageError(f"cannot reach the service at {self.url}: {reason}.") from error
 
 
-def _response(content: bytes, headers: Any) -> Response:
-    return Response(
+def _response(content: bytes, headers: Any) -> ServiceReply:
+    return ServiceReply(
         content=content,
         etag=headers.get("ETag", ""),
         exit_code=int(headers.get("Capplan-Exit-Code", "0")),

@@ -28,6 +28,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound, step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
+from capplan.core.memory.advice import Alternative
 from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.trace.model_input import model_input
@@ -42,16 +43,7 @@ from capplan.units import counted
 _SMALLEST_SIDE, _SMALLEST_LENGTH = 32, 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """The same batch under other conditions or on a smaller input, with the trace that answers for it."""
-
-    change: str
-    trace: Trace
-    workload: Workload
-
-
-def possible_changes(model: Model, trace: Trace, workload: Workload, *, batch: int) -> tuple[Change, ...]:
+def possible_changes(model: Model, trace: Trace, workload: Workload, *, batch: int) -> tuple[Alternative, ...]:
     """Return the changes that can be had, each traced once for all GPUs.
 
     Args:
@@ -63,7 +55,7 @@ def possible_changes(model: Model, trace: Trace, workload: Workload, *, batch: i
     return tuple(_possible_changes(model, trace, workload, batch))
 
 
-def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> Iterator[Change]:
+def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> Iterator[Alternative]:
     wanted = {}
     if now.precision.half_dtype is None:
         wanted["half precision (--precision amp-fp16)"] = replace(now, precision=Precision.AMP_FP16)
@@ -74,11 +66,11 @@ def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> 
         wanted["channels_last (--layout nhwc)"] = replace(now, layout=Layout.NHWC)
     for change, workload in wanted.items():
         if (found := _try_trace(model, workload, batch)) is not None:
-            yield Change(change=change, trace=found, workload=workload)
+            yield Alternative(change=change, trace=found, workload=workload)
     if (smaller := _half_as_large(model, trace.inputs)) is not None:
         option, other = smaller
         if (found := _try_trace(other, now, batch)) is not None:
-            yield Change(change=f"{SMALLER_INPUT} ({option}), if the task allows it", trace=found, workload=now)
+            yield Alternative(change=f"{SMALLER_INPUT} ({option}), if the task allows it", trace=found, workload=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +80,7 @@ class Adviser:
     trace: Trace
     workload: Workload
     calibration: Calibration
-    changes: tuple[Change, ...]
+    changes: tuple[Alternative, ...]
     gpus: Gpus
     rents: Mapping[str, Price]
 

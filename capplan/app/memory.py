@@ -7,15 +7,15 @@ from capplan.app.gpu_choice import GpuRequest, find_gpus
 from capplan.app.models import Model, ModelSource, open_model, refuse_uncertain
 from capplan.core.memory.advice import Alternative, configurations_for_advice
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.summary import MemoryAnswer, answer_memory
+from capplan.core.memory.summary import MemorySummary, answer_memory
 from capplan.core.plan.recommend import is_takeable
 from capplan.core.trace.types import Trace
-from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, Optimizer, Sharding, Training, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, ModelSharding, Optimizer, Training, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.memory_calibration import load_memory_calibration
 
 _SMALLER_INPUTS = (0.75, 0.5)
-_INFERENCE_SHARDINGS = (Sharding.REPLICAS, Sharding.FSDP)
+_INFERENCE_SHARDINGS = (ModelSharding.REPLICAS, ModelSharding.FSDP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class MemoryRequest:
     workload: Workload = field(default_factory=Workload)
     utilization_fraction: float = DEFAULT_UTILIZATION
     rank_count: int = 1
-    shardings: tuple[Sharding, ...] = ()
+    shardings: tuple[ModelSharding, ...] = ()
     has_expandable_segments: bool = False
     rule_gpus: GpuRequest | None = None
     advises: bool = False
@@ -45,7 +45,7 @@ class MemoryRequest:
 class MemoryResult:
     """The answer, and the model of memory that it was worked out with."""
 
-    answer: MemoryAnswer
+    answer: MemorySummary
     model: MemoryModel
 
 
@@ -91,14 +91,14 @@ def memory(request: MemoryRequest, *, feedback: Feedback = SILENCE) -> MemoryRes
     return MemoryResult(answer=answer, model=asked)
 
 
-def _shardings(request: MemoryRequest) -> list[Sharding]:
+def _shardings(request: MemoryRequest) -> list[ModelSharding]:
     if request.shardings:
         return list(request.shardings)
     if request.rank_count == 1:
         return []
     if request.workload.training is None:
         return list(_INFERENCE_SHARDINGS)
-    return [each for each in Sharding if each is not Sharding.REPLICAS]
+    return [each for each in ModelSharding if each is not ModelSharding.REPLICAS]
 
 
 def _with_recordings_for_advice(model: Model, trace: Trace, request: MemoryRequest) -> Trace:

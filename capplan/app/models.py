@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.opened_files import OpenedFiles, watched
-from capplan.app.trace_cache import Question, TraceCache, default_cache, files_behind
+from capplan.app.trace_cache import TraceCache, TraceKey, default_cache, files_behind
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.calibration import MemoryCalibration
@@ -365,7 +365,7 @@ class TracedModel(Model):
     def _find(self, configuration: Configuration, exact_batch: int | None) -> Trace:
         if self.cache is None or self.request is None:
             return self._record(configuration, exact_batch)
-        question = Question(
+        question = TraceKey(
             words=self.request.words,
             options=(*self.request.options, *([_FULL_WIDTH] if self.is_at_full_width else [])),
             configurations=(configuration,),

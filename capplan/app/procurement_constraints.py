@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
 
-from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.assumptions import Assumption, ReportLoad
 from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
 from capplan.core.gpus.prices import Term
@@ -111,7 +111,7 @@ _AT_HOME = "us"
 """The country whose tariff the default is."""
 
 
-def with_tariff(demand: Demand, usd_per_kwh: float | None) -> Demand:
+def with_tariff(demand: ReportLoad, usd_per_kwh: float | None) -> ReportLoad:
     """Return a demand at the user's own price of electricity; as it is where none is stated. [USD/kWh]"""
     if usd_per_kwh is None:
         return demand
@@ -125,7 +125,7 @@ def with_tariff(demand: Demand, usd_per_kwh: float | None) -> Demand:
     return replace(demand, assumptions=assumptions, money=demand.money.with_value("usd_per_kwh", usd_per_kwh))
 
 
-def at_place(demand: Demand, countries: Sequence[Country]) -> Demand:
+def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
     """Return a demand whose electricity is that of the countries where the fleet may stand.
 
     The middle of their figures holds, from the lowest to the highest. What the user states stays, and so does a default

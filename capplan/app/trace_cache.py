@@ -38,7 +38,7 @@ _OWN_CODE = ("probe", "core")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class TraceKey:
     """What is asked of a model: the words that name it, everything said of its arguments and inputs, what to record."""
 
     words: str
@@ -65,7 +65,7 @@ class TraceCache:
 
     folder: Path
 
-    def find(self, question: Question) -> Trace | None:
+    def find(self, question: TraceKey) -> Trace | None:
         """Return the trace that answers a question; None where there is none, or none that still holds."""
         path = self._path(question)
         try:
@@ -80,7 +80,7 @@ class TraceCache:
             _remove(path)
             return None
 
-    def holds(self, question: Question) -> bool:
+    def holds(self, question: TraceKey) -> bool:
         """Return True if a trace is kept that answers a question and still holds; the trace itself is not read."""
         try:
             with open_file(self._path(question)) as file:
@@ -88,7 +88,7 @@ class TraceCache:
         except (OSError, _DamagedError):
             return False
 
-    def keep(self, question: Question, trace: Trace, *, files: Iterable[Path]) -> None:
+    def keep(self, question: TraceKey, trace: Trace, *, files: Iterable[Path]) -> None:
         """Keep the trace that answers a question, with the user's files that it depends on.
 
         A folder that cannot be written keeps nothing, because a cache is a convenience; nor is a trace kept that
@@ -135,7 +135,7 @@ class TraceCache:
                 _remove(path)
         return len(gone)
 
-    def _path(self, question: Question) -> Path:
+    def _path(self, question: TraceKey) -> Path:
         return self.folder / f"{_key(question)}{_SUFFIX}"
 
 
@@ -223,18 +223,18 @@ def default_cache() -> TraceCache | None:
     return TraceCache(folder=cache_folder() / "traces")
 
 
-def files_behind(question: Question) -> tuple[Path, ...]:
+def files_behind(question: TraceKey) -> tuple[Path, ...]:
     """Return the user's files that a model was made from: its config, and imports that are not installed."""
     return tuple(dict.fromkeys([*_configs(question), *_own_modules(question)]))
 
 
-def _configs(question: Question) -> list[Path]:
+def _configs(question: TraceKey) -> list[Path]:
     path = Path(question.words.removeprefix("hf:"))
     candidates = [path, path / "config.json"]
     return [candidate for candidate in candidates if candidate.is_file()]
 
 
-def _own_modules(question: Question) -> list[Path]:
+def _own_modules(question: TraceKey) -> list[Path]:
     """Return the files of loaded modules that are the user's, or of the package that the question names."""
     named = question.words.partition(":")[0].partition(".")[0]
     found = []
@@ -248,7 +248,7 @@ def _own_modules(question: Question) -> list[Path]:
     return found
 
 
-def _key(question: Question) -> str:
+def _key(question: TraceKey) -> str:
     """Hash all that a trace depends on but the user's files."""
     asked = {
         "words": _absolute(question.words),

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from capplan.api.client import Client, Response
+from capplan.api.client import Client, ServiceReply
 from capplan.cli.asking import Writing, read_asked
 from capplan.cli.colour import answer_width
 from capplan.cli.output import Format, emit, warn
@@ -100,7 +100,7 @@ def _asking_files(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
         client = _client(server)
         model = fields.pop("model", None) or next(iter(fields.pop("models", [None])))
         fields |= _model_fields(model, client)
-        answers: list[Response] = []
+        answers: list[ServiceReply] = []
 
         def write(extension: str) -> bytes:
             answers.append(client.ask(verb.path, fields, spelling=extension))
@@ -117,14 +117,14 @@ def _client(server: str) -> Client:
     return Client(server, token=os.environ.get(TOKEN_VARIABLE), headers={"Capplan-Door": "command"})
 
 
-def _joined(answers: list[Response], chosen: str) -> str:
+def _joined(answers: list[ServiceReply], chosen: str) -> str:
     texts = [each.content.decode() for each in answers]
     if chosen != Format.JSON or len(texts) == 1:
         return "\n".join(texts)
     return json.dumps([json.loads(each) for each in texts], indent=2, ensure_ascii=False) + "\n"
 
 
-def _conclude(answers: list[Response]) -> None:
+def _conclude(answers: list[ServiceReply]) -> None:
     for each in answers:
         if each.warning:
             warn(each.warning)

@@ -54,7 +54,7 @@ def all_settable() -> Mapping[str, Field | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class StoredDefault:
     """The default of an option, for one command or for all, and the file that it comes from."""
 
     key: str
@@ -63,7 +63,7 @@ class Setting:
     command: str | None = None
 
 
-def load_settings(folder: Path | None = None) -> tuple[Setting, ...]:
+def load_settings(folder: Path | None = None) -> tuple[StoredDefault, ...]:
     """Read the settings in force, the strongest last.
 
     Args:
@@ -99,7 +99,7 @@ def _project_files(start: Path) -> list[Path]:
     return found
 
 
-def _read(path: Path, *, table: tuple[str, ...]) -> tuple[Setting, ...]:
+def _read(path: Path, *, table: tuple[str, ...]) -> tuple[StoredDefault, ...]:
     try:
         read = read_file(path, at_most=LARGEST_FILE_BYTES)
         if len(read) > LARGEST_FILE_BYTES:
@@ -118,7 +118,7 @@ def _read(path: Path, *, table: tuple[str, ...]) -> tuple[Setting, ...]:
     return tuple(setting for key, value in content.items() for setting in _settings(path, str(key), value))
 
 
-def _settings(path: Path, key: str, value: object) -> list[Setting]:
+def _settings(path: Path, key: str, value: object) -> list[StoredDefault]:
     if isinstance(value, Mapping):
         if key not in CONFIGURABLE:
             raise UnknownNameError("table", key, CONFIGURABLE, hint=f"{path} may hold {', '.join(CONFIGURABLE)}.")
@@ -126,12 +126,12 @@ def _settings(path: Path, key: str, value: object) -> list[Setting]:
     return [_setting(path, key, value, command=None)]
 
 
-def _setting(path: Path, key: str, value: object, *, command: str | None) -> Setting:
+def _setting(path: Path, key: str, value: object, *, command: str | None) -> StoredDefault:
     name = key.replace("_", "-")
     known = all_settable() if command is None else settable(command)
     if name not in known:
         raise UnknownNameError("key", name, known, hint=f"{path} may set {', '.join(known)}.")
-    return Setting(key=name, value=_value(path, name, value, known[name]), file=path, command=command)
+    return StoredDefault(key=name, value=_value(path, name, value, known[name]), file=path, command=command)
 
 
 def _value(path: Path, key: str, value: object, field: Field | None) -> Value:
@@ -147,9 +147,9 @@ def _value(path: Path, key: str, value: object, field: Field | None) -> Value:
     return value
 
 
-def in_force(settings: tuple[Setting, ...], command: str) -> dict[str, Setting]:
+def in_force(settings: tuple[StoredDefault, ...], command: str) -> dict[str, StoredDefault]:
     """Return the settings of a command by key: the strongest file's, and in a file those of the command's own table."""
-    found: dict[str, Setting] = {}
+    found: dict[str, StoredDefault] = {}
     for setting in settings:
         kept = found.get(setting.key)
         if setting.command not in (None, command) or setting.key not in settable(command):

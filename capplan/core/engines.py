@@ -84,7 +84,7 @@ def _with_epilogues(recording: Recording) -> Recording:
 
 
 @dataclass(slots=True)
-class _Place:
+class _KernelPlace:
     kernel: Kernel
     op: Op
 
@@ -96,7 +96,7 @@ class _Merging:
         self._source = recording
         self._readers = _reader_counts(recording)
         self._end = len(recording.ops)
-        self._placed: list[_Place | None] = []
+        self._placed: list[_KernelPlace | None] = []
         self._writer: dict[int, int] = {}
 
     def add(self, index: int) -> None:
@@ -111,7 +111,7 @@ class _Merging:
             kernel, op = _merged(product, kernel, op)
         for storage in op.writes:
             self._writer[storage] = len(self._placed)
-        self._placed.append(_Place(kernel, op))
+        self._placed.append(_KernelPlace(kernel, op))
 
     def _product_before(self, kernel: Kernel, op: Op) -> int | None:
         """Return the place of the last product whose result this elementwise kernel alone reads."""
@@ -158,7 +158,7 @@ def _is_elementwise(kernel: Kernel) -> bool:
     return not others & set(kernel.attributes)
 
 
-def _merged(product: _Place, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
+def _merged(product: _KernelPlace, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
     inner = set(product.op.writes)
     more = [
         (operand, storage) for operand, storage in zip(kernel.inputs, op.reads, strict=True) if storage not in inner

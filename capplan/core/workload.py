@@ -158,7 +158,7 @@ class Layout(StrEnum):
     NHWC = "nhwc"
 
 
-class Sharding(StrEnum):
+class ModelSharding(StrEnum):
     """How several GPUs share a model: whole on each, or spread."""
 
     REPLICAS = "replicas"
@@ -171,7 +171,7 @@ class Sharding(StrEnum):
     @property
     def spreads_optimizer(self) -> bool:
         """Return True if each GPU holds and updates its share of the optimizer's states alone."""
-        return self not in (Sharding.REPLICAS, Sharding.DDP)
+        return self not in (ModelSharding.REPLICAS, ModelSharding.DDP)
 
 
 class Optimizer(StrEnum):
@@ -236,15 +236,15 @@ class Workload:
     training: Training | None = None
     torch_version: tuple[int, int] = (2, 11)
     gpu_count: int = 1
-    sharding: Sharding = Sharding.DDP
+    sharding: ModelSharding = ModelSharding.DDP
     host: Host | None = None
 
     def __post_init__(self) -> None:
-        if self.gpu_count == 1 and self.sharding is not Sharding.DDP:
+        if self.gpu_count == 1 and self.sharding is not ModelSharding.DDP:
             raise UsageError(
                 f"--sharding {self.sharding.value} says how several GPUs train together: add --train and --gpus N."
             )
-        if self.sharding is Sharding.REPLICAS:
+        if self.sharding is ModelSharding.REPLICAS:
             raise UsageError(
                 "replicas that train apart are runs of one GPU each: leave --gpus and --sharding out, or take ddp, "
                 "which sums their gradients."

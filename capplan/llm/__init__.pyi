@@ -13,7 +13,7 @@ from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.serving.accuracy import ServingValidation
-from capplan.llm.core.serving.asked import Sampling, Statistic, Task
+from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.training.accuracy import TrainingValidation
@@ -205,7 +205,7 @@ def plan(
     burstiness: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
-    task: Task | str = ...,
+    task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
     image_size: tuple[int, int] | str = ...,
@@ -361,7 +361,7 @@ def simulate(
     burstiness: float = ...,
     draft_tokens: int = ...,
     acceptance: float | None = ...,
-    task: Task | str = ...,
+    task: ServingTask | str = ...,
     documents: int = ...,
     images: int = ...,
     image_size: tuple[int, int] | str = ...,

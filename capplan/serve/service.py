@@ -20,10 +20,10 @@ from capplan.processes.supervisor import processor_s, resident_bytes
 from capplan.serve.metrics import Metrics
 from capplan.serve.planning.data import Folders, model_files, prepared
 from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC, Configs
-from capplan.serve.planning.messages import Failure, Refusal, Reply, Task, TraceJob
+from capplan.serve.planning.messages import Refusal, Reply, Task, TraceJob
 from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
 from capplan.serve.settings import Settings
-from capplan.serve.sharing import BusyError, Sharing, Wanted, is_wanted
+from capplan.serve.sharing import BusyError, SharedTasks, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
 from capplan.serve.uploads import Uploads
 from capplan.serve.worker_pool import Lane, PlannerPool
@@ -72,7 +72,7 @@ class AnswerCache:
             self._size_bytes -= _size_of(dropped)
 
 
-class Service:
+class PlanningService:
     """Answers questions: plans in processes of its own, traces in others, both shared between identical requests."""
 
     def __init__(self, settings: Settings) -> None:
@@ -95,7 +95,7 @@ class Service:
             lost=self._count_loss,
         )
         self._answers = AnswerCache()
-        self._shared: Sharing[str, Reply | Refusal] = Sharing()
+        self._shared: SharedTasks[str, Reply | Refusal] = SharedTasks()
         self._background: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -210,7 +210,7 @@ class Service:
         self._background[key] = asyncio.ensure_future(run())
 
     async def _worked_out(self, key: str, task: Task, wanted: Wanted) -> Reply | Refusal:
-        failures: dict[TraceJob, Failure] = {}
+        failures: dict[TraceJob, Refusal] = {}
         made: set[TraceJob] = set()
         for _ in range(MOST_ROUNDS):
             asked = replace(task, failures=failures)

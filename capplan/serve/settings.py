@@ -12,7 +12,7 @@ SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServiceLimits:
     """Limits on what requests may cost.
 
     Attributes:
@@ -67,7 +67,7 @@ class Settings:
     specs: tuple[Path, ...] = ()
     results: Path | None = None
     state: Path
-    limits: Limits = Limits()
+    limits: ServiceLimits = ServiceLimits()
 
     def __post_init__(self) -> None:
         """Refuse to be reachable from other machines without access control.

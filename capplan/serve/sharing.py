@@ -56,7 +56,7 @@ class _Shared(Generic[Result]):
         return any(wanted() for wanted in self.wants.values())
 
 
-class Sharing(Generic[Key, Result]):
+class SharedTasks(Generic[Key, Result]):
     """Tasks by what they work out. None is cancelled: what waits for a process asks whether it is still wanted."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Sharing(Generic[Key, Result]):
 
 
 @dataclass(slots=True, order=True)
-class _Place(Generic[Item]):
+class _QueuePlace(Generic[Item]):
     """A place in a line; the lowest comes first."""
 
     rank_s: float
@@ -131,8 +131,8 @@ class Line(Generic[Item]):
         """
         self._most_long = most_long
         self._taken_long = 0
-        self._short: list[_Place[Item]] = []
-        self._long: list[_Place[Item]] = []
+        self._short: list[_QueuePlace[Item]] = []
+        self._long: list[_QueuePlace[Item]] = []
         self._numbers = itertools.count()
         self._takers: list[object] = []
         self._changed = asyncio.Condition()
@@ -158,7 +158,7 @@ class Line(Generic[Item]):
             dropped: called then.
             is_long: count it as long work.
         """
-        place = _Place(time.monotonic() + delay_s, next(self._numbers), item, wanted, dropped, is_long)
+        place = _QueuePlace(time.monotonic() + delay_s, next(self._numbers), item, wanted, dropped, is_long)
         async with self._changed:
             heapq.heappush(self._long if is_long else self._short, place)
             self._changed.notify_all()

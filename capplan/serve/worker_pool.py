@@ -32,7 +32,7 @@ class Lane(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _PoolTask:
     task: Task
     outcome: "asyncio.Future[Outcome]"
     lane: Lane
@@ -60,7 +60,7 @@ class PlannerPool:
         self._settings = settings
         self._limits = settings.limits
         self._lost = lost
-        self._line: Line[_Asked] = Line(most_long=max(1, self._limits.planners - 1))
+        self._line: Line[_PoolTask] = Line(most_long=max(1, self._limits.planners - 1))
         self._threads = ThreadPoolExecutor(self._limits.planners, thread_name_prefix="planner")
         self._workers: set[Worker] = set()
         self._ready: set[Worker] = set()
@@ -110,7 +110,7 @@ class PlannerPool:
         if not is_admitted and len(self._line) >= self._limits.questions:
             raise BusyError("too many questions wait to be answered", retry_after_s=self._retry_after_s())
         loop = asyncio.get_running_loop()
-        asked = _Asked(task=task, outcome=loop.create_future(), lane=lane, wanted=wanted)
+        asked = _PoolTask(task=task, outcome=loop.create_future(), lane=lane, wanted=wanted)
         await self._put(asked)
         await asyncio.wait({asked.outcome}, timeout=self._limits.plan_s)
         if asked.is_running:  # started late: its own time ends it
@@ -138,7 +138,7 @@ class PlannerPool:
     def _unanswered(self, sentence: str) -> BusyError:
         return BusyError(sentence, retry_after_s=max(2, self._retry_after_s()), status=503)
 
-    async def _put(self, asked: _Asked) -> None:
+    async def _put(self, asked: _PoolTask) -> None:
         def drop() -> None:
             if not asked.outcome.done():
                 asked.outcome.set_exception(UnwantedError())
@@ -200,7 +200,7 @@ class PlannerPool:
             finally:
                 await self._line.finish(is_long=is_long)
 
-    async def _next(self, worker: Worker) -> tuple[_Asked, bool] | None:
+    async def _next(self, worker: Worker) -> tuple[_PoolTask, bool] | None:
         """Wait for the next question; None where the process dies before there is one."""
         loop = asyncio.get_running_loop()
         died = loop.create_future()
@@ -219,7 +219,7 @@ class PlannerPool:
             if not taking.done():
                 taking.cancel()
 
-    async def _answer_one(self, asked: _Asked, worker: Worker) -> None:
+    async def _answer_one(self, asked: _PoolTask, worker: Worker) -> None:
         asked.is_running = True
         try:
             call = partial(worker.ask, asked.task, time_s=self._limits.plan_s, stop=self._stopping)
@@ -232,7 +232,7 @@ class PlannerPool:
         if not asked.outcome.done():
             asked.outcome.set_result(outcome)
 
-    async def _after_death(self, asked: _Asked, died: WorkerDiedError) -> None:
+    async def _after_death(self, asked: _PoolTask, died: WorkerDiedError) -> None:
         """Refuse a question that exceeded a limit; ask one whose process was lost again, once.
 
         A process that was dying when it was handed the question, and did not receive it, is no try.

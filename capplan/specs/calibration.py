@@ -71,12 +71,12 @@ def _read(path: Path | None, name: str) -> Calibration:
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{where} is not a calibration of schema_version {SCHEMA_VERSION}.")
     others = document.pop(_PARTS, {})
-    first = _Reader(where).calibration(document)
+    first = _CalibrationReader(where).calibration(document)
     if not isinstance(others, dict) or not all(isinstance(each, dict) for each in others.values()):
         raise SpecError(f"{where}: {_PARTS} must be calibrations by what they serve, such as 'cpu half'.")
     parts = {}
     for serves, tree in others.items():
-        part = _Reader(f"{where}: {_PARTS}.{serves}").calibration(tree)
+        part = _CalibrationReader(f"{where}: {_PARTS}.{serves}").calibration(tree)
         if part.serves != serves or serves == first.serves:
             raise SpecError(f"{where}: {_PARTS}.{serves} serves {part.serves!r}; a file holds one part for each use.")
         parts[serves] = part
@@ -123,7 +123,7 @@ _PARTS = "parts"
 """The key of calibrations that a file holds beside its first, by what they serve."""
 
 
-class _Reader(PartReader):
+class _CalibrationReader(PartReader):
     """Gathers a calibration and all that is wrong with its file."""
 
     def __init__(self, where: str) -> None:

@@ -13,7 +13,7 @@ from capplan.core.energy.capping import CapLaw
 from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.origin import Origin
 from capplan.core.pipelines.calibration import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
-from capplan.core.sweep.preview import Span, SweepRates
+from capplan.core.sweep.preview import RateRange, SweepRates
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
@@ -149,7 +149,7 @@ def _rates(document: dict[str, Any], origin: Origin, _where: str) -> SweepRates:
         file_bytes=document["file_bytes"],
         state_bytes=document["state_bytes"],
         trace_bytes=document["trace_bytes"],
-        row_bytes=Span(low=low, high=high),
+        row_bytes=RateRange(low=low, high=high),
         origin=origin,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
@@ -30,7 +30,7 @@ class NamedLoad:
 
     name: str
     model: str | None
-    demand: Demand
+    demand: ReportLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,10 @@ def _assumption(key: str, row: Tree) -> Assumption:
     return Assumption(key=key, **numbers, **words)
 
 
-def demand_without_load() -> Demand:
+def demand_without_load() -> ReportLoad:
     """Return the demand without a load: one GPU of each kind, always busy."""
     reader = _LoadReader("defaults", load_defaults(None))
-    return Demand(
+    return ReportLoad(
         load=OneGpu(utilization_ceiling_fraction=1.0), money=reader.money(), assumptions=tuple(reader.assumed.values())
     )
 
@@ -131,7 +131,7 @@ def read_load_fields(path: Path) -> Tree:
     return read_yaml(path)
 
 
-def read_demand(path: Path) -> Demand:
+def read_demand(path: Path) -> ReportLoad:
     """Read a LOAD.yaml that states one load.
 
     Raises:
@@ -220,7 +220,7 @@ def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:
     return tuple(found)
 
 
-def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> Demand:
+def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> ReportLoad:
     reader = _LoadReader(shown, {})
     kinds = [kind for kind in _KEYS if kind in tree]
     reader.unknown_keys(tree, list(known), "")
@@ -238,7 +238,7 @@ def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> Demand:
     constraints = read_constraints(reader, tree)
     reader.finish({})
     assert load is not None
-    return Demand(
+    return ReportLoad(
         load=allowing_named_spot(load, constraints),
         money=money,
         assumptions=tuple(reader.assumed.values()),

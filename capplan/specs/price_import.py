@@ -16,7 +16,7 @@ from capplan.errors import UsageError, nearest_names
 from capplan.specs.price_exports import read_export
 from capplan.specs.providers import load_providers
 from capplan.specs.yaml.strict import read_yaml
-from capplan.tables import read_cells
+from capplan.tables import UnreadableRowError, read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")
 """Columns that a table of quotes must have; see `OPTIONAL_COLUMNS` for the others."""
@@ -107,7 +107,7 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
         try:
             made = _quote(row, gpus, default_source=path.name)
             quotes.append(made if export is None else replace(made, kind=export.kind))
-        except _RowError as error:
+        except UnreadableRowError as error:
             left_out.append(SkippedQuote(row=number, reason=str(error)))
     return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
 
@@ -178,10 +178,6 @@ def _cell(value: object) -> str:
     return value.date().isoformat() if isinstance(value, datetime) else str(value)
 
 
-class _RowError(ValueError):
-    """A row that is not taken; the message names all that is wrong with it."""
-
-
 def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
     _refuse_wrong_cells(row, gpus)
     count = _positive(row.get("gpus") or "1", "gpus")
@@ -209,7 +205,7 @@ def _refuse_wrong_cells(row: Mapping[str, str], gpus: Mapping[str, GpuSpec]) -> 
     """Refuse a row with all that is wrong with it, so that a user mends a table in one pass.
 
     Raises:
-        _RowError: Some cell cannot be read.
+        UnreadableRowError: Some cell cannot be read.
     """
     readers: tuple[Callable[[], object], ...] = (
         lambda: _gpu(row["gpu"], gpus),
@@ -223,7 +219,7 @@ def _refuse_wrong_cells(row: Mapping[str, str], gpus: Mapping[str, GpuSpec]) -> 
         lambda: _last_day(row.get("valid_until", "")),
     )
     if problems := [problem for read in readers if (problem := _problem(read))]:
-        raise _RowError("; ".join(problems))
+        raise UnreadableRowError("; ".join(problems))
 
 
 def _problem(read: Callable[[], object]) -> str | None:

@@ -18,11 +18,11 @@ from capplan.core.gpus.rate_laws import (
     CopyShares,
     DataParallelLaws,
     HostAges,
-    PowerLaw,
     QuantisedLaws,
     RateLaws,
     StreamingCost,
     SustainedLaws,
+    SustainedShareLaw,
     Transfer,
 )
 from capplan.core.latency.classes import ALL_CLASSES
@@ -35,8 +35,8 @@ from capplan.specs.yaml.strict import Tree, read_yaml
 SCHEMA_VERSION = 1
 RATES_FILE = "rates.yaml"
 _PARTS: Mapping[str, type] = {
-    "half": PowerLaw, "single": PowerLaw, "copies": CopyShares, "burst": BurstExponents, "streaming": StreamingCost,
-    "hosts": HostAges, "transfer": Transfer, "quantised": QuantisedLaws,
+    "half": SustainedShareLaw, "single": SustainedShareLaw, "copies": CopyShares, "burst": BurstExponents,
+    "streaming": StreamingCost, "hosts": HostAges, "transfer": Transfer, "quantised": QuantisedLaws,
     "data_parallel": DataParallelLaws,
 }  # fmt: skip
 _LAWS_NUMBERS = (
@@ -103,7 +103,7 @@ def _read(path: Path) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
     version = document.pop("schema_version", None)
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"{shown} is not a file of rate laws of schema_version {SCHEMA_VERSION}.")
-    return _Reader(shown, shown).laws(document)
+    return _LawReader(shown, shown).laws(document)
 
 
 def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
@@ -142,7 +142,7 @@ def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
     path.write_text(dump_rate_laws(laws, tuple(origins)))
 
 
-class _Reader(Checker):
+class _LawReader(Checker):
     """Gathers the laws and all that is wrong with their file."""
 
     def laws(self, document: Tree) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BatchFields:
+class _CountedBatchFields:
     batch: Annotated[
         int | None,
         Meta(ge=1, le=LARGEST_BATCH),
@@ -30,7 +30,7 @@ class _BatchFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnalyzeQuestion(ModelFields, _BatchFields, RecordingFields, TrainingFields, StrictFields):
+class AnalyzeQuestion(ModelFields, _CountedBatchFields, RecordingFields, TrainingFields, StrictFields):
     """What a model counts: parameters, MACs, FLOPs and bytes, by operator and by module."""
 
     depth: Annotated[

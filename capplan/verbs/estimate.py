@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BatchFields:
+class _EstimatedBatchFields:
     batches: Annotated[
         Batches | None,
         Option(
@@ -44,7 +44,8 @@ class _BatchFields:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateQuestion(
-    ModelFields, PipelineFields, _BatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields, EnergyFields,
+    ModelFields, PipelineFields, _EstimatedBatchFields, GpuFields, TimedFields, PriceFields, CalibrationFields,
+    EnergyFields,
 ):  # fmt: skip
     """Latency and throughput of a model over batch sizes, with intervals, the knee and what binds."""
 

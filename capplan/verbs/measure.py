@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches
-from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
@@ -103,9 +103,9 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
     flush_l2: Annotated[bool, Option(help="Displace the L2 cache before each repetition.", doors=HERE)] = False
     autotune: Annotated[bool, Option(help="Let cuDNN time its algorithms first.", doors=HERE)] = False
     search: Annotated[
-        Search,
+        BatchSearch,
         Option(help="How --batch max searches.", metavar="binary|sequential", shows_default=True, doors=HERE),
-    ] = Search.BINARY
+    ] = BatchSearch.BINARY
     max_batch: Annotated[
         int,
         Meta(ge=1, le=LARGEST_BATCH),
@@ -212,7 +212,7 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasureOutcome:
     """What was measured: a model's points, or one of what is shown instead."""
 
     question: MeasureQuestion
@@ -231,7 +231,7 @@ class Measured:
         return tuple(point for point in points if isinstance(point, Measurement))
 
 
-def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
+def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcome:
     """Return the points of a model: a `Measurement` for each batch, or the `FailedMeasurement` of one that did not run.
 
     A module is copied, with its weights. A measurement has a bound and an estimate if the GPU database knows its
@@ -251,9 +251,9 @@ def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
 
     feedback = context.feedback
     if question.compare is not None:
-        return Measured(question=question, pairing=compare_files(*question.compare, feedback=feedback))
+        return MeasureOutcome(question=question, pairing=compare_files(*question.compare, feedback=feedback))
     if question.export is not None:
-        return Measured(question=question, stored=stored_measurements(question.export, feedback=feedback))
+        return MeasureOutcome(question=question, stored=stored_measurements(question.export, feedback=feedback))
     if question.pipeline is not None:
         timed = time_pipeline(
             question.pipeline,
@@ -262,13 +262,13 @@ def answer_measure(question: MeasureQuestion, context: Context) -> Measured:
             threads=question.threads,
             rules=question.rules(),
         )
-        return Measured(question=question, pipelines=timed)
+        return MeasureOutcome(question=question, pipelines=timed)
     if question.methods:
         methods = [_method(word) for word in question.methods]
-        return Measured(
+        return MeasureOutcome(
             question=question, methods=tuple(time_methods(question.request(context), methods, feedback=feedback))
         )
-    return Measured(question=question, points=measure(question.request(context), feedback=feedback))
+    return MeasureOutcome(question=question, points=measure(question.request(context), feedback=feedback))
 
 
 def _method(word: str) -> TimingMethod:
@@ -295,7 +295,7 @@ def _settle(question: MeasureQuestion, _look: Look) -> MeasureQuestion:
     return question
 
 
-def _sections(answers: Sequence[Measured], _question: MeasureQuestion) -> "Iterable[Section]":
+def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> "Iterable[Section]":
     from capplan.report.text.measurement import (
         measurement_sections,
         method_sections,
@@ -315,7 +315,7 @@ def _sections(answers: Sequence[Measured], _question: MeasureQuestion) -> "Itera
     return measurement_sections(measured.measurements, profiles, modules) if measured.measurements or profiles else []
 
 
-def _document(answers: Sequence[Measured], _question: MeasureQuestion) -> Any:
+def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
     from capplan.report.documents.measurement import (
         comparisons_document,
@@ -337,7 +337,7 @@ def _document(answers: Sequence[Measured], _question: MeasureQuestion) -> Any:
     return {**points_to_json(list(measured.points.points)), **profiled, **by_module}
 
 
-def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Path, bytes]:
+def _files(answers: Sequence[MeasureOutcome], question: MeasureQuestion) -> Mapping[Path, bytes]:
     measurements = answers[0].measurements
     if question.plot is None or not (measurements or answers[0].pipelines):
         return {}
@@ -348,7 +348,7 @@ def _files(answers: Sequence[Measured], question: MeasureQuestion) -> Mapping[Pa
     return pictures({question.plot: measurement_chart(measurements)})
 
 
-def _outcome(measured: Measured) -> Outcome:
+def _outcome(measured: MeasureOutcome) -> Outcome:
     """Name what could not be measured, and what ended the run before its last point."""
     from capplan.core.measurement.types import FailedMeasurement
 
@@ -381,7 +381,7 @@ def _only_in(pairing: "Pairing", files: tuple[Path, Path] | None) -> Iterable[st
             yield f"only in {file}: {', '.join(names)}."
 
 
-def _in_python(measured: Measured) -> "tuple[Measurement | FailedMeasurement, ...]":
+def _in_python(measured: MeasureOutcome) -> "tuple[Measurement | FailedMeasurement, ...]":
     assert measured.points is not None
     if measured.points.ended_by is not None:
         raise measured.points.ended_by

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.workload import Sharding
+from capplan.core.workload import ModelSharding
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -49,9 +49,9 @@ class MemoryQuestion(
         int, Meta(ge=1, le=10**6), Option(help="GPUs that share the work.", flags=("--gpus",), shows_default=True)
     ] = 1
     shardings: Annotated[
-        tuple[Sharding, ...],
+        tuple[ModelSharding, ...],
         Option(
-            help=f"How they share it: {', '.join(Sharding)}; repeatable; all that apply by default.",
+            help=f"How they share it: {', '.join(ModelSharding)}; repeatable; all that apply by default.",
             flags=("--sharding",), metavar="TEXT",
         ),
     ] = ()  # fmt: skip
@@ -199,5 +199,5 @@ MEMORY = Verb(
     outcome=_outcome,
     schema="memory",
     in_python=lambda made: getattr(made, "answer", made),
-    returns="capplan.core.memory.summary:MemoryAnswer",
+    returns="capplan.core.memory.summary:MemorySummary",
 )

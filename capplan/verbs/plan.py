@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import SortKey
-from capplan.core.workload import Sharding
+from capplan.core.workload import ModelSharding
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,
@@ -61,13 +61,13 @@ class TogetherFields:
         ),
     ] = 1  # fmt: skip
     sharding: Annotated[
-        Sharding,
+        ModelSharding,
         Option(
             help="What they share: ddp sums gradients, zero1 spreads optimizer states, zero2 gradients too, zero3 and "
             "fsdp the weights as well; with --train and --gpus.",
             topic=Topic.WORKLOAD, shows_default=True,
         ),
-    ] = Sharding.DDP  # fmt: skip
+    ] = ModelSharding.DDP  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,7 @@ class SweepQuestion(_WorkFields):
         Raises:
             UsageError: the definition cannot be read, a key is unknown, or a name or glob matches nothing.
         """
-        from capplan.app.sweep.request import Limits, MeasuringRules, SweepRequest
+        from capplan.app.sweep.request import MeasuringRules, ModelLimits, SweepRequest
         from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
 
         held = context.held(self.definition)
@@ -111,7 +111,7 @@ class SweepQuestion(_WorkFields):
             overlays=self.specs,
             workers=self.workers,
             ray=self.ray,
-            limits=Limits(
+            limits=ModelLimits(
                 time_s=self.time_limit_s,
                 memory_bytes=None if self.memory_limit_bytes is None else int(self.memory_limit_bytes),
             ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.trace_cache import DAMAGED, Question, TraceCache, default_cache
+from capplan.app.trace_cache import DAMAGED, TraceCache, TraceKey, default_cache
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import UsageError
@@ -26,7 +26,7 @@ def cache(tmp_path: Path) -> TraceCache:
     return TraceCache(folder=tmp_path / "cache")
 
 
-QUESTION = Question(words="timm:resnet50")
+QUESTION = TraceKey(words="timm:resnet50")
 
 
 def test_what_was_kept_is_found(cache: TraceCache) -> None:
@@ -38,13 +38,13 @@ def test_what_was_kept_is_found(cache: TraceCache) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Question(words="timm:resnet18"),
-        Question(words="timm:resnet50", options=("--arg", "num_classes=3")),
-        Question(words="timm:resnet50", configurations=(Configuration(variant=Variant.AMP),)),
-        Question(words="timm:resnet50", exact_batch=8),
+        TraceKey(words="timm:resnet18"),
+        TraceKey(words="timm:resnet50", options=("--arg", "num_classes=3")),
+        TraceKey(words="timm:resnet50", configurations=(Configuration(variant=Variant.AMP),)),
+        TraceKey(words="timm:resnet50", exact_batch=8),
     ],
 )
-def test_another_question_has_another_answer(cache: TraceCache, other: Question) -> None:
+def test_another_question_has_another_answer(cache: TraceCache, other: TraceKey) -> None:
     cache.keep(QUESTION, a_trace("one"), files=[])
     assert cache.find(other) is None
 
@@ -63,7 +63,7 @@ def test_an_entry_is_stale_once_a_file_changes(cache: TraceCache, tmp_path: Path
 def test_the_same_words_in_another_folder_name_another_file(
     cache: TraceCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = Question(words="net.py:Net")
+    question = TraceKey(words="net.py:Net")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     cache.keep(question, a_trace("one"), files=[])
@@ -81,7 +81,7 @@ def test_a_damaged_entry_is_forgotten(cache: TraceCache) -> None:
 
 def test_entries_are_listed_and_cleared_by_model(cache: TraceCache) -> None:
     cache.keep(QUESTION, a_trace("one"), files=[])
-    cache.keep(Question(words="hf:bert", options=("--seq-len", "7")), a_trace("two"), files=[])
+    cache.keep(TraceKey(words="hf:bert", options=("--seq-len", "7")), a_trace("two"), files=[])
     assert {(entry.words, entry.options) for entry in cache.entries()} == {
         ("timm:resnet50", ()), ("hf:bert", ("--seq-len", "7")),
     }  # fmt: skip
@@ -238,6 +238,6 @@ def test_a_folder_that_has_no_possible_name_is_one_sentence() -> None:
 
 
 def test_words_too_long_for_a_file_name_are_kept(cache: TraceCache) -> None:
-    question = Question(words="x" * 5000, options=("--arg", "width=" + "1," * 3000, "a\0b"))
+    question = TraceKey(words="x" * 5000, options=("--arg", "width=" + "1," * 3000, "a\0b"))
     cache.keep(question, a_trace("one"), files=[])
     assert cache.find(question) == a_trace("one")

@@ -12,7 +12,7 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.memory import MemoryRequest, memory
 from capplan.app.models import open_model
 from capplan.app.report import ReportRequest, report
-from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
+from capplan.core.workload import Configuration, ModelSharding, Training, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
 from capplan.verbs.statement.local import LocalContext
@@ -88,9 +88,9 @@ def test_memory_of_a_model_that_does_not_scale_is_that_of_the_batch_itself(nets:
 
 def test_all_shardings_of_a_training_step_are_answered(nets: Path) -> None:
     request = MemoryRequest(model=ask(nets, "Even"), workload=Workload(training=Training()), rank_count=4)
-    assert {each.sharding for each in memory(request).answer.ranks} == set(Sharding) - {Sharding.REPLICAS}
-    chosen = memory(replace(request, shardings=(Sharding.ZERO1,)))
-    assert [each.sharding for each in chosen.answer.ranks] == [Sharding.ZERO1]
+    assert {each.sharding for each in memory(request).answer.ranks} == set(ModelSharding) - {ModelSharding.REPLICAS}
+    chosen = memory(replace(request, shardings=(ModelSharding.ZERO1,)))
+    assert [each.sharding for each in chosen.answer.ranks] == [ModelSharding.ZERO1]
 
 
 def test_advice_on_memory_builds_the_model_once(nets: Path) -> None:

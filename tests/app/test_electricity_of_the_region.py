@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.app.procurement_constraints import at_place, with_tariff
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import ReportLoad
 from capplan.specs.load import demand_without_load
 from capplan.specs.providers import load_providers
 
@@ -46,7 +46,7 @@ def test_electricity_in_the_european_union_costs_what_eurostat_says_and_elsewher
 def test_a_region_without_a_tariff_says_so_and_ones_own_stays() -> None:
     known, demand = load_providers(), demand_without_load()
 
-    def source(placed: Demand) -> str:
+    def source(placed: ReportLoad) -> str:
         return next(each.source for each in placed.assumptions if each.key == "usd_per_kwh")
 
     assert source(at_place(demand, known.countries_in(["in"]))).endswith("; of India none is known: state yours")

@@ -10,7 +10,7 @@ import pytest
 
 from capplan.app.models import open_model
 from capplan.app.opened_files import OpenedFiles, watched
-from capplan.app.trace_cache import Question, files_behind
+from capplan.app.trace_cache import TraceKey, files_behind
 from capplan.core.workload import Configuration
 from capplan.probe.foreign.importing import load_code
 from capplan.probe.inputs.request import ModelRequest
@@ -66,7 +66,7 @@ def test_packages_that_a_pth_file_adds_are_not_the_users(tmp_path: Path, monkeyp
     opened = OpenedFiles()
     with watched(opened):
         load_code(str(mine))
-    files = {path.name for path in (*files_behind(Question(words=f"{mine}:Net")), *opened.of_the_user())}
+    files = {path.name for path in (*files_behind(TraceKey(words=f"{mine}:Net")), *opened.of_the_user())}
     assert "mine.py" in files
     assert "borrowed_library.py" not in files
 

@@ -13,14 +13,14 @@ import capplan
 from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.estimate import EstimateAnswer
 from capplan.app.prices import PriceList
-from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.memory.summary import MemorySummary
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.memory_answer import MemoryAnswer as LlmMemoryAnswer
+from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.procurement.types import Report
 from tests.cli.conftest import EXAMPLES
@@ -41,7 +41,7 @@ ASKED: dict[str, tuple[Callable[[], Any], type, bool]] = {
     "plan": (lambda: capplan.plan(net(), inputs=IMAGE, batch=8, gpu="l4"), Plan, True),
     "compare": (lambda: capplan.compare(net(), inputs=IMAGE, batch=8, gpu="l4"), Comparison, True),
     "estimate": (lambda: capplan.estimate(net(), inputs=IMAGE, batch=8, gpu="l4"), EstimateAnswer, True),
-    "memory": (lambda: capplan.memory(net(), inputs=IMAGE, batch=8, gpu="l4"), MemoryAnswer, True),
+    "memory": (lambda: capplan.memory(net(), inputs=IMAGE, batch=8, gpu="l4"), MemorySummary, True),
     "analyze": (lambda: capplan.analyze(net(), inputs=IMAGE), AnalyzeAnswer, True),
     "trace": (lambda: capplan.trace(net(), inputs=IMAGE), Trace, False),
     "measure": (lambda: capplan.measure(net(), inputs=IMAGE, batch=1, device="cpu"), tuple, True),
@@ -49,7 +49,7 @@ ASKED: dict[str, tuple[Callable[[], Any], type, bool]] = {
     "make_report": (lambda: capplan.make_report("resnet50", gpu="l4", batch=8, load=LOAD), Report, False),
     "llm.plan": (lambda: capplan.llm.plan(LLAMA, rate_per_s=2, gpu="l40s", engines="vllm", tp=1), PlannedFleet, True),
     "llm.estimate": (lambda: capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=[1, 16]), ServingEstimate, True),
-    "llm.memory": (lambda: capplan.llm.memory(LLAMA, gpu="l40s"), LlmMemoryAnswer, True),
+    "llm.memory": (lambda: capplan.llm.memory(LLAMA, gpu="l40s"), MemoryAnswer, True),
     "llm.models": (capplan.llm.models, tuple, True),
 }
 

@@ -4,7 +4,7 @@ import pytest
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
@@ -28,7 +28,7 @@ DEPLOYMENTS = Deployments(gpus=load_gpus())
 def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_per_s: float) -> None:
     # Llama 3 8B, 1,024 tokens generated, llama.cpp b2824 of May 2024
     # (github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference).
-    words = DeploymentWords(
+    words = NamedDeployment(
         model="llama-3-8b-instruct", gpu=gpu, engine="llama.cpp", weights=weights, kv="fp16", sharding=Sharding()
     )
     asked = ServingQuestion(words=words, concurrencies=(1,), input_len=8, output_len=1024)

@@ -10,7 +10,7 @@ import pytest
 
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.layers import Attention, LatentAttention
-from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.model_query import kv_bytes_per_token
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
@@ -51,7 +51,7 @@ def test_cache_per_token_of_the_catalogue(name, size_bytes):
 def test_memory_of_engines_without_logs_is_called_an_estimate(engine):
     model = find_in_catalogue("llama-3.1-8b-instruct")
     assert model is not None
-    request = MemoryRequest(model=model, gpu=load_gpus().find("h100-sxm5-80gb"), engine=engine)
+    request = StatedDeployment(model=model, gpu=load_gpus().find("h100-sxm5-80gb"), engine=engine)
     found = answer_memory(request, load_llm_memory(), alternatives=False)
     assert any("an estimate" in note and engine.value in note for note in found.notes)
     assert found.pool_interval.low < found.stage.pool_bytes < found.pool_interval.high
@@ -90,7 +90,7 @@ def test_start_up_logs_of_vllm():
         assert model is not None
         formats = {"None": {"torch.float32": "fp32"}.get(row["dtype"]), "compressed-tensors": None}
         stored = formats.get(row["quantization"], row["quantization"])
-        request = MemoryRequest(
+        request = StatedDeployment(
             model=model,
             gpu=gpu,
             sharding=Sharding(tensor=int(row["tp"])),

@@ -13,10 +13,10 @@ from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.answer.validate_serving import validate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.kv import kv_element_bytes, stage_cache
-from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.model_query import kv_bytes_per_token
 from capplan.llm.core.sharding import Sharding
@@ -44,7 +44,7 @@ def model(name: str) -> LanguageModel:
 
 
 def memory(name: str, **changes: object) -> MemoryAnswer:
-    request = MemoryRequest(model=model(name), gpu=load_gpus().find(H100), version=(0, 19))
+    request = StatedDeployment(model=model(name), gpu=load_gpus().find(H100), version=(0, 19))
     return answer_memory(replace(request, **changes), load_llm_memory(), alternatives=False)  # type: ignore[arg-type]
 
 
@@ -90,7 +90,7 @@ def test_3_memory_of_llama_70b_on_four_and_two_h100() -> None:
 
 def floor_s(load: Load) -> float:
     """Return the time of a step of Llama 70B in fp8 on four H100 where every kernel reaches its larger bound. [s]"""
-    words = DeploymentWords(
+    words = NamedDeployment(
         model=LLAMA_70B, gpu=H100, engine="vllm", sharding=Sharding(tensor=4), weights="fp8", kv="fp8"
     )
     found = Deployments(gpus=load_gpus()).find(words)
@@ -113,7 +113,7 @@ def test_4_floors_of_a_step_of_llama_70b_on_four_h100() -> None:
 def test_5_measured_load_sweep_of_llama_70b() -> None:
     # TensorRT-LLM 0.14 on four H100, 467 tokens in and 256 out; at 16 requests/s the replica is full
     measured = {2: (0.062, 0.021), 4: (0.068, 0.024), 8: (0.092, 0.032)}
-    words = DeploymentWords(
+    words = NamedDeployment(
         model=LLAMA_70B, gpu=H100, engine="trtllm", version="0.14.0", sharding=Sharding(tensor=4), weights="bf16"
     )
     loads = tuple(TokenLoad(rate_per_s=float(rate), input_len=467.0, output_len=256, input_cv=0.6) for rate in measured)

@@ -5,9 +5,9 @@ import pytest
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.serving.evidence import ServingEvidence
-from capplan.llm.core.serving.service import Service, decode_step_s
+from capplan.llm.core.serving.service import ServedDeployment, decode_step_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.read.time_calibration import load_time_calibration
@@ -17,8 +17,8 @@ DEPLOYMENTS = Deployments(gpus=load_gpus(), assumes_narrow_cache=True)
 CALIBRATION = load_time_calibration()
 
 
-def words(tensor: int, **changes: object) -> DeploymentWords:
-    return DeploymentWords(
+def words(tensor: int, **changes: object) -> NamedDeployment:
+    return NamedDeployment(
         model="deepseek-r1", gpu="h100-sxm5-80gb", engine="sglang", weights="fp8_block",
         sharding=Sharding(tensor=tensor), **changes,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -29,7 +29,7 @@ def test_decode_on_sixteen_h100_in_two_servers_is_met(clients: int, tpot_ms: flo
     # DeepSeek-R1 in fp8 with SGLang 0.5.8, 1,024 tokens in and 8,192 out, decode replicas of 16 H100 (InferenceX,
     # measured 2026-02-13); without the network's latency a step of one client would take 9.7 ms.
     found = DEPLOYMENTS.find(words(16))
-    service = Service(
+    service = ServedDeployment(
         kernels=found.kernels, machine=found.machine, engine=found.engine, constants=constants_of(CALIBRATION)
     )
     step_s = float(decode_step_s(service, np.array([float(clients)]), context=1024 + 8192 / 2)[0])

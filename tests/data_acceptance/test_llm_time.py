@@ -7,7 +7,7 @@ import pytest
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import validate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.serving.accuracy import JudgedAnswer
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.evidence import ServingEvidence
@@ -103,7 +103,7 @@ def test_published_offline_tokens_of_llama_8b(
 def test_a_release_with_the_layers_of_a_measured_model_counts_as_measured(
     calibration: LlmCalibration, model: str, evidence: ServingEvidence
 ) -> None:
-    words = DeploymentWords(
+    words = NamedDeployment(
         model=model, gpu="b200-sxm-180gb", engine="trtllm", sharding=Sharding(tensor=8), weights="nvfp4"
     )
     assert Deployments(gpus=load_gpus()).find(words).evidence(calibration) is evidence

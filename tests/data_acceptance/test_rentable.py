@@ -10,7 +10,7 @@ from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.answer.rents import on_demand_offers, searched_gpus
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.search import PlanQuestion
+from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import Gpus, load_gpus
@@ -28,7 +28,7 @@ class Market:
         self.calibration = load_time_calibration(None)
 
     def plan(self, model: str, load: TokenLoad, limits: LatencyLimits, *, gpus: tuple[str, ...] = ()) -> DeploymentPlan:
-        question = PlanQuestion(
+        question = SearchSpace(
             model=model,
             load=load,
             limits=limits,

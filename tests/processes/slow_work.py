@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import Judged
     from capplan.app.sweep.engines.tasks import TraceTask
-    from capplan.app.sweep.request import PlanContext
+    from capplan.app.sweep.request import SweepContext
     from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces
     from capplan.core.calibrate.measured import MeasuredStep
-    from capplan.serve.planning.messages import Failure, Outcome, Task, TraceJob
+    from capplan.serve.planning.messages import Outcome, Refusal, Task, TraceJob
     from capplan.serve.settings import Settings
 
 WORK_S = 0.3
@@ -35,14 +35,14 @@ def make_service_planner(_: "Settings") -> "Callable[[Task], Outcome]":
     return slowly(lambda task: Reply(content=task.question.gpu.encode(), media_type="text/plain"))
 
 
-def make_service_tracer(_bytes: int, _seconds: float, _folder: str) -> "Callable[[TraceJob], Failure]":
+def make_service_tracer(_bytes: int, _seconds: float, _folder: str) -> "Callable[[TraceJob], Refusal]":
     """Fail to trace every model, with its name."""
-    from capplan.serve.planning.messages import Failure
+    from capplan.serve.planning.messages import Refusal
 
-    return slowly(lambda job: Failure(message=job.request.words, exit_code=3))
+    return slowly(lambda job: Refusal(message=job.request.words, exit_code=3))
 
 
-def make_sweep_planner(context: "PlanContext") -> "Callable[[PlanningJob], JobAnswer]":
+def make_sweep_planner(context: "SweepContext") -> "Callable[[PlanningJob], JobAnswer]":
     """Plan as a sweep does."""
     from capplan.app.sweep.stages import plan_model
 

@@ -13,7 +13,7 @@ from capplan.app.calibration import validate
 from capplan.app.calibration.validate import judge_in_processes
 from capplan.app.sweep.engines import isolation, measuring
 from capplan.app.sweep.engines.tasks import DevicesTask
-from capplan.app.sweep.request import Limits as SweepLimits
+from capplan.app.sweep.request import ModelLimits
 from capplan.app.sweep.stages import Traces
 from capplan.app.trace_cache import TraceCache
 from capplan.core.measurement.types import DeviceFacts, ModelIdentity
@@ -21,10 +21,10 @@ from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 from capplan.probe.measure import isolated
 from capplan.probe.measure.isolated import IsolatedMeasurer
-from capplan.probe.measure.request import MeasurementJob as MeasureJob
+from capplan.probe.measure.request import MeasurementJob
 from capplan.serve import worker_pool
-from capplan.serve.planning.messages import Failure, Outcome, Reply, Task, TraceJob
-from capplan.serve.settings import Limits, Settings
+from capplan.serve.planning.messages import Outcome, Refusal, Reply, Task, TraceJob
+from capplan.serve.settings import ServiceLimits, Settings
 from capplan.serve.sharing import is_wanted
 from capplan.serve.tracing import queue
 from capplan.serve.worker_pool import Lane, PlannerPool
@@ -42,7 +42,7 @@ def test_planners_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker_pool, "FIRST_PAUSE_S", 0.01)
 
     async def ask_all() -> list[Outcome]:
-        planners = PlannerPool(Settings(state=tmp_path, limits=Limits(planners=2, plan_s=30.0)))
+        planners = PlannerPool(Settings(state=tmp_path, limits=ServiceLimits(planners=2, plan_s=30.0)))
         await planners.start()
         try:
             asked = [Task(question=GpuQuestion(gpu=str(number))) for number in TASKS]
@@ -65,8 +65,8 @@ def test_tracers_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(queue, "make_tracer", slow_work.make_service_tracer)
     monkeypatch.setattr(queue, "Template", lambda _: None)
 
-    async def trace_all() -> list[Failure | None]:
-        tracers = queue.TraceQueue(limits=Limits(tracers=1), cache=TraceCache(folder=tmp_path))
+    async def trace_all() -> list[Refusal | None]:
+        tracers = queue.TraceQueue(limits=ServiceLimits(tracers=1), cache=TraceCache(folder=tmp_path))
         await tracers.start()
         try:
             requests = [ModelRequest(words=f"model {number}") for number in TASKS]
@@ -85,7 +85,7 @@ def test_tracers_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_tracers_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "make_tracer", slow_work.make_sweep_tracer)
     killed = kill_at_each_stage(monkeypatch)
-    worker = isolation.tracing_worker(SweepLimits())
+    worker = isolation.tracing_worker(ModelLimits())
     for _ in TASKS:
         assert worker.call_again("a task") == Traces()
     worker.close()
@@ -96,7 +96,7 @@ def test_processes_that_measure_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "make_measurer", slow_work.make_point_measurer)
     killed = kill_at_each_stage(monkeypatch)
     measurer = IsolatedMeasurer(
-        MeasureJob(model=ModelRequest(words="net")),
+        MeasurementJob(model=ModelRequest(words="net")),
         model=ModelIdentity(name="net", words="net", library="none"),
         device=DeviceFacts(name="a processor", kind="cpu", torch="2.13.0"),
         timeout_s=30.0,

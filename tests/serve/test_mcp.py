@@ -26,7 +26,7 @@ from capplan.serve.mcp.server import Started, make_server  # noqa: E402
 from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
 from capplan.serve.planning.data import Folders  # noqa: E402
 from capplan.serve.planning.messages import Reply  # noqa: E402
-from capplan.serve.settings import Limits, Settings  # noqa: E402
+from capplan.serve.settings import ServiceLimits, Settings  # noqa: E402
 from capplan.serve.uploads import Uploads  # noqa: E402
 from capplan.verbs.statement.registry import served_verbs  # noqa: E402
 from tests.serve.conftest import EXAMPLES, command, serving  # noqa: E402
@@ -79,7 +79,7 @@ file of the fleet. Reports, which commands write to files, are asked for apart."
 
 
 def settings_in(folder: Path) -> Settings:
-    return Settings(state=folder / "state", limits=Limits(planners=1, tracers=0))
+    return Settings(state=folder / "state", limits=ServiceLimits(planners=1, tracers=0))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from capplan.serve import worker_pool as pool_module
 from capplan.serve.planning.messages import Outcome, Refusal, Reply, Task
-from capplan.serve.settings import Limits, Settings
+from capplan.serve.settings import ServiceLimits, Settings
 from capplan.serve.sharing import BusyError, UnwantedError, is_wanted
 from capplan.serve.worker_pool import Lane, PlannerPool
 from capplan.verbs.gpus import GpuQuestion
@@ -44,7 +44,7 @@ def run(
     """Run work with a pool of two planners, and return the losses that were counted."""
     monkeypatch.setattr(pool_module, "make_planner", make_test_planner)
     monkeypatch.setattr(pool_module, "FIRST_PAUSE_S", 0.01)
-    settings = Settings(state=tmp_path, limits=Limits(**{"planners": 2, "plan_s": 20.0, **limits}))  # type: ignore[arg-type]
+    settings = Settings(state=tmp_path, limits=ServiceLimits(**{"planners": 2, "plan_s": 20.0, **limits}))  # type: ignore[arg-type]
     losses = [] if losses is None else losses
 
     async def within() -> None:

@@ -8,7 +8,7 @@ from capplan.app.models import Model, ModelSource, QuantisedModel
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.checks import MOST_SAMPLES
-from capplan.core.measurement.choices import Search
+from capplan.core.measurement.choices import BatchSearch
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
@@ -25,7 +25,7 @@ class MeasuredBatches:
     """Which batches are asked for, how the largest is searched, and the cap of a search."""
 
     batches: Batches
-    search: Search = Search.BINARY
+    search: BatchSearch = BatchSearch.BINARY
     at_most: int = LARGEST_SEARCHED_BATCH
 
     @property

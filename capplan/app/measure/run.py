@@ -132,7 +132,9 @@ def _measure(
     if not request.is_isolated:
         stack.enter_context(session)
     warn_of_others(session, collector.feedback)
-    _Run(session=session, measurer=_measurer(session, request), request=request, collector=collector).measure_curve()
+    _CurveRun(
+        session=session, measurer=_measurer(session, request), request=request, collector=collector
+    ).measure_curve()
 
 
 def _make_folder(folder: Path) -> None:
@@ -159,7 +161,7 @@ def _measurer(session: "Session", request: MeasureRequest) -> "Measurer":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _CurveRun:
     """One run over the batches of a curve."""
 
     session: "Session"

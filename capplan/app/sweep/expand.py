@@ -8,7 +8,7 @@ from pathlib import Path
 from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.pipelines.find import find_pipeline, names_pipeline
 from capplan.app.sweep.pipelines import is_code, refuse_options
-from capplan.app.sweep.request import LLM_PREFIX, LlmContext, PlanContext, Sweep, SweepModel, SweepRequest
+from capplan.app.sweep.request import LLM_PREFIX, LlmContext, Sweep, SweepContext, SweepModel, SweepRequest
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import ServingConditions
@@ -59,7 +59,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     metered = any(each.energy for each in request.definition.workloads)
     sweep = Sweep(
         models=models,
-        context=PlanContext(
+        context=SweepContext(
             gpus=dict(sorted(gpus.items())),
             workloads={workload_label(each): each for each in request.definition.workloads},
             calibration=load_calibration(),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from capplan.app.pipelines.find import find_pipeline
 from capplan.app.sweep.pipelines import is_code
-from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
-from capplan.app.trace_cache import LIBRARIES, Question, TraceCache
+from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
+from capplan.app.trace_cache import LIBRARIES, TraceCache, TraceKey
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
@@ -94,7 +94,7 @@ class KeyMaker:
     cache: TraceCache | None
 
     @classmethod
-    def of(cls, context: PlanContext, *, cache: TraceCache | None) -> "KeyMaker":
+    def of(cls, context: SweepContext, *, cache: TraceCache | None) -> "KeyMaker":
         """Return the maker of keys under a context."""
         same = [code_digest(), library_versions(), sys.version, SCHEMA_VERSION]
         calibrations = [context.calibration, context.memory_calibration, context.llm]
@@ -137,7 +137,7 @@ class KeyMaker:
     def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
         if self.cache is None:
             return None
-        question = Question(
+        question = TraceKey(
             words=model.request.words, options=model.request.options, configurations=(configuration,), exact_batch=None
         )
         trace = self.cache.find(question)

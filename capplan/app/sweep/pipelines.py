@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, judge_pipeline, prepare_pipeline
 from capplan.app.pipelines.find import find_pipeline, names_pipeline
-from capplan.app.plan import PlanContext as PlanSurroundings
-from capplan.app.plan import PlanTerms
-from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
+from capplan.app.plan import PlanContext, PlanTerms
+from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.pipelines.types import Offload
@@ -66,7 +65,7 @@ def _request(model: SweepModel) -> PipelineRequest:
 
 
 def pipeline_columns(
-    model: SweepModel, conditions: Conditions, context: PlanContext, gpus: Sequence[GpuSpec]
+    model: SweepModel, conditions: Conditions, context: SweepContext, gpus: Sequence[GpuSpec]
 ) -> Columns:
     """Return a row for each GPU and batch of items.
 
@@ -82,7 +81,7 @@ def pipeline_columns(
     """
     if conditions.activations is not None:
         raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
-    surroundings = PlanSurroundings(
+    surroundings = PlanContext(
         gpus=tuple(gpus), rents={}, named=frozenset(), offers={}, notes=(), calibration=context.calibration,
         memory_calibration=context.memory_calibration,
     )  # fmt: skip

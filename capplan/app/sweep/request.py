@@ -21,7 +21,7 @@ LLM_PREFIX = "llm:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ModelLimits:
     """What one model may take: time to trace it [s], and memory of the process that works on it [bytes]."""
 
     time_s: float = DEFAULT_TIME_LIMIT_S
@@ -52,7 +52,7 @@ class SweepRequest:
     file: Path | None = None
     overlays: tuple[Path, ...] = ()
     workers: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ModelLimits = field(default_factory=ModelLimits)
     ray: str | None = None
     force: bool = False
     retries_failed: bool = False
@@ -71,7 +71,7 @@ class LlmContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanContext:
+class SweepContext:
     """What every planning task needs, sent to each worker once. `llm` is None where nothing is served, `power_law`
     where no energy is asked for.
     """
@@ -113,7 +113,7 @@ class Sweep:
     """A sweep with every name looked up. `rents` are the lowest on-demand prices by GPU."""
 
     models: tuple[SweepModel, ...]
-    context: PlanContext
+    context: SweepContext
     rents: Mapping[str, Price]
     notes: tuple[str, ...] = ()
 

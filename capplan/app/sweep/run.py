@@ -12,7 +12,7 @@ from capplan.app.sweep import tables
 from capplan.app.sweep.engines.isolation import LocalEngine
 from capplan.app.sweep.engines.measuring import (
     MEASUREMENTS,
-    Place,
+    MeasuringDevice,
     RowName,
     local_places,
     measure_points,
@@ -36,7 +36,7 @@ from capplan.app.sweep.store import (
     read_pending,
 )
 from capplan.app.sweep.tables import MeasuredRow
-from capplan.app.trace_cache import Question, default_cache
+from capplan.app.trace_cache import TraceKey, default_cache
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.sweep.conditions import Conditions
 from capplan.core.sweep.definition import definition_to_json
@@ -75,7 +75,7 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
     if request.force and has_state(request.output):
         empty_folder(request.output)
     with SweepStore(folder=request.output) as store:
-        run = _Run(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
+        run = _SweepRun(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
         answer = run.answer()
         store.pack()
         return answer
@@ -97,7 +97,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     if not request.force and has_state(request.output):
         store.contents = read_contents(request.output)
         store.pending = list(read_pending(request.output))
-    return _Run(request=request, sweep=asked, store=store, watcher=Unwatched()).preview()
+    return _SweepRun(request=request, sweep=asked, store=store, watcher=Unwatched()).preview()
 
 
 def _refuse_other_folder(request: SweepRequest) -> None:
@@ -165,7 +165,7 @@ class _UnitKeys:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
+class _SweepRun:
     """One run of a sweep over its folder."""
 
     request: SweepRequest
@@ -189,7 +189,7 @@ class _Run:
         planned = [job for job in jobs if not job.model.is_served]
         questions = {
             job.model.label: {
-                Question(
+                TraceKey(
                     words=job.model.request.words,
                     options=job.model.request.options,
                     configurations=(conditions.workload.configuration,),
@@ -303,7 +303,7 @@ class _Run:
         self.store.commit_all(replace(wanted, measured=self._measured()), self._manifest(COMPLETE), rewrites=True)
         return [f"{group.count} points were not measured: {group.reason}" for group in group_failures(failures)]
 
-    def _places(self) -> tuple[list[Place], dict[str, str]]:
+    def _places(self) -> tuple[list[MeasuringDevice], dict[str, str]]:
         known = load_gpus(overlays=self.request.overlays)
         if self.request.ray is not None:
             from capplan.app.sweep.engines.cluster import cluster_places

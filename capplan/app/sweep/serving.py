@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from capplan.app.sweep.request import LLM_PREFIX, PlanContext, SweepModel
+from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
@@ -13,7 +13,7 @@ from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.errors import CapplanError
 from capplan.llm.answer.deployments import Deployments, OversizeError
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding
@@ -21,7 +21,7 @@ from capplan.specs import Gpus
 
 
 def served_columns(
-    model: SweepModel, conditions: ServingConditions, context: PlanContext, gpus: Sequence[GpuSpec]
+    model: SweepModel, conditions: ServingConditions, context: SweepContext, gpus: Sequence[GpuSpec]
 ) -> Columns:
     """Return a row for each GPU and number of clients.
 
@@ -51,7 +51,7 @@ def served_columns(
 
 def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> ServingQuestion:
     return ServingQuestion(
-        words=DeploymentWords(
+        words=NamedDeployment(
             model=model.request.words.removeprefix(LLM_PREFIX),
             gpu=gpu.id,
             engine=conditions.engine,
@@ -66,7 +66,7 @@ def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) ->
 
 
 def _rows(
-    question: ServingQuestion, asked: Mapping[str, Value], deployments: Deployments, context: PlanContext
+    question: ServingQuestion, asked: Mapping[str, Value], deployments: Deployments, context: SweepContext
 ) -> list[Mapping[str, Value]]:
     """Return the rows of one GPU; where it cannot serve the model, rows that say why."""
     assert context.llm is not None

@@ -10,7 +10,7 @@ from typing import Any
 from capplan.app.feedback import SILENCE
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
 from capplan.app.sweep.pipelines import pipeline_columns
-from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.app.sweep.request import SweepContext, SweepModel
 from capplan.app.sweep.serving import served_columns
 from capplan.app.trace_cache import default_cache
 from capplan.core.sweep.conditions import Conditions, ServingConditions
@@ -135,7 +135,7 @@ def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
     return Traces(found=tracing.made, failed=tracing.failed)
 
 
-def plan_model(job: PlanningJob, context: PlanContext) -> JobAnswer:
+def plan_model(job: PlanningJob, context: SweepContext) -> JobAnswer:
     """Plan a model under its workloads; a workload that fails has rows that say why.
 
     Args:
@@ -171,7 +171,7 @@ def plan_model(job: PlanningJob, context: PlanContext) -> JobAnswer:
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=failed)
 
 
-def failed_answer(job: PlanningJob, context: PlanContext, failure: Failed) -> JobAnswer:
+def failed_answer(job: PlanningJob, context: SweepContext, failure: Failed) -> JobAnswer:
     """Return the rows of a model that has no answer under any workload.
 
     Args:
@@ -200,7 +200,7 @@ def failed_answer(job: PlanningJob, context: PlanContext, failure: Failed) -> Jo
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=dict.fromkeys(job.asked, failure))
 
 
-def _planned(model: Model, conditions: Conditions, context: PlanContext, gpus: Sequence[Any]) -> Columns:
+def _planned(model: Model, conditions: Conditions, context: SweepContext, gpus: Sequence[Any]) -> Columns:
     columns: Columns | None = None
     if conditions.scheme is not None:
         model = QuantisedModel(inner=model, scheme=conditions.scheme)

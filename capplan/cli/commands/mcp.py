@@ -39,7 +39,7 @@ def mcp(
     try:
         from capplan.serve.mcp.server import run_stdio
         from capplan.serve.service import state_folder
-        from capplan.serve.settings import Limits, Settings, default_planners
+        from capplan.serve.settings import ServiceLimits, Settings, default_planners
     except ModuleNotFoundError as error:
         raise UsageError(f"mcp needs {error.name}; install it with pip install 'capplan[mcp]'.") from error
 
@@ -49,7 +49,7 @@ def mcp(
         prices=tuple(prices or ()),
         specs=tuple(path.resolve() for path in specs or ()),
         state=state_folder().resolve(),
-        limits=Limits(planners=min(2, default_planners()), tracers=traces),
+        limits=ServiceLimits(planners=min(2, default_planners()), tracers=traces),
     )
     failed: BaseException | None = None
     try:

@@ -61,7 +61,7 @@ def serve(
     try:
         from capplan.serve.run import run_service
         from capplan.serve.service import state_folder
-        from capplan.serve.settings import Limits, Settings, default_planners, read_token
+        from capplan.serve.settings import ServiceLimits, Settings, default_planners, read_token
     except ModuleNotFoundError as error:
         raise UsageError(f"serve needs {error.name}; install it with pip install 'capplan[serve]'.") from error
     from capplan.units import BYTES, parse_quantity
@@ -76,7 +76,7 @@ def serve(
         specs=tuple(path.resolve() for path in specs or ()),
         results=_checked_results(results),
         state=state_folder().resolve(),
-        limits=Limits(
+        limits=ServiceLimits(
             planners=default_planners(),
             tracers=traces,
             waiting=waiting,

@@ -71,7 +71,7 @@ def fit_cpu(
         name: what estimates call it.
     """
     prior = _prior(call_s)
-    by_class: dict[str, list[_Parts]] = {}
+    by_class: dict[str, list[_ClassTime]] = {}
     for each in timed:
         if (parts := _parts(each, prior, cpu)) is not None:
             by_class.setdefault(parts.label, []).append(parts)
@@ -102,7 +102,7 @@ def _prior(call_s: float) -> Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
+class _ClassTime:
     """The time of an operator's costliest class: what the model gives its arithmetic and its bytes, and its own. [s]"""
 
     label: str
@@ -112,7 +112,7 @@ class _Parts:
     is_product: bool
 
 
-def _parts(timed: TimedOperator, prior: Calibration, cpu: GpuSpec) -> _Parts | None:
+def _parts(timed: TimedOperator, prior: Calibration, cpu: GpuSpec) -> _ClassTime | None:
     """Split a timed operator as the prior models it; None where the CPU lacks its number format."""
     workload = Workload(precision=timed.precision)
     rates = device_rates(cpu, workload, prior.laws)
@@ -125,7 +125,7 @@ def _parts(timed: TimedOperator, prior: Calibration, cpu: GpuSpec) -> _Parts | N
     row = int(spent_s.argmax())
     count = float(times.count[0, row])
     others_s = float(spent_s.sum() - spent_s[row]) + float(times.times.fixed_s[0, row, 0]) * count
-    return _Parts(
+    return _ClassTime(
         label=ALL_CLASSES[int(table.label[row])],
         compute_s=float(times.times.compute_s[0, row, 0]) * count,
         memory_s=float(times.times.memory_s[0, row, 0]) * count,
@@ -134,7 +134,7 @@ def _parts(timed: TimedOperator, prior: Calibration, cpu: GpuSpec) -> _Parts | N
     )
 
 
-def _fitted(prior: ClassConstants, parts: Sequence[_Parts]) -> ClassConstants:
+def _fitted(prior: ClassConstants, parts: Sequence[_ClassTime]) -> ClassConstants:
     """Return the efficiencies of a class with the least squared log errors, drawn a little towards the prior."""
     compute, bandwidth = _COMPUTE[:, None], _BANDWIDTH[None, :]
     costs = _PULL * (np.log(compute / prior.compute) ** 2 + np.log(bandwidth / prior.bandwidth) ** 2)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.calibrate.dataset import FitRows
-from capplan.core.calibrate.solver import Jacobian, Problem, minimise
+from capplan.core.calibrate.solver import Jacobian, LeastSquares, minimise
 from capplan.core.latency.calibration import (
     CLASS_FIELDS,
     Calibration,
@@ -91,7 +91,7 @@ class LatencyFit:
     def fit(self, *, start: FloatArray | None = None, iterations: int = 25) -> FloatArray:
         """Find the most probable constants, as a vector of logs."""
         mean, sd = np.array(self.columns.mean), np.array(self.columns.sd)
-        problem = Problem(
+        problem = LeastSquares(
             residuals=lambda x: self.log_errors(x) / SPREAD,
             derivatives=self._derivatives,
             row_weight=self.rows.weight,

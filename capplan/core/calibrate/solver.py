@@ -15,7 +15,7 @@ Derivatives = Callable[[FloatArray], tuple[FloatArray, Jacobian]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class LeastSquares:
     """Residuals to make small, and what is believed of the parameters beforehand.
 
     `residuals` maps parameters to residuals in units of their own spread; `derivatives` gives them with
@@ -36,7 +36,7 @@ class Problem:
         return float(self.row_weight @ loss + 0.5 * (((parameters - self.prior_mean) / self.prior_sd) ** 2).sum())
 
 
-def minimise(problem: Problem, start: FloatArray, *, iterations: int = 30, tolerance: float = 1e-4) -> FloatArray:
+def minimise(problem: LeastSquares, start: FloatArray, *, iterations: int = 30, tolerance: float = 1e-4) -> FloatArray:
     """Find the most probable parameters; stops when a step improves the cost by less than `tolerance` of it."""
     parameters, cost, damping = start, problem.cost(start), 1e-3
     precision = 1 / problem.prior_sd**2

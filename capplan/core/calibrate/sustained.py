@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.assumed import USUAL_PROCESS_M
-from capplan.core.calibrate.solver import Problem, minimise
-from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, PowerLaw
+from capplan.core.calibrate.solver import LeastSquares, minimise
+from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, SustainedShareLaw
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
 from capplan.core.gpus.sustained import half_peak, is_consumer, power_law
 from capplan.core.numbers import FloatArray
@@ -27,7 +27,7 @@ def _shrink(process_m: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class ShareObservation:
     """One GPU's measured share of a printed rate, and how far it is trusted; logs."""
 
     gpu: str
@@ -79,12 +79,14 @@ def chip_families(gpus: Sequence[GpuSpec]) -> dict[str, ChipFamily]:
 class HeldOutShare:
     """One GPU's measured share, with predictions made without it and without its whole family."""
 
-    observation: Observation
+    observation: ShareObservation
     without_gpu: float
     without_family: float
 
 
-def half_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents, issued_at_clock: float) -> list[Observation]:
+def half_observations(
+    gpus: Sequence[GpuSpec], *, burst: BurstExponents, issued_at_clock: float
+) -> list[ShareObservation]:
     """Return the measured shares of 16-bit tensor rates; a clock under load stands in where no product was timed."""
     found = []
     for gpu in gpus:
@@ -116,7 +118,7 @@ def issued_at_clock(gpus: Sequence[GpuSpec]) -> float:
     return float(np.median(possible)) if possible else 1.0
 
 
-def single_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents) -> list[Observation]:
+def single_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents) -> list[ShareObservation]:
     """Return the measured shares of fp32 rates outside tensor cores, where matrix cores do not confuse them."""
     found = []
     for gpu in gpus:
@@ -126,7 +128,7 @@ def single_observations(gpus: Sequence[GpuSpec], *, burst: BurstExponents) -> li
     return found
 
 
-def _observed(gpu: GpuSpec, printed: float | None, kind: Microbenchmark, exponent: float) -> Observation | None:
+def _observed(gpu: GpuSpec, printed: float | None, kind: Microbenchmark, exponent: float) -> ShareObservation | None:
     own = gpu.measured.get(kind)
     if own is None or own.quality is Quality.C or not printed:
         return None
@@ -136,11 +138,11 @@ def _observed(gpu: GpuSpec, printed: float | None, kind: Microbenchmark, exponen
     return _observation(gpu, printed, log, sd)
 
 
-def _observation(gpu: GpuSpec, printed: float | None, log: float, sd: float) -> Observation | None:
+def _observation(gpu: GpuSpec, printed: float | None, log: float, sd: float) -> ShareObservation | None:
     family = gpu.design.family
     if not family or not printed or gpu.tdp_w is None or any(word in gpu.name for word in _LAPTOPS_AND_BOARDS):
         return None
-    return Observation(
+    return ShareObservation(
         gpu=gpu.id, family=family, consumer=is_consumer(gpu), flops_per_s=printed, tdp_w=gpu.tdp_w,
         log_share=log, log_sd=sd,
     )  # fmt: skip
@@ -152,7 +154,7 @@ class _Layout:
 
     mean: FloatArray
     sd: FloatArray
-    law: Callable[[FloatArray], PowerLaw]
+    law: Callable[[FloatArray], SustainedShareLaw]
 
 
 def _half_layout(families: Mapping[str, ChipFamily]) -> _Layout:
@@ -160,7 +162,7 @@ def _half_layout(families: Mapping[str, ChipFamily]) -> _Layout:
     mean = np.array([math.log(1.04), math.log(0.95), math.log(0.3e12), 1.0, 0.4, math.log(0.7), *[0.0] * len(families)])
     sd = np.array([0.05, 0.04, 0.4, 0.5, 0.4, 0.2, *[0.25] * len(families)])
 
-    def law(x: FloatArray) -> PowerLaw:
+    def law(x: FloatArray) -> SustainedShareLaw:
         capacity = {
             name: float(np.exp(x[2] + x[3] * chip.shrink + x[4] * chip.has_stacked_memory + x[6 + index]))
             for index, (name, chip) in enumerate(families.items())
@@ -179,7 +181,7 @@ def _single_layout(families: Mapping[str, ChipFamily]) -> _Layout:
     ])  # fmt: skip
     sd = np.array([0.05, 0.02, 0.1, 0.05, 0.5, 0.3, 0.2, *[0.07] * len(families)])
 
-    def law(x: FloatArray) -> PowerLaw:
+    def law(x: FloatArray) -> SustainedShareLaw:
         capacity = {name: float(np.exp(x[4] + x[5] * chip.shrink)) for name, chip in families.items()}
         capacity[""] = float(np.exp(x[4] + x[5] * _shrink(USUAL_PROCESS_M)))
         ceiling = {
@@ -194,24 +196,24 @@ def _single_layout(families: Mapping[str, ChipFamily]) -> _Layout:
 
 def _law(
     consumer: float, other: float, slope: float, capacity: dict[str, float], ceiling: dict[str, float]
-) -> PowerLaw:
-    return PowerLaw(
+) -> SustainedShareLaw:
+    return SustainedShareLaw(
         clock_consumer=float(np.exp(consumer)), clock_other=float(np.exp(other)), slope=float(np.exp(slope)),
         capacity_flops_per_joule=capacity, ceiling=ceiling, log_sd_consumer=0.1, log_sd_other=0.1, log_sd_unknown=0.2,
     )  # fmt: skip
 
 
-def fit_half(seen: Sequence[Observation], families: Mapping[str, ChipFamily]) -> PowerLaw:
+def fit_half(seen: Sequence[ShareObservation], families: Mapping[str, ChipFamily]) -> SustainedShareLaw:
     """Fit the law of 16-bit tensor rates; its spreads are placeholders until GPUs were left out."""
     return _fit(seen, _half_layout(families))
 
 
-def fit_single(seen: Sequence[Observation], families: Mapping[str, ChipFamily]) -> PowerLaw:
+def fit_single(seen: Sequence[ShareObservation], families: Mapping[str, ChipFamily]) -> SustainedShareLaw:
     """Fit the law of fp32 rates outside tensor cores; its spreads are placeholders until GPUs were left out."""
     return _fit(seen, _single_layout(families))
 
 
-def _fit(seen: Sequence[Observation], layout: _Layout) -> PowerLaw:
+def _fit(seen: Sequence[ShareObservation], layout: _Layout) -> SustainedShareLaw:
     measured, sd = np.array([each.log_share for each in seen]), np.array([each.log_sd for each in seen])
 
     def residuals(x: FloatArray) -> FloatArray:
@@ -223,26 +225,26 @@ def _fit(seen: Sequence[Observation], layout: _Layout) -> PowerLaw:
         steps = 1e-5 * np.eye(len(x))
         return here, np.stack([(residuals(x + step) - here) / 1e-5 for step in steps], axis=1)
 
-    problem = Problem(
+    problem = LeastSquares(
         residuals=residuals, derivatives=derivatives, row_weight=np.ones(len(seen)), prior_mean=layout.mean,
         prior_sd=layout.sd, huber=2.0,
     )  # fmt: skip
     return layout.law(minimise(problem, layout.mean, iterations=60, tolerance=1e-7))
 
 
-def predicted(law: PowerLaw, each: Observation) -> float:
+def predicted(law: SustainedShareLaw, each: ShareObservation) -> float:
     """Return the log share that a law gives a GPU."""
     return power_law(law, family=each.family, consumer=each.consumer, flops_per_s=each.flops_per_s, tdp_w=each.tdp_w)
 
 
 def leave_out(
-    seen: Sequence[Observation],
+    seen: Sequence[ShareObservation],
     families: Mapping[str, ChipFamily],
-    fit_law: Callable[[Sequence[Observation], Mapping[str, ChipFamily]], PowerLaw],
+    fit_law: Callable[[Sequence[ShareObservation], Mapping[str, ChipFamily]], SustainedShareLaw],
 ) -> list[HeldOutShare]:
     """Predict every GPU from a fit without it, and from one without its family."""
 
-    def fit(kept: Sequence[Observation]) -> PowerLaw:
+    def fit(kept: Sequence[ShareObservation]) -> SustainedShareLaw:
         return fit_law(kept, families)
 
     without_family = {

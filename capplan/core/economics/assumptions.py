@@ -69,7 +69,7 @@ class CostAssumptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class ReportLoad:
     """What a report answers: the load, the money, and every assumption behind both with range and source."""
 
     load: Load

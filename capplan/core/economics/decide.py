@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.constraints import ExcludedOffer, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.economics.options import Case, Option, Scenario, evaluate
-from capplan.core.economics.recommend import Recommendation, aged_worth, ranking, recommend, safer_nearby, worth
+from capplan.core.economics.options import Case, ProcurementOption, Scenario, evaluate
+from capplan.core.economics.recommend import Decision, aged_worth, ranking, recommend, safer_nearby, worth
 from capplan.core.economics.uncertainty import (
     Confidence,
     Drawn,
@@ -72,11 +72,11 @@ class DayMix:
 class Answer:
     """The decision for one model; options that may be chosen come first, best first."""
 
-    demand: Demand
+    demand: ReportLoad
     case: Case
-    options: tuple[Option, ...]
+    options: tuple[ProcurementOption, ...]
     infeasible: tuple[Infeasible, ...]
-    recommendation: Recommendation
+    recommendation: Decision
     confidence: Confidence | None
     tornado_bars: tuple[TornadoBar, ...]
     load_switches: tuple[LoadSwitch, ...]
@@ -89,13 +89,13 @@ class Answer:
     left_out: tuple[ExcludedOffer, ...] = ()
     payback: "Payback | None" = None
     limits: tuple["LimitPrice", ...] = ()
-    ranked: tuple[Option, ...] = ()
+    ranked: tuple[ProcurementOption, ...] = ()
     standards: Standards
 
     @property
     def leading(self) -> frozenset[str]:
         """Return the keys of the options that the main table shows: the best, few of each GPU, and your own quotes."""
-        kept: list[Option] = []
+        kept: list[ProcurementOption] = []
         for option in self.ranked:
             if sum(each.gpu == option.gpu for each in kept) < _LEADING_OF_A_GPU:
                 kept.append(option)
@@ -108,7 +108,7 @@ class LimitPrice:
     """What a constraint costs: the option that would be chosen without it, on the load as stated."""
 
     constraint: str
-    option: Option
+    option: ProcurementOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ class Payback:
     None where no staff would be cheap enough.
     """
 
-    bought: Option
-    rented: Option
+    bought: ProcurementOption
+    rented: ProcurementOption
     years: float | None
     staff_usd: float | None
 
@@ -134,14 +134,14 @@ class AssuredFleet:
     """
 
     share: float
-    option: Option | None
+    option: ProcurementOption | None
     extra_usd_per_year: float | None
 
 
 def decide(
     candidates: Sequence[Candidate],
     *,
-    demand: Demand,
+    demand: ReportLoad,
     rents: Sequence[Price],
     purchases: Sequence[PurchasePrice],
     standards: Standards,
@@ -196,7 +196,7 @@ def decide(
     )
 
 
-def _assured(case: Case, choice: Option, sure: Confidence, share: float) -> AssuredFleet | None:
+def _assured(case: Case, choice: ProcurementOption, sure: Confidence, share: float) -> AssuredFleet | None:
     """Size the choice so that a share of the scenarios is carried; None where no load is stated."""
     if isinstance(case.load, OneGpu):
         return None
@@ -216,12 +216,12 @@ def _assured(case: Case, choice: Option, sure: Confidence, share: float) -> Assu
 
 def _limit_prices(
     wide: Case,
-    demand: Demand,
+    demand: ReportLoad,
     rents: Sequence[Price],
     purchases: Sequence[PurchasePrice],
     standards: Standards,
     *,
-    choice: Option | None,
+    choice: ProcurementOption | None,
 ) -> tuple[LimitPrice, ...]:
     """Return the constraints without which an option of full evidence would cost less than the choice."""
     found = []
@@ -236,7 +236,7 @@ def _limit_prices(
     return tuple(found)
 
 
-def _payback(ranked: Sequence[Option], money: CostAssumptions) -> Payback | None:
+def _payback(ranked: Sequence[ProcurementOption], money: CostAssumptions) -> Payback | None:
     """Compare the best purchase with the best rent, where there are both.
 
     Staff is paid at the end of each year, so that a purchase's cost per year rises by as much.
@@ -256,7 +256,7 @@ def _payback(ranked: Sequence[Option], money: CostAssumptions) -> Payback | None
 
 
 def _judged_by_scenarios(
-    case: Case, options: Sequence[Option], uncertainty: Uncertainty, standards: Standards
+    case: Case, options: Sequence[ProcurementOption], uncertainty: Uncertainty, standards: Standards
 ) -> tuple[Drawn | None, Standards]:
     """Draw scenarios, and return the standards with the share of them that each contender's fleet carries.
 
@@ -302,14 +302,16 @@ def _uncertain(case: Case, drawn: Drawn, standards: Standards) -> frozenset[str]
     return frozenset(each.key for each in sound if standards.carried[each.key] < share and each.key != best)
 
 
-def _contenders(case: Case, ranked: Sequence[Option], standards: Standards, *, most: int) -> list[Option]:
+def _contenders(
+    case: Case, ranked: Sequence[ProcurementOption], standards: Standards, *, most: int
+) -> list[ProcurementOption]:
     """Return the cheapest options that may be chosen, of any evidence and of full evidence."""
     cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:most]
     sound = standards.of_full_evidence(ranked)[:most]
     return list({option.key: option for option in (*ranked[:1], *sound, *cheapest)}.values())
 
 
-def _price_spread(option: Option, standards: Standards) -> PriceSpread | None:
+def _price_spread(option: ProcurementOption, standards: Standards) -> PriceSpread | None:
     """Return how far an option's price is uncertain by its age and, for spot, over zones; None where it is not."""
     price = option.rent or option.purchase
     if price is None:
@@ -322,7 +324,7 @@ def _price_spread(option: Option, standards: Standards) -> PriceSpread | None:
     return PriceSpread(sigma=sigma, low=min(0.0, low), high=max(0.0, high))
 
 
-def _day_mix(case: Case, choice: Option) -> DayMix | None:
+def _day_mix(case: Case, choice: ProcurementOption) -> DayMix | None:
     """Cost the choice with hourly scaling along the day, redundancy included: a bound on what scaling saves."""
     prices = {
         price.term: price
@@ -349,7 +351,7 @@ def _day_mix(case: Case, choice: Option) -> DayMix | None:
     return DayMix(reserved=reserved, most=max(rented), usd_per_year=daily * HOURS_PER_YEAR / len(rented))
 
 
-def _switches(case: Case, choice: Option | None, standards: Standards) -> tuple[LoadSwitch, ...]:
+def _switches(case: Case, choice: ProcurementOption | None, standards: Standards) -> tuple[LoadSwitch, ...]:
     if choice is None or isinstance(case.load, OneGpu):
         return ()
     return load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS)
@@ -399,7 +401,7 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Excl
     return replace(case, rents=tuple(kept)), tuple(left_out)
 
 
-def _priced_case(demand: Demand, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
+def _priced_case(demand: ReportLoad, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
     """Make the case, every price multiplied by the factor that the assumptions state for its kind."""
     rent, purchase = (factor_of(demand.assumptions, f"{kind}_price_factor") for kind in ("rent", "purchase"))
     return Case(
@@ -423,7 +425,7 @@ def _relative(each: Assumption) -> Assumption:
     return replace(each, value=1.0, low=each.low / each.value, high=each.high / each.value)
 
 
-def _by_offer(case: Case) -> Iterator[tuple[Price, Option]]:
+def _by_offer(case: Case) -> Iterator[tuple[Price, ProcurementOption]]:
     """Pair every rent of a sized GPU with the option that it makes."""
     rents: dict[str, list[Price]] = {}
     for price in case.rents:
@@ -463,7 +465,7 @@ def _newest(purchases: Sequence[PurchasePrice], standards: Standards) -> Mapping
     return newest
 
 
-def _uncertainty(demand: Demand, sizings: Sequence[Sizing]) -> Uncertainty:
+def _uncertainty(demand: ReportLoad, sizings: Sequence[Sizing]) -> Uncertainty:
     bounds = {
         sizing.gpu: (
             sizing.batch_latency_s.low / sizing.batch_latency_s.expected,
@@ -474,7 +476,7 @@ def _uncertainty(demand: Demand, sizings: Sequence[Sizing]) -> Uncertainty:
     return Uncertainty(assumptions=tuple(map(_relative, demand.assumptions)), latency=bounds)
 
 
-def _stress(case: Case, option: Option) -> Stress | None:
+def _stress(case: Case, option: ProcurementOption) -> Stress | None:
     if not isinstance(case.load, Service):
         return None
     left, peak_per_s = option.fleet.gpus_after_failures, case.load.peak_per_s

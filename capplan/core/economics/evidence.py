@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from capplan.core.economics.constraints import Constraints
-from capplan.core.economics.options import Option
+from capplan.core.economics.options import ProcurementOption
 from capplan.core.gpus.prices import Price, PriceEvidence, PriceTier, PurchasePrice, Term
 from capplan.core.numbers import NORMAL_90
 from capplan.core.serving.response import SpeedTier
@@ -143,15 +143,15 @@ class Standards:
     uncertain: frozenset[str] = frozenset()
     outdone: frozenset[str] = frozenset()
 
-    def admits(self, option: Option) -> bool:
+    def admits(self, option: ProcurementOption) -> bool:
         """Return True if an option keeps every cap."""
         return not self.violations(option)
 
-    def fits_certainly(self, option: Option) -> bool:
+    def fits_certainly(self, option: ProcurementOption) -> bool:
         """Return True if the GPU's memory certainly suffices."""
         return option.gpu in self.certain_fits
 
-    def concerns(self, option: Option) -> tuple[Concern, ...]:
+    def concerns(self, option: ProcurementOption) -> tuple[Concern, ...]:
         """Return what speaks against recommending an option; empty for full evidence."""
         found = []
         candidate = option.sizing.capacity.candidate
@@ -171,11 +171,11 @@ class Standards:
             found.append(Concern.SAFER_NEARBY)
         return tuple(found)
 
-    def weaknesses(self, option: Option) -> tuple[Concern, ...]:
+    def weaknesses(self, option: ProcurementOption) -> tuple[Concern, ...]:
         """Return what ranks an option behind all without such a concern; an old price only makes it dearer."""
         return tuple(concern for concern in self.concerns(option) if concern not in AGE_CONCERNS)
 
-    def aged_factor(self, option: Option) -> float:
+    def aged_factor(self, option: ProcurementOption) -> float:
         """Return the factor by which an option's price may have risen since its validity ended; 1 without a price."""
         price = option.rent or option.purchase
         return 1.0 if price is None else self.high_price_factor(price)
@@ -215,7 +215,7 @@ class Standards:
             return (Concern.UNDATED_PRICE,)
         return (Concern.OUTDATED_PRICE if age_days > _OUTDATED_DAYS else Concern.OLD_PRICE,)
 
-    def violations(self, option: Option) -> tuple[str, ...]:
+    def violations(self, option: ProcurementOption) -> tuple[str, ...]:
         """Return the caps that an option exceeds, each as a phrase with both figures; empty where it keeps all."""
         if option.cost is None:
             return ()
@@ -229,7 +229,7 @@ class Standards:
         )
         return caps_exceeded(self.constraints, taken)
 
-    def of_full_evidence(self, options: Sequence[Option]) -> list[Option]:
+    def of_full_evidence(self, options: Sequence[ProcurementOption]) -> list[ProcurementOption]:
         """Return the options against which nothing speaks but the age of their price, in their order."""
         return [option for option in options if not self.weaknesses(option)]
 

@@ -20,7 +20,7 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Concern, Standards, Taken, caps_exceeded
-from capplan.core.economics.options import Option, server_of, server_slots, spare_servers
+from capplan.core.economics.options import ProcurementOption, server_of, server_slots, spare_servers
 from capplan.core.economics.packing import Packing, Tenant, pack
 from capplan.core.economics.recommend import may_be_chosen
 from capplan.core.formulas import HOURS_PER_YEAR
@@ -100,7 +100,7 @@ class FleetOption:
     packing: Packing
     fleets: tuple[Fleet, ...]
     owned: int
-    option: Option
+    option: ProcurementOption
     cost: OwnedCost | RentedCost | None
     energy: Energy | None = None
     power_w: float | None = None
@@ -320,7 +320,9 @@ def _options(gpu: str, services: Sequence[ServiceAnswer], facts: GpuFacts, owned
     return [_option(option, services, packed, owned) for option in offers]
 
 
-def _option(option: Option, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None) -> FleetOption:
+def _option(
+    option: ProcurementOption, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None
+) -> FleetOption:
     money = services[0].answer.case.money
     packings = [packed(year, (1.0,) * len(services)) for year in range(1, money.years + 1)]
     candidate = option.sizing.capacity.candidate

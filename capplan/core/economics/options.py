@@ -65,7 +65,7 @@ BASE = Scenario()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class ProcurementOption:
     """One way to meet the load. `cost` is None where no price is known; `energy` where the draw is unknown.
 
     `finish_s` is how long the first year's fleet takes for one run of a job or a training, spares aside; None for a
@@ -132,18 +132,18 @@ def rent_key(price: Price) -> str:
     return f"{price.gpu}/{price.term.value}{'/marketplace' * price.is_marketplace}{beside}"
 
 
-def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[Option, ...]:
+def evaluate(case: Case, scenario: Scenario = BASE) -> tuple[ProcurementOption, ...]:
     """Work out every option; a GPU without any price yields one option without cost."""
     purchases = {price.gpu: price for price in case.purchases}
     rents: dict[str, list[Price]] = {}
     for price in case.rents:
         rents.setdefault(price.gpu, []).append(price)
-    options: list[Option] = []
+    options: list[ProcurementOption] = []
     for sizing in case.sizings:
         operating_point = _operating_point(case, sizing, scenario)
         if operating_point is None:
             continue
-        question = _Question(case=case, scenario=scenario, sizing=sizing, operating_point=operating_point)
+        question = _Options(case=case, scenario=scenario, sizing=sizing, operating_point=operating_point)
         mine = [question.rented(price) for price in rents.get(sizing.gpu, ())]
         if purchase := purchases.get(sizing.gpu):
             mine.append(question.bought(purchase))
@@ -221,7 +221,7 @@ def spare_servers(load: Load, money: CostAssumptions, *, need: int, server_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Options:
     case: Case
     scenario: Scenario
     sizing: Sizing
@@ -328,7 +328,7 @@ class _Question:
         samples = self.peaks_per_s()[0] * (load.deadline_s - load.start_up_s)
         return self.run_hours(fleet, samples) * SECONDS_PER_HOUR
 
-    def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Question":
+    def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Options":
         """Return the question with the batch and rate of GPUs that train together in servers of a size.
 
         A larger batch hides more of the exchange of gradients, so that a slow link asks for another batch.
@@ -357,7 +357,7 @@ class _Question:
         term: Term | None = None,
         rent: Price | None = None,
         purchase: PurchasePrice | None = None,
-    ) -> Option:
+    ) -> ProcurementOption:
         used = self.hours(fleets, rent)
         is_committed = term in COMMITMENT_YEARS
         hours = tuple(float(fleet.gpus * HOURS_PER_YEAR) for fleet in fleets) if is_committed else used
@@ -382,7 +382,7 @@ class _Question:
                 energy=energy,
                 money=self.money,
             )
-        return Option(
+        return ProcurementOption(
             gpu=self.sizing.gpu,
             term=term,
             sizing=self.sizing,
@@ -457,14 +457,14 @@ class _Question:
         ceiling = self.case.load.utilization_ceiling_fraction
         return formulas.load_share(samples, gpus_up, self.operating_point.rate_per_s, ceiling)
 
-    def rented(self, price: Price) -> Option:
+    def rented(self, price: Price) -> ProcurementOption:
         factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)
         varied = replace(price, usd_per_hour=price.usd_per_hour * factor)
         placed = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
         grown = placed.fleets(server_slots=price.instance_gpus, full_servers=True)
         return placed.option(placed.committed(grown, price.term), term=price.term, rent=varied)
 
-    def bought(self, price: PurchasePrice) -> Option:
+    def bought(self, price: PurchasePrice) -> ProcurementOption:
         factor = self.scenario.purchase_price * self.scenario.own_price.get(f"{price.gpu}/{Term.BUY.value}", 1.0)
         varied = replace(price, usd=price.usd * factor)
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
@@ -472,7 +472,7 @@ class _Question:
         grown = placed.fleets(server_slots=slots, full_servers=full)
         return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
 
-    def unpriced(self) -> Option:
+    def unpriced(self) -> ProcurementOption:
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
         placed = self.in_servers(server_slots=slots, full_servers=full)
         return placed.option(placed.fleets(server_slots=slots, full_servers=full))

@@ -54,7 +54,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class GpuShare:
     """A service's part of a shared GPU.
 
     `utilization_fraction` is the share of the GPU's time that its batches take, `latency_s` its latency percentile with
@@ -77,7 +77,7 @@ class Packing:
     gpu: str
     sharing: Sharing
     whole: tuple[tuple[str, int], ...]
-    shared: tuple[tuple[Share, ...], ...]
+    shared: tuple[tuple[GpuShare, ...], ...]
 
     @property
     def gpus(self) -> int:
@@ -160,8 +160,8 @@ def _latency_s(tenant: Tenant, slowdown: float) -> float | None:
     return tenant.sizing.percentile_s(tenant.rest_per_s, latency_factor=slowdown)
 
 
-def _share(tenant: Tenant, members: Sequence[Tenant]) -> Share:
-    return Share(
+def _share(tenant: Tenant, members: Sequence[Tenant]) -> GpuShare:
+    return GpuShare(
         name=tenant.name,
         rate_per_s=tenant.rest_per_s,
         utilization_fraction=_busy(tenant),
@@ -208,5 +208,5 @@ def _smallest(tenant: Tenant, budget_bytes: float, profiles: Sequence[MigProfile
     return None
 
 
-def _sliced(tenant: Tenant, profile: MigProfile) -> Share:
+def _sliced(tenant: Tenant, profile: MigProfile) -> GpuShare:
     return replace(_share(tenant, [tenant]), latency_s=_latency_s(tenant, profile.slowdown), profile=profile.name)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.economics.options import Case, Option
+from capplan.core.economics.options import Case, ProcurementOption
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.serving.load import OneGpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Decision:
     """The option to take, and its alternatives; None where nothing has a price.
 
     Attributes:
@@ -29,16 +29,16 @@ class Recommendation:
         front: Keys of the options that no other beats in cost and latency.
     """
 
-    choice: Option | None
+    choice: ProcurementOption | None
     concerns: tuple[Concern, ...]
-    runner_up: Option | None
-    cheaper: Option | None
+    runner_up: ProcurementOption | None
+    cheaper: ProcurementOption | None
     cheaper_concerns: tuple[Concern, ...]
     front: tuple[str, ...]
     runner_up_concerns: tuple[Concern, ...] = ()
 
 
-def recommend(case: Case, options: Sequence[Option], *, standards: Standards) -> Recommendation:
+def recommend(case: Case, options: Sequence[ProcurementOption], *, standards: Standards) -> Decision:
     """Choose the cheapest option of full evidence, and GPUs that fit borderline only if no other fits.
 
     Spot is not chosen for a load that does not allow it: it may be reclaimed at any time.
@@ -51,7 +51,7 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
     runner_up = min(others, key=lambda option: (worth(case, option), option.key), default=None)
     best = min(ranked, key=lambda option: worth(case, option), default=None)
     cheaper = best if choice and best and worth(case, best) < worth(case, choice) else None
-    return Recommendation(
+    return Decision(
         choice=choice,
         concerns=standards.concerns(choice) if choice else (),
         runner_up=runner_up,
@@ -62,7 +62,7 @@ def recommend(case: Case, options: Sequence[Option], *, standards: Standards) ->
     )
 
 
-def ranking(case: Case, options: Sequence[Option], *, standards: Standards) -> list[Option]:
+def ranking(case: Case, options: Sequence[ProcurementOption], *, standards: Standards) -> list[ProcurementOption]:
     """Return the options that may be chosen, best first; full evidence before weaker evidence.
 
     A price that is no longer current counts as what it may have risen to since.
@@ -79,7 +79,7 @@ _CLEARLY_SAFER = 0.03
 _LITTLE_DEARER = 1.05
 
 
-def safer_nearby(case: Case, ranked: Sequence[Option], *, standards: Standards) -> frozenset[str]:
+def safer_nearby(case: Case, ranked: Sequence[ProcurementOption], *, standards: Standards) -> frozenset[str]:
     """Return the keys of the options that another outdoes: clearly safer, and at most 5 % dearer than the first.
 
     Clearly safer is a fleet that carries three more scenarios in a hundred.
@@ -103,30 +103,30 @@ def safer_nearby(case: Case, ranked: Sequence[Option], *, standards: Standards) 
     )
 
 
-def may_be_chosen(case: Case, option: Option) -> bool:
+def may_be_chosen(case: Case, option: ProcurementOption) -> bool:
     """Return True if an option has a price, its term is allowed, and no commitment outlasts the years counted."""
     if option.cost is None or (option.term is Term.SPOT and not case.load.allow_spot):
         return False
     return option.term is None or COMMITMENT_YEARS.get(option.term, 0) <= case.money.years
 
 
-def worth(case: Case, option: Option) -> float:
+def worth(case: Case, option: ProcurementOption) -> float:
     """Return what options are ranked by: their yearly cost, per sample where no load is stated."""
     if isinstance(case.load, OneGpu):
         return option.cost_per_million or math.inf
     return _cost(option)
 
 
-def aged_worth(case: Case, option: Option, standards: Standards) -> float:
+def aged_worth(case: Case, option: ProcurementOption, standards: Standards) -> float:
     """Return what an option is worth with its price as it may have risen to since it was current."""
     return worth(case, option) * standards.aged_factor(option)
 
 
-def _cost(option: Option) -> float:
+def _cost(option: ProcurementOption) -> float:
     return math.inf if option.cost is None else option.cost.per_year
 
 
-def latency_s(option: Option) -> float:
+def latency_s(option: ProcurementOption) -> float:
     """Return the time that counts: the percentile at peak of a service, a whole run of a job, else a full batch. [s]"""
     if option.finish_s is not None:
         return option.finish_s
@@ -136,10 +136,10 @@ def latency_s(option: Option) -> float:
     return option.sizing.batch_latency_s.expected
 
 
-def cost_latency_front(options: Sequence[Option]) -> tuple[str, ...]:
+def cost_latency_front(options: Sequence[ProcurementOption]) -> tuple[str, ...]:
     """Return the keys of the options that no other beats in cost and latency, the axes of their chart."""
 
-    def objectives(option: Option) -> tuple[float, float]:
+    def objectives(option: ProcurementOption) -> tuple[float, float]:
         return _cost(option), latency_s(option)
 
     def beaten(mine: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -11,7 +11,7 @@ from capplan.core.assumed import SHARED_LATENCY_VARIANCE
 from capplan.core.economics.assumptions import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Case, Option, Scenario, evaluate, rent_key
+from capplan.core.economics.options import Case, ProcurementOption, Scenario, evaluate, rent_key
 from capplan.core.economics.recommend import ranking, worth
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import NORMAL_90, FloatArray
@@ -140,12 +140,12 @@ class Drawn:
     cost with its fleet sized anew; one entry a scenario. [USD/year]
     """
 
-    contenders: tuple[Option, ...]
+    contenders: tuple[ProcurementOption, ...]
     needs: Mapping[str, tuple[int | None, ...]]
     costs_usd: Mapping[str, tuple[float | None, ...]]
     varies: tuple[str, ...]
 
-    def carried(self, option: Option) -> float:
+    def carried(self, option: ProcurementOption) -> float:
         """Return the share of the scenarios that an option's fleet as sized carries, its spare servers aside."""
         last = option.fleets[-1]
         most = last.gpus - last.spares * last.gpus_per_server
@@ -155,7 +155,7 @@ class Drawn:
 
 def draw(
     case: Case,
-    contenders: Sequence[Option],
+    contenders: Sequence[ProcurementOption],
     *,
     uncertainty: Uncertainty,
     scenarios: int,
@@ -196,7 +196,7 @@ def draw(
     )
 
 
-def confidence(drawn: Drawn, choice: Option) -> Confidence:
+def confidence(drawn: Drawn, choice: ProcurementOption) -> Confidence:
     """Return how often a choice is the cheapest of the contenders, and how often its fleet suffices.
 
     Args:
@@ -232,7 +232,7 @@ def confidence(drawn: Drawn, choice: Option) -> Confidence:
     )
 
 
-def _narrowed(case: Case, contenders: Sequence[Option]) -> Case:
+def _narrowed(case: Case, contenders: Sequence[ProcurementOption]) -> Case:
     """Return the case with the sizings and prices of the contenders alone."""
     names, keys = {option.gpu for option in contenders}, {option.key for option in contenders}
     return replace(
@@ -296,7 +296,7 @@ class TornadoBar:
 
 
 def sensitivity(
-    case: Case, choice: Option, *, uncertainty: Uncertainty, standards: Standards
+    case: Case, choice: ProcurementOption, *, uncertainty: Uncertainty, standards: Standards
 ) -> tuple[TornadoBar, ...]:
     """Move one input at a time to the ends of its range, largest bar first; interactions are left out."""
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
@@ -321,7 +321,7 @@ def sensitivity(
 
 
 def _tornado_bar(
-    case: Case, choice: Option, each: Assumption, standards: Standards, ends: Sequence[Scenario]
+    case: Case, choice: ProcurementOption, each: Assumption, standards: Standards, ends: Sequence[Scenario]
 ) -> TornadoBar:
     costs: list[float | None] = []
     winners: list[str | None] = []
@@ -336,7 +336,7 @@ def _tornado_bar(
     )  # fmt: skip
 
 
-def switching_price_factor(case: Case, choice: Option, runner_up: Option | None) -> float | None:
+def switching_price_factor(case: Case, choice: ProcurementOption, runner_up: ProcurementOption | None) -> float | None:
     """Return the factor on the choice's price at which the runner-up is worth the same; None where there is none.
 
     Cost is linear in the price: rent entirely, buying in its hardware part.
@@ -348,7 +348,7 @@ def switching_price_factor(case: Case, choice: Option, runner_up: Option | None)
     return 1 + extra_fraction * choice.cost.per_year / share if share > 0 else None
 
 
-def price_share(option: Option) -> float:
+def price_share(option: ProcurementOption) -> float:
     """Return the part of the yearly cost that is proportional to the option's price. [USD/year]"""
     if not isinstance(option.cost, OwnedCost):
         return option.cost.per_year if option.cost else 0.0
@@ -365,7 +365,7 @@ class LoadSwitch:
 
 
 def load_switches(
-    case: Case, choice: Option, *, standards: Standards, factors: Sequence[float]
+    case: Case, choice: ProcurementOption, *, standards: Standards, factors: Sequence[float]
 ) -> tuple[LoadSwitch, ...]:
     """Return the load multiples at which another option becomes the cheapest, nearest first."""
     switches = []

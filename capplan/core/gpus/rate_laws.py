@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLaw:
+class SustainedShareLaw:
     """How the sustained share of a printed rate falls with its density per watt, by chip family; "" is any other.
 
     Clocks are shares of the printed rate without a binding power limit, for players' cards and others. Spreads are
@@ -51,8 +51,8 @@ class SustainedLaws:
     `issued_at_clock` is the share of the printed rate at the clock under load that matrix products reach.
     """
 
-    half: PowerLaw
-    single: PowerLaw
+    half: SustainedShareLaw
+    single: SustainedShareLaw
     copies: CopyShares
     burst: BurstExponents
     issued_at_clock: float
@@ -160,11 +160,11 @@ class RateLaws:
     data_parallel: DataParallelLaws = field(default_factory=DataParallelLaws)
 
 
-_ANY_CHIP = PowerLaw(
+_ANY_CHIP = SustainedShareLaw(
     clock_consumer=1.0, clock_other=1.0, slope=0.7, capacity_flops_per_joule={"": 4e11}, ceiling={"": 1.0},
     log_sd_consumer=0.2, log_sd_other=0.2, log_sd_unknown=0.2,
 )  # fmt: skip
-_ANY_CHIP_SINGLE = PowerLaw(
+_ANY_CHIP_SINGLE = SustainedShareLaw(
     clock_consumer=1.0, clock_other=1.0, slope=0.7, capacity_flops_per_joule={"": 1e11}, ceiling={"": 0.9},
     log_sd_consumer=0.2, log_sd_other=0.2, log_sd_unknown=0.2,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from capplan.core.gpus.rate_laws import PowerLaw, StreamingCost, SustainedLaws
+from capplan.core.gpus.rate_laws import StreamingCost, SustainedLaws, SustainedShareLaw
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
 
 _CONSUMER = ("geforce", "radeon", "titan", "gtx", "arc a", "arc b")
@@ -127,7 +127,7 @@ def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> floa
     return (1 + each * cost.typical_demand) / (1 + each * demand)
 
 
-def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:
+def power_law(law: SustainedShareLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:
     """Return the log of the share that a power limit leaves of a printed rate.
 
     log share = log(clock · ceiling) − slope/4 · log(1 + (density ÷ capacity)⁴), with the density of printed FLOP/s per
@@ -146,7 +146,7 @@ def power_law(law: PowerLaw, *, family: str, consumer: bool, flops_per_s: float,
     return math.log(clock * ceiling) - law.slope / _SHARPNESS * math.log1p(math.exp(_SHARPNESS * density))
 
 
-def _modelled(law: PowerLaw, gpu: GpuSpec, printed: float | None) -> Share:
+def _modelled(law: SustainedShareLaw, gpu: GpuSpec, printed: float | None) -> Share:
     family, consumer = gpu.design.family, is_consumer(gpu)
     spread = law.log_sd_consumer if consumer else law.log_sd_other
     if not family or family not in law.capacity_flops_per_joule:  # "" holds what is typical of all families

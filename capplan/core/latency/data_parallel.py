@@ -12,7 +12,7 @@ from capplan.core.gpus.sustained import is_consumer
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Recording, Role
-from capplan.core.workload import Sharding
+from capplan.core.workload import ModelSharding
 
 
 def gradient_bytes(recording: Recording) -> int:
@@ -20,7 +20,7 @@ def gradient_bytes(recording: Recording) -> int:
     return sum(int(each.size_bytes.at(1)) for each in recording.storages if each.role is Role.PARAMETER)
 
 
-def exchanged_bytes(recording: Recording, sharding: Sharding) -> float:
+def exchanged_bytes(recording: Recording, sharding: ModelSharding) -> float:
     """Return the gradients whose sum over all GPUs moves as many bytes as a step with a sharding does. [bytes]
 
     A sum moves each gradient twice: scattered, and gathered again. ZeRO-1 gathers updated weights instead, ZeRO-2 also
@@ -34,9 +34,9 @@ def exchanged_bytes(recording: Recording, sharding: Sharding) -> float:
     training = recording.configuration.training
     micro_batches = training.accumulate if training else 1
     size = gradient_bytes(recording)
-    if sharding in (Sharding.ZERO3, Sharding.FSDP):
+    if sharding in (ModelSharding.ZERO3, ModelSharding.FSDP):
         return size * micro_batches * 3 / 2
-    return size * (micro_batches + 1) / 2 if sharding is Sharding.ZERO2 else float(size)
+    return size * (micro_batches + 1) / 2 if sharding is ModelSharding.ZERO2 else float(size)
 
 
 _SWITCHED_SINCE = (8, 0)
@@ -97,7 +97,7 @@ def on_several_gpus(
     gpu: GpuSpec,
     gpu_count: int,
     laws: DataParallelLaws,
-    sharding: Sharding = Sharding.DDP,
+    sharding: ModelSharding = ModelSharding.DDP,
 ) -> LatencyEstimate:
     """Return the estimate of a training step that several GPUs of one machine take together.
 
@@ -115,7 +115,7 @@ def on_several_gpus(
     alone = estimate.latency_s
     expected_s = alone.expected * (1 + laws.step_share) + added_s
     link_width = laws.link_half_width
-    if sharding is not Sharding.DDP:
+    if sharding is not ModelSharding.DDP:
         link_width = float(np.hypot(link_width, GATHERED_HALF_WIDTH))
     more = np.hypot(laws.half_width, link_width * added_s / expected_s)
     below = np.hypot(np.log(alone.expected / alone.low), more)
@@ -138,10 +138,10 @@ def on_several_gpus(
 
 
 _EXCHANGES = {
-    Sharding.DDP: "gradients are summed",
-    Sharding.ZERO1: "gradients are scattered and weights gathered once a step",
-    Sharding.ZERO2: "gradients are scattered after each micro-batch and weights gathered once a step",
-    Sharding.ZERO3: "weights are gathered twice and gradients scattered in each micro-batch",
-    Sharding.FSDP: "weights are gathered twice and gradients scattered in each micro-batch",
+    ModelSharding.DDP: "gradients are summed",
+    ModelSharding.ZERO1: "gradients are scattered and weights gathered once a step",
+    ModelSharding.ZERO2: "gradients are scattered after each micro-batch and weights gathered once a step",
+    ModelSharding.ZERO3: "weights are gathered twice and gradients scattered in each micro-batch",
+    ModelSharding.FSDP: "weights are gathered twice and gradients scattered in each micro-batch",
 }
 """What GPUs exchange in a step, in words."""

@@ -93,7 +93,7 @@ class KernelTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class KernelRow:
     """One row of the table before it is stacked: the kernel's numbers at one batch."""
 
     label: str
@@ -162,7 +162,7 @@ def _tabulate(step: ExecutedStep, wanted: tuple[int, ...]) -> KernelTable:
     calls = recording.calls_per_kernel()
     samples = _samples(wanted)
     weights = _weights(samples, wanted)
-    columns: list[list[Row]] = []
+    columns: list[list[KernelRow]] = []
     owners: list[int] = []
     for index, kernel in enumerate(recording.kernels):
         by_sample = [_rows(kernel, workload, batch, step.laws) for batch in samples]
@@ -229,15 +229,15 @@ def _whole(counts: FloatArray) -> FloatArray:
     return np.rint(np.maximum(counts, 0.0))
 
 
-def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> list[Row]:
+def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> list[KernelRow]:
     label = _class_under(kernel, workload)
     if kernel.name == "aten._fused_rms_norm" and workload.torch_version < FUSED_RMS_NORM_SINCE:
-        return [Row(**piece) for piece in unfused_rms_norm(kernel, batch)]
+        return [KernelRow(**piece) for piece in unfused_rms_norm(kernel, batch)]
     if runs_slow_conv3d(kernel, workload):
-        return [Row(**piece) for piece in slow_conv3d(kernel, batch, use=_peak_use(kernel, label))]
+        return [KernelRow(**piece) for piece in slow_conv3d(kernel, batch, use=_peak_use(kernel, label))]
     training = training_rows(kernel, workload, batch, use=_peak_use(kernel, label))
     if training is not None:
-        return [Row(**piece) for piece in training]
+        return [KernelRow(**piece) for piece in training]
     row = _row(kernel, label, batch, laws.quantised)
     if row.winograd and row.peak_use is PeakUse.HALF and workload.torch_version >= _CUDNN_8_SINCE:
         row = replace(row, winograd=False)
@@ -250,7 +250,7 @@ def _rows(kernel: Kernel, workload: Workload, batch: int, laws: RateLaws) -> lis
     if workload.framework.is_engine:  # a thread block takes some queries and passes over all keys, which fill no other
         row = replace(row, n=float(kernel.inputs[0].shape_at(batch)[-1]))
     fused = replace(row, path=AttentionPath.FUSED)
-    return [fused, *(Row(**piece) for piece in unfused_attention(kernel, workload, batch))]
+    return [fused, *(KernelRow(**piece) for piece in unfused_attention(kernel, workload, batch))]
 
 
 def _class_under(kernel: Kernel, workload: Workload) -> str:
@@ -263,14 +263,14 @@ def _class_under(kernel: Kernel, workload: Workload) -> str:
     return kinds.CONV_GROUPED_WIDE + kinds.CHANNELS_LAST_SUFFIX if is_slow else label
 
 
-def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Row:
+def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> KernelRow:
     moved = traffic(kernel, batch)
     gemm_like = label in _GEMM_LIKE
     shape = matmul_shape(kernel, batch) if gemm_like else None
     use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
     asked = asked_backend(kernel) if label == kinds.ATTENTION else None
     scheme = asked.value if asked else str(kernel.attributes.get("scheme"))
-    return Row(
+    return KernelRow(
         label=label,
         peak_use=use,
         flops=float(kernel_flops(kernel, batch)) if gemm_like else instructions(kernel, batch),

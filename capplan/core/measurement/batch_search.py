@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from capplan.core.latency.advice import gain_of_doubling
-from capplan.core.measurement.choices import Search
+from capplan.core.measurement.choices import BatchSearch
 from capplan.core.measurement.types import Measurement
 
 
-def largest_running_batch(runs: Callable[[int], bool], *, search: Search, at_most: int) -> int:
+def largest_running_batch(runs: Callable[[int], bool], *, search: BatchSearch, at_most: int) -> int:
     """Find the largest batch up to a cap that `runs`; 0 if not even one sample does.
 
     Both searches take failures to be monotonous: sequential search stops at the first one.
     """
-    if search is Search.SEQUENTIAL:
+    if search is BatchSearch.SEQUENTIAL:
         return _sequential(runs, at_most)
     fitting, failing = _doubled_to_failure(runs, at_most)
     while failing - fitting > 1:

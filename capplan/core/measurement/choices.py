@@ -17,7 +17,7 @@ class TimingMethod(StrEnum):
     CLOCK = "clock"
 
 
-class Search(StrEnum):
+class BatchSearch(StrEnum):
     """How batches are tried: doubling to a failure and halving back, or one by one."""
 
     BINARY = "binary"

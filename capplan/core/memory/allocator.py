@@ -39,7 +39,7 @@ class OutOfDeviceMemory(Exception):  # noqa: N818 - the field's name for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class ReplayResult:
     """The result of replaying a stream of events.
 
     `peak_event` is the index of the event at which the allocated peak was first reached, `failed_event` the
@@ -276,7 +276,7 @@ def replay(
     optional: Set[int] = frozenset(),
     start: Checkpoint | None = None,
     repeats: Sequence[Repeat] = (),
-) -> Replay:
+) -> ReplayResult:
     """Run a stream of events: `e` >= 0 allocates storage e, `~e` < 0 frees it.
 
     A stream that fails stops there, unless the storage is `optional`: then it goes on without, as cuDNN does with
@@ -304,7 +304,7 @@ def replay(
     )
     failed_event = course.run_all(first, [each for each in repeats if each.first >= first])
     denied = allocator.least_denied
-    return Replay(
+    return ReplayResult(
         peak_allocated_bytes=allocator.peak_allocated * UNIT_BYTES,
         peak_reserved_bytes=allocator.peak_reserved * UNIT_BYTES,
         peak_event=course.peak_event,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.engines import engine_recording
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.allocator import Replay
+from capplan.core.memory.allocator import ReplayResult
 from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.liveness import LiveCurve, live_curve
@@ -69,7 +69,7 @@ class MemoryModel:
     _replays: dict[tuple[Bound, ScheduleKey], StreamReplays] = field(default_factory=dict)
     _keys: dict[Version | None, Mapping[Bound, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
-    _unlimited: dict[tuple[Version | None, int], Mapping[Bound, Replay]] = field(default_factory=dict)
+    _unlimited: dict[tuple[Version | None, int], Mapping[Bound, ReplayResult]] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
     _inputs: dict[int, InputTensor] | None = None
@@ -208,7 +208,7 @@ class MemoryModel:
             notes=self._notes(gpu),
         )
 
-    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
+    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, ReplayResult]) -> MemoryEstimate:
         """Return the peaks by part, made once for all GPUs whose event streams and replays are the same."""
         expected = self.replays(gpu, Bound.EXPECTED)
         key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
@@ -216,7 +216,7 @@ class MemoryModel:
             self._peaks[key] = self._peaks_of(batch, gpu, ends)
         return self._peaks[key]
 
-    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, Replay]) -> MemoryEstimate:
+    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, ReplayResult]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
         expected = ends[Bound.EXPECTED]
         schedule = self.schedule(gpu)
@@ -240,7 +240,7 @@ class MemoryModel:
             self._lives[key] = _live_at(self.schedule(gpu), event)
         return self._lives[key]
 
-    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[Bound, Replay]:
+    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[Bound, ReplayResult]:
         """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
         key = (_capability(gpu), batch)
         if key not in self._unlimited:
@@ -248,8 +248,8 @@ class MemoryModel:
         return self._unlimited[key]
 
     def _within(
-        self, free: Mapping[Bound, Replay], batch: int, gpu: GpuSpec | None, available_bytes: float
-    ) -> Mapping[Bound, Replay]:
+        self, free: Mapping[Bound, ReplayResult], batch: int, gpu: GpuSpec | None, available_bytes: float
+    ) -> Mapping[Bound, ReplayResult]:
         """Replay within a limit what overfills it: cached segments are then given back."""
         context = self.context(gpu).size_bytes
         smallest = capacity_for_allocator(available_bytes, context, Bound.HIGH)
@@ -260,7 +260,9 @@ class MemoryModel:
             for end in BOUNDS
         }
 
-    def _end_within(self, free: Replay, batch: int, gpu: GpuSpec | None, end: Bound, capacity_bytes: int) -> Replay:
+    def _end_within(
+        self, free: ReplayResult, batch: int, gpu: GpuSpec | None, end: Bound, capacity_bytes: int
+    ) -> ReplayResult:
         if free.peak_allocated_bytes > capacity_bytes or free.peak_reserved_bytes <= capacity_bytes:
             return free
         limited = self.replays(gpu, end).at(batch, capacity_bytes)
@@ -419,7 +421,7 @@ def _live_at(schedule: AllocationSchedule, event: int) -> _Live:
 
 
 def _parts(
-    schedule: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, Replay], activations: Interval
+    schedule: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, ReplayResult], activations: Interval
 ) -> tuple[MemoryPart, ...]:
     sizes = schedule.sizes(batch, Bound.EXPECTED)
     by_role = {role: constant + per_sample * batch for role, (constant, per_sample) in live.roles.items()}
@@ -453,7 +455,7 @@ def _scaled(size: int, shares: Interval) -> Interval:
     return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
 
 
-def _fragmentation(ends: Mapping[Bound, Replay]) -> MemoryPart:
+def _fragmentation(ends: Mapping[Bound, ReplayResult]) -> MemoryPart:
     by_end = {end: each.peak_reserved_bytes - each.peak_allocated_bytes for end, each in ends.items()}
     return MemoryPart(
         name="fragmentation",

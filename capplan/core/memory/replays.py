@@ -7,7 +7,7 @@ would run alike, so that most of these GPUs share it, exactly.
 from array import array
 from dataclasses import dataclass, field
 
-from capplan.core.memory.allocator import Checkpoint, Replay, checkpoint, replay
+from capplan.core.memory.allocator import Checkpoint, ReplayResult, checkpoint, replay
 from capplan.core.memory.repeats import Repeat
 from capplan.core.memory.schedule import AllocationSchedule, Bound
 
@@ -20,7 +20,7 @@ class Stream:
 
     repeats: tuple[Repeat, ...]
     optional: frozenset[int]
-    kept: dict[bytes, list[Replay]] = field(default_factory=dict)
+    kept: dict[bytes, list[ReplayResult]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class StreamReplays:
     expandable_segments: bool = False
     streams: SharedStreams = field(default_factory=SharedStreams)
     _sizes: dict[int, list[int]] = field(default_factory=dict)
-    _kept: dict[int, list[Replay]] = field(default_factory=dict)
+    _kept: dict[int, list[ReplayResult]] = field(default_factory=dict)
     _least: dict[int, int] = field(default_factory=dict)
     _names: dict[int, bytes] = field(default_factory=dict)
     _start: Checkpoint | None = None
     _stream: Stream | None = None
 
-    def at(self, batch: int, capacity_bytes: int | None = None) -> Replay:
+    def at(self, batch: int, capacity_bytes: int | None = None) -> ReplayResult:
         """Return the replay at a batch, within a capacity where one is given. [bytes]"""
         kept = self._kept.get(batch)
         if kept is None:
@@ -102,7 +102,7 @@ class StreamReplays:
             self._least[batch] = high
         return self._least[batch]
 
-    def _run(self, batch: int, capacity_bytes: int | None) -> Replay:
+    def _run(self, batch: int, capacity_bytes: int | None) -> ReplayResult:
         sizes = self._sizes_at(batch)
         if self._start is None:
             self._start = checkpoint(

@@ -17,16 +17,16 @@ from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.types import PART_NAMES, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, Recording, Role, Storage, Trace
-from capplan.core.workload import Sharding
+from capplan.core.workload import ModelSharding
 from capplan.errors import UsageError
 
-_SPREAD: Mapping[Sharding, frozenset[Role]] = {
-    Sharding.REPLICAS: frozenset(),
-    Sharding.DDP: frozenset(),
-    Sharding.ZERO1: frozenset({Role.OPTIMIZER}),
-    Sharding.ZERO2: frozenset({Role.OPTIMIZER, Role.GRADIENT}),
-    Sharding.ZERO3: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
-    Sharding.FSDP: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
+_SPREAD: Mapping[ModelSharding, frozenset[Role]] = {
+    ModelSharding.REPLICAS: frozenset(),
+    ModelSharding.DDP: frozenset(),
+    ModelSharding.ZERO1: frozenset({Role.OPTIMIZER}),
+    ModelSharding.ZERO2: frozenset({Role.OPTIMIZER, Role.GRADIENT}),
+    ModelSharding.ZERO3: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
+    ModelSharding.FSDP: frozenset({Role.OPTIMIZER, Role.GRADIENT, Role.PARAMETER}),
 }
 _GATHERED_UNITS = 2
 """Units of weights that are whole at once: the one that runs, and the next, fetched meanwhile."""
@@ -36,7 +36,7 @@ _GATHERED_UNITS = 2
 class RankMemory:
     """What one GPU of several holds at the peak of its own work; `batch` is each GPU's own."""
 
-    sharding: Sharding
+    sharding: ModelSharding
     gpus: int
     batch: int
     parts: tuple[MemoryPart, ...]
@@ -47,7 +47,7 @@ class RankMemory:
         return sum((part.size_bytes for part in self.parts), Interval.exact(0))
 
 
-def rank_recording(recording: Recording, *, gpus: int, sharding: Sharding) -> Recording:
+def rank_recording(recording: Recording, *, gpus: int, sharding: ModelSharding) -> Recording:
     """Return a recording as one of several GPUs allocates it: what they spread among them in shares, rounded up.
 
     Args:
@@ -77,7 +77,7 @@ def rank_memory(
     calibration: MemoryCalibration,
     *,
     gpus: int,
-    sharding: Sharding,
+    sharding: ModelSharding,
 ) -> RankMemory:
     """Return what each of several GPUs holds, every one with its own batch.
 
@@ -94,7 +94,7 @@ def rank_memory(
     """
     if gpus < 1:
         raise UsageError(f"the number of GPUs must be at least 1, not {gpus}.")
-    if recording.configuration.training is None and sharding not in (Sharding.REPLICAS, Sharding.FSDP):
+    if recording.configuration.training is None and sharding not in (ModelSharding.REPLICAS, ModelSharding.FSDP):
         raise UsageError(f"{sharding} spreads what training keeps; inference takes replicas or fsdp, or add --train.")
     held = _held_at_peak(rank_recording(recording, gpus=gpus, sharding=sharding), batch=alone.batch)
     parts = [
@@ -108,7 +108,7 @@ def rank_memory(
     return RankMemory(sharding=sharding, gpus=gpus, batch=alone.batch, parts=tuple(parts))
 
 
-def _origin(role: Role, sharding: Sharding, gpus: int) -> str:
+def _origin(role: Role, sharding: ModelSharding, gpus: int) -> str:
     return f"trace, over {gpus} GPUs" if role in _SPREAD[sharding] else "trace"
 
 
@@ -138,7 +138,7 @@ def _optimizer_ops(recording: Recording) -> frozenset[int]:
 
 
 def rank_parts(
-    trace: Trace, recording: Recording, calibration: MemoryCalibration, *, gpus: int, sharding: Sharding
+    trace: Trace, recording: Recording, calibration: MemoryCalibration, *, gpus: int, sharding: ModelSharding
 ) -> list[MemoryPart]:
     """Return what distribution itself takes: gradient buckets, gathered weights, communication buffers.
 
@@ -149,12 +149,12 @@ def rank_parts(
         gpus: how many GPUs take part; 1 takes nothing.
         sharding: what they spread.
     """
-    if gpus == 1 or sharding is Sharding.REPLICAS:
+    if gpus == 1 or sharding is ModelSharding.REPLICAS:
         return []
     parts = []
     gradients = sum(storage.size_bytes.at(1) for storage in recording.storages if storage.role is Role.GRADIENT)
     steps = max((phase.step for phase in recording.phases), default=1)
-    if sharding in (Sharding.DDP, Sharding.ZERO1):
+    if sharding in (ModelSharding.DDP, ModelSharding.ZERO1):
         # DistributedDataParallel copies gradients into buckets of the same total size
         size = Interval(low=0, expected=gradients / steps, high=gradients / steps)
         parts.append(
@@ -186,7 +186,7 @@ def _unit(parameter: str) -> str:
 
 def fewest_gpus(alone: MemoryEstimate, *, available_bytes: float, most: int) -> int | None:
     """Bound from below the GPUs over which weights, gradients and optimizer states must be spread; None over `most`."""
-    spread = {PART_NAMES[role] for role in _SPREAD[Sharding.FSDP]}
+    spread = {PART_NAMES[role] for role in _SPREAD[ModelSharding.FSDP]}
     shared = sum(part.size_bytes.low for part in alone.parts if part.name in spread)
     room = available_bytes - (alone.total_bytes.low - shared)
     if room <= 0:

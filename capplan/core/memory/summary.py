@@ -18,7 +18,7 @@ from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.trace.model_input import ModelInput, model_input
 from capplan.core.trace.types import Affine
-from capplan.core.workload import DEFAULT_UTILIZATION, Sharding, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, ModelSharding, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class RuleOfThumb:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryAnswer:
+class MemorySummary:
     """The answer for one model and batch. `estimate` is for the first GPU, or for none where none was named."""
 
     name: str
@@ -98,9 +98,9 @@ def answer_memory(
     utilization_fraction: float = DEFAULT_UTILIZATION,
     others: Sequence[Alternative] = (),
     rank_count: int = 1,
-    shardings: Sequence[Sharding] = (),
+    shardings: Sequence[ModelSharding] = (),
     rule_gpus: Sequence[GpuSpec] = (),
-) -> MemoryAnswer:
+) -> MemorySummary:
     """Answer for one batch and any number of GPUs; the classic rule chooses among those named, else `rule_gpus`.
 
     Raises:
@@ -111,7 +111,7 @@ def answer_memory(
     answers = tuple(_answer_gpu(model, batch, gpu, utilization_fraction, others) for gpu in gpus)
     estimate = answers[0].estimate if answers else model.estimate(batch=batch)
     training = model.workload.training
-    return MemoryAnswer(
+    return MemorySummary(
         name=model.trace.name,
         target=model.trace.target,
         input=model_input(model.trace, model.recording),

@@ -16,7 +16,7 @@ UNUSED = "(not used)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class CountShare:
     """The counts of one operator or module, as part of the whole.
 
     `parameters` counts elements at their first use (by operator) or at their owner (by module).
@@ -39,9 +39,9 @@ class Analysis:
     trace: Trace
     configuration: Configuration
     batch: int
-    by_operator: tuple[Share, ...]
-    by_module: tuple[Share, ...]
-    by_module_and_operator: tuple[Share, ...]
+    by_operator: tuple[CountShare, ...]
+    by_module: tuple[CountShare, ...]
+    by_module_and_operator: tuple[CountShare, ...]
     uncounted: tuple[str, ...]
     counted_bytes_fraction: float
 
@@ -74,7 +74,7 @@ def analyze_trace(trace: Trace, *, configuration: Configuration, batch: int, dep
     def key_both(op: Op) -> tuple[str, str]:
         return truncate_path(recording.modules[op.module], depth), recording.kernels[op.kernel].name
 
-    def view(key: Callable[[Op], tuple[str, str]], parameters: Mapping[tuple[str, str], int]) -> tuple[Share, ...]:
+    def view(key: Callable[[Op], tuple[str, str]], parameters: Mapping[tuple[str, str], int]) -> tuple[CountShare, ...]:
         return _group(recording, batch, key, parameters)
 
     first_use_operators: dict[tuple[str, str], int] = defaultdict(int)
@@ -104,7 +104,7 @@ def _group(
     batch: int,
     key: Callable[[Op], tuple[str, str]],
     parameters: Mapping[tuple[str, str], int],
-) -> tuple[Share, ...]:
+) -> tuple[CountShare, ...]:
     costs = [
         (kernel_macs(kernel, batch), kernel_flops(kernel, batch), traffic(kernel, batch).total_bytes)
         for kernel in recording.kernels
@@ -117,7 +117,7 @@ def _group(
     for owner in parameters:
         sums.setdefault(owner, [0, 0, 0, 0])
     shares = [
-        Share(
+        CountShare(
             module=module,
             operator=operator,
             calls=calls,

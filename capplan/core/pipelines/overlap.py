@@ -16,7 +16,7 @@ from capplan.core.pipelines.types import ON_GPU, ON_STREAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class PartRuns:
     """All runs of a part for one batch of items.
 
     Attributes:
@@ -39,7 +39,7 @@ def device_of(on: str) -> str:
     return ON_GPU if on == ON_STREAM else on
 
 
-def start_times(spans: Sequence[Span]) -> Mapping[str, float]:
+def start_times(spans: Sequence[PartRuns]) -> Mapping[str, float]:
     """Return when each part of a batch starts, in the order of a pipeline's parts. [s]"""
     starts: dict[str, float] = {}
     ends: dict[str, float] = {}
@@ -51,13 +51,13 @@ def start_times(spans: Sequence[Span]) -> Mapping[str, float]:
     return starts
 
 
-def batch_time_s(spans: Sequence[Span]) -> float:
+def batch_time_s(spans: Sequence[PartRuns]) -> float:
     """Return how long a batch takes from its first part's start to the end of its last part. [s]"""
     starts = start_times(spans)
     return max((starts[span.name] + span.time_s for span in spans), default=0.0)
 
 
-def interval_s(spans: Sequence[Span]) -> float:
+def interval_s(spans: Sequence[PartRuns]) -> float:
     """Return the time from the end of one batch to the end of the next in a steady state. [s]"""
     busy: dict[str, float] = {}
     for span in spans:

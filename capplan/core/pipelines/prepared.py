@@ -25,7 +25,7 @@ from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.pipelines.overlap import Span, batch_time_s, device_of, interval_s, start_times
+from capplan.core.pipelines.overlap import PartRuns, batch_time_s, device_of, interval_s, start_times
 from capplan.core.pipelines.sharing import Degrees
 from capplan.core.pipelines.timing import Correction, kernels_share, time_runs
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, Pipeline, Runs
@@ -438,7 +438,7 @@ class PreparedPipeline(Planned):
             gpus_per_batch=self.gpu_count,
         )
 
-    def _spans(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate], end: str) -> list[Span]:
+    def _spans(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate], end: str) -> list[PartRuns]:
         """Return the parts of a batch over time, at one end of their intervals.
 
         Args:
@@ -455,7 +455,7 @@ class PreparedPipeline(Planned):
             if self._streams and device_of(each.part.on) == ON_GPU:
                 busy = kernels_share(each.shared.step, gpu, each.traced_batch(run.batch)[0], each.correction)
             spans.append(
-                Span(
+                PartRuns(
                     name=each.part.name,
                     on=each.part.on,
                     after=self.pipeline.waits_for(each.part),

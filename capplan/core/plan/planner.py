@@ -38,7 +38,7 @@ from capplan.core.plan.order import SortKey
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
-from capplan.core.workload import Framework, Mode, Precision, Sharding, Workload
+from capplan.core.workload import Framework, Mode, ModelSharding, Precision, Workload
 from capplan.errors import UsageError
 from capplan.units import format_rate, format_seconds, format_watts
 
@@ -308,7 +308,7 @@ def make_plan(
     """
     gpus, workload = list(gpus), prepared.workload
     part = part_for(prepared.calibration, workload) if prepared.calibration else None
-    question = _Question(planned=prepared, limits=limits, offers=offers or {}, law=power_law)
+    question = _Judging(planned=prepared, limits=limits, offers=offers or {}, law=power_law)
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
@@ -397,7 +397,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Judging:
     """The inputs that stay the same while GPUs are judged one by one."""
 
     planned: Planned
@@ -406,7 +406,7 @@ class _Question:
     law: PowerLaw | None
 
 
-def _judge_all(question: _Question, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
+def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) -> list[Fit | Rejection]:
     share = question.limits.utilization_fraction
     largest = [question.planned.largest(gpu, utilization_fraction=share) for gpu in gpus]
     exact = question.planned.exact_batch
@@ -478,7 +478,7 @@ def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> 
     return (recommended or 1,)
 
 
-def _recommended_batch(question: _Question, candidate: _Candidate, curve: set[int]) -> int | None:
+def _recommended_batch(question: _Judging, candidate: _Candidate, curve: set[int]) -> int | None:
     if isinstance(candidate.latency, Unsupported):
         return None
     limit_s = question.limits.max_latency_s
@@ -500,7 +500,7 @@ def _batching_gain(candidate: _Candidate, curve: set[int]) -> float | None:
 
 
 def _judge(
-    question: _Question, candidate: _Candidate, batch: int, recommended: int | None, curve: set[int]
+    question: _Judging, candidate: _Candidate, batch: int, recommended: int | None, curve: set[int]
 ) -> Fit | Rejection:
     gpu, limits = candidate.gpu, question.limits
     if isinstance(candidate.latency, Unsupported):
@@ -549,7 +549,7 @@ def _judge(
     )
 
 
-def _rent(question: _Question, gpu: GpuSpec, latency: LatencyEstimate) -> Price | None:
+def _rent(question: _Judging, gpu: GpuSpec, latency: LatencyEstimate) -> Price | None:
     """Return the offer whose machines carry the load for the least, or hold the GPUs that share a batch."""
     together = latency.gpu_count * latency.gpus_per_batch
     gpus = gpus_for_rate(question.limits, latency) or together
@@ -603,11 +603,11 @@ _TF32_RULES: Mapping[Precision, str] = {
 
 
 _SHARED = {
-    Sharding.DDP: "gradients summed",
-    Sharding.ZERO1: "optimizer states spread (ZeRO-1)",
-    Sharding.ZERO2: "optimizer states and gradients spread (ZeRO-2)",
-    Sharding.ZERO3: "weights, gradients and optimizer states spread (ZeRO-3)",
-    Sharding.FSDP: "weights, gradients and optimizer states spread (FSDP, a unit for each block)",
+    ModelSharding.DDP: "gradients summed",
+    ModelSharding.ZERO1: "optimizer states spread (ZeRO-1)",
+    ModelSharding.ZERO2: "optimizer states and gradients spread (ZeRO-2)",
+    ModelSharding.ZERO3: "weights, gradients and optimizer states spread (ZeRO-3)",
+    ModelSharding.FSDP: "weights, gradients and optimizer states spread (FSDP, a unit for each block)",
 }
 """What GPUs that train together share, in words."""
 
@@ -616,7 +616,7 @@ def _together(workload: Workload) -> str:
     return f", {_SHARED[workload.sharding]} over {workload.gpu_count} GPUs of one machine" * (workload.gpu_count > 1)
 
 
-def _assumptions(question: _Question) -> tuple[str, ...]:
+def _assumptions(question: _Judging) -> tuple[str, ...]:
     workload, calibration = question.planned.workload, question.planned.calibration
     mode = (
         f"whole training steps: forward, backward, optimizer{_together(workload)}"

@@ -62,7 +62,7 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
     return replace(
         trace,
         parameters=plan.parameters,
-        recordings=tuple(_Rewriting(recording, plan).recording() for recording in trace.recordings),
+        recordings=tuple(_Quantising(recording, plan).recording() for recording in trace.recordings),
         provenance=replace(trace.provenance, notes=notes),
     )
 
@@ -172,7 +172,7 @@ class _Plan:
 
 
 @dataclass(slots=True)
-class _Rewriting:
+class _Quantising:
     """The making of one recording: operators are added before and after products, and storages beside weights."""
 
     source: Recording

@@ -6,18 +6,18 @@ from capplan.core.origin import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class RateRange:
     """The lowest and the highest of several measurements of a rate, or what follows from them."""
 
     low: float
     high: float
 
-    def __add__(self, other: "Span") -> "Span":
-        return Span(low=self.low + other.low, high=self.high + other.high)
+    def __add__(self, other: "RateRange") -> "RateRange":
+        return RateRange(low=self.low + other.low, high=self.high + other.high)
 
-    def times(self, count: int) -> "Span":
+    def times(self, count: int) -> "RateRange":
         """Return what a number of like things takes."""
-        return Span(low=self.low * count, high=self.high * count)
+        return RateRange(low=self.low * count, high=self.high * count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class SweepRates:
     served_cell_s: float
     low_factor: float
     high_factor: float
-    row_bytes: Span
+    row_bytes: RateRange
     file_bytes: float
     state_bytes: float
     trace_bytes: float
@@ -80,7 +80,7 @@ class SweepPreview:
         return self.traces - self.kept_traces
 
     @property
-    def cpu_s(self) -> Span:
+    def cpu_s(self) -> RateRange:
         """Processor time of what is left, over all cores. [s]"""
         rates = self.rates
         expected_s = (
@@ -90,16 +90,16 @@ class SweepPreview:
             + rates.planned_cell_s * self.to_plan
             + rates.served_cell_s * self.to_serve
         )
-        return Span(low=rates.low_factor * expected_s, high=rates.high_factor * expected_s)
+        return RateRange(low=rates.low_factor * expected_s, high=rates.high_factor * expected_s)
 
     @property
-    def result_bytes(self) -> Span:
+    def result_bytes(self) -> RateRange:
         """Space of the whole results folder. [bytes]"""
         fixed = self.rates.file_bytes * self.files + self.rates.state_bytes
-        return self.rates.row_bytes.times(self.cells) + Span(low=fixed, high=fixed)
+        return self.rates.row_bytes.times(self.cells) + RateRange(low=fixed, high=fixed)
 
     @property
-    def trace_bytes(self) -> Span:
+    def trace_bytes(self) -> RateRange:
         """Space of the traces that would be added to the cache. [bytes]"""
         size = self.rates.trace_bytes * self.missing_traces
-        return Span(low=size, high=size)
+        return RateRange(low=size, high=size)

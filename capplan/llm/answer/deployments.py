@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from capplan.core.energy.power import PowerLaw
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment, build_deployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, build_deployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.tensors import count_parameters
@@ -50,9 +50,9 @@ class Deployments:
     memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
     _models: dict[str, LanguageModel] = field(default_factory=dict)
     _relatives: dict[str, frozenset[str]] = field(default_factory=dict)
-    _found: dict[DeploymentWords, ServingDeployment] = field(default_factory=dict)
+    _found: dict[NamedDeployment, ServingDeployment] = field(default_factory=dict)
 
-    def find(self, words: DeploymentWords) -> ServingDeployment:
+    def find(self, words: NamedDeployment) -> ServingDeployment:
         """Return a deployment.
 
         Raises:
@@ -83,7 +83,7 @@ class Deployments:
             self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
         return self._models[name]
 
-    def room(self, words: DeploymentWords, *, input_len: float, output_len: float, held_len: float) -> float:
+    def room(self, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
         """Return how many sequences a deployment holds, after a check that it holds one and handles its length.
 
         Args:
@@ -121,7 +121,7 @@ class Deployments:
             tensor,
         )
 
-    def _least_tensor(self, words: DeploymentWords, held_len: float) -> int | None:
+    def _least_tensor(self, words: NamedDeployment, held_len: float) -> int | None:
         for tensor in _WIDER:
             if tensor <= words.sharding.tensor:
                 continue

@@ -7,7 +7,7 @@ from capplan.core.energy.power import CapEnd, PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
@@ -15,7 +15,7 @@ from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
 from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, Service, ServingTimes
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServedDeployment, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -33,7 +33,7 @@ class ServingQuestion:
     prompt is found in the prefix cache.
     """
 
-    words: DeploymentWords
+    words: NamedDeployment
     concurrencies: tuple[int, ...]
     input_len: float
     output_len: float
@@ -78,7 +78,7 @@ def estimate_serving(
     adjustments = _adjustments(question, deployment, calibration, constants)
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
-    service = Service(
+    service = ServedDeployment(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,

@@ -6,13 +6,13 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
 from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.answer.rents import searched_gpus
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.search.handover import launch_of
 from capplan.llm.core.search.plan import check_load, plan_deployments
-from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search
+from capplan.llm.core.search.search import DEFAULT_ENGINES, Search, SearchSpace
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
@@ -24,7 +24,7 @@ from capplan.specs.prices import Prices
 
 
 def plan_serving(
-    question: PlanQuestion,
+    question: SearchSpace,
     *,
     deployments: Deployments,
     calibration: LlmCalibration,
@@ -45,11 +45,11 @@ def plan_serving(
 
 
 def _search(
-    question: PlanQuestion, deployments: Deployments, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
+    question: SearchSpace, deployments: Deployments, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
 ) -> Search:
     check_load(question.load)
     constants = constants_of(calibration)
-    found: dict[DeploymentWords, Adjustment | None] = {}
+    found: dict[NamedDeployment, Adjustment | None] = {}
 
     def adjustment(deployment: ServingDeployment) -> Adjustment | None:
         if measured and deployment.words not in found:
@@ -71,7 +71,7 @@ def _search(
 
 
 def plan_fleet(
-    question: PlanQuestion,
+    question: SearchSpace,
     *,
     deployments: Deployments,
     calibration: LlmCalibration,
@@ -113,7 +113,7 @@ def question_of(
     gpus: Gpus,
     rents: dict[str, tuple[RentedGpu, ...]],
     named: Sequence[str] = (),
-) -> PlanQuestion:
+) -> SearchSpace:
     """Return the question of one model under the load of a file.
 
     Args:
@@ -127,7 +127,7 @@ def question_of(
         UnknownNameError: A GPU is not known.
     """
     names = named or asked.gpus
-    return PlanQuestion(
+    return SearchSpace(
         model=model,
         load=asked.load,
         limits=asked.limits,

@@ -10,12 +10,12 @@ from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
 from capplan.llm.answer.plan_serving import plan_fleet, plan_serving, question_of
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.planned import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.search import PlanQuestion
+from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.load_file import read_serving_load
@@ -79,7 +79,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    question: PlanQuestion
+    question: SearchSpace
     deployments: Deployments
     calibration: LlmCalibration
 
@@ -89,7 +89,7 @@ class _Maker:
         full = max(point.rate_per_s for point in best.curve) * self.calibration.engines[best.engine].offline_scale
         return simulate_serving(
             SimulationQuestion(
-                words=DeploymentWords(
+                words=NamedDeployment(
                     model=self.question.model, gpu=best.gpu, engine=best.engine, sharding=best.sharding,
                     weights=best.weights, kv=best.kv,
                 ),

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from capplan.core.energy.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.core.serving.service import Service
+from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.simulation.arrivals import Arrivals, Sessions, hourly_rates, session_arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
@@ -31,7 +31,7 @@ class SimulationQuestion:
     conversations that requests are turns of, None for requests that have nothing in common.
     """
 
-    words: DeploymentWords
+    words: NamedDeployment
     loads: tuple[TokenLoad, ...]
     limits: LatencyLimits
     requests: int
@@ -59,7 +59,7 @@ def simulate_serving(
     constants = constants_of(calibration)
     check_runs(question.measured, deployment)
     learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
-    service = Service(
+    service = ServedDeployment(
         kernels=deployment.kernels,
         machine=deployment.machine,
         engine=deployment.engine,
@@ -92,7 +92,12 @@ def simulate_serving(
 
 
 def _simulated(
-    question: SimulationQuestion, service: Service, deployment: ServingDeployment, load: TokenLoad, *, label: str
+    question: SimulationQuestion,
+    service: ServedDeployment,
+    deployment: ServingDeployment,
+    load: TokenLoad,
+    *,
+    label: str,
 ) -> LoadAnswer:
     """Simulate one load; conversations are drawn for it, whose prompts are longer than those of their first turns."""
     trace = question.trace

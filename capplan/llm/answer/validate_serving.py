@@ -8,7 +8,7 @@ from capplan.core.numbers import Interval
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
@@ -33,9 +33,9 @@ class PreparedRun:
     case: ServingCase
 
 
-def words_of(run: MeasuredRun) -> DeploymentWords:
+def words_of(run: MeasuredRun) -> NamedDeployment:
     """Return the deployment that a run names."""
-    return DeploymentWords(
+    return NamedDeployment(
         model=run.model,
         gpu=run.gpu,
         engine=run.engine,

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.sharding import Sharding, stage_layers
-from capplan.llm.core.tensors import Role, Split, Tensor, layer_tensors
+from capplan.llm.core.tensors import Split, Tensor, WeightRole, layer_tensors
 
 ADAPTER_BYTES = 2.0
 """Bytes of one element: adapters are served in 16 bits."""
-_ROLES = frozenset({Role.ATTENTION, Role.LINEAR_ATTENTION, Role.MLP, Role.SHARED_EXPERT})
+_ROLES = frozenset({WeightRole.ATTENTION, WeightRole.LINEAR_ATTENTION, WeightRole.MLP, WeightRole.SHARED_EXPERT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

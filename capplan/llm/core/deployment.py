@@ -11,13 +11,13 @@ from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import MemoryAnswer, MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, evidence_of
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.tensors import Role, all_tensors
+from capplan.llm.core.tensors import WeightRole, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
 from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class, state_bytes
 from capplan.llm.core.timing.host_cache import HostCache, host_cache
@@ -32,7 +32,7 @@ _NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentWords:
+class NamedDeployment:
     """What names a deployment; empty words stand for defaults.
 
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
@@ -68,7 +68,7 @@ class ServingDeployment:
     `stage` is the memory of the tightest GPU, `relatives` the ids of models that have the same layers.
     """
 
-    words: DeploymentWords
+    words: NamedDeployment
     model: LanguageModel
     gpu: GpuSpec
     engine: str
@@ -124,7 +124,7 @@ class ServingDeployment:
 
 
 def build_deployment(
-    words: DeploymentWords,
+    words: NamedDeployment,
     *,
     model: LanguageModel,
     gpu: GpuSpec,
@@ -158,7 +158,7 @@ def build_deployment(
     quantisation = model.stored_as(words.weights or None)
     kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
     memory = answer_memory(
-        MemoryRequest(
+        StatedDeployment(
             model=model,
             gpu=gpu,
             sharding=words.sharding,
@@ -195,7 +195,7 @@ def build_deployment(
     )
 
 
-def _machine(gpu: GpuSpec, words: DeploymentWords, law: PowerLaw | None) -> Machine:
+def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Machine:
     machine = machine_of(
         gpu,
         group=words.sharding.tensor * words.sharding.data,
@@ -215,7 +215,7 @@ def _machine(gpu: GpuSpec, words: DeploymentWords, law: PowerLaw | None) -> Mach
 
 
 def _default_kv(
-    model: LanguageModel, quantisation: Quantisation, words: DeploymentWords, *, assumes_narrow_cache: bool
+    model: LanguageModel, quantisation: Quantisation, words: NamedDeployment, *, assumes_narrow_cache: bool
 ) -> str:
     if find_engine(words.engine) is Engine.LLAMACPP:
         return "fp16"
@@ -240,7 +240,7 @@ def _formats(
     quantisation: Quantisation,
     variant: str,
     *,
-    words: DeploymentWords,
+    words: NamedDeployment,
     kv: str,
     machine: Machine,
 ) -> Formats:
@@ -265,16 +265,16 @@ def _formats(
     )
 
 
-def _mixed_bytes(model: LanguageModel, quantisation: Quantisation) -> tuple[tuple[Role, float], ...]:
+def _mixed_bytes(model: LanguageModel, quantisation: Quantisation) -> tuple[tuple[WeightRole, float], ...]:
     """Return the mean bytes of a weight by role in a GGUF mix; empty for formats that do not mix."""
     if quantisation.format.gguf is None:
         return ()
     sizes = stage_weights(
         model.architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()
     ).by_role
-    counts: dict[Role, float] = {}
+    counts: dict[WeightRole, float] = {}
     for tensor in all_tensors(model.architecture):
         counts[tensor.role] = counts.get(tensor.role, 0.0) + tensor.parameters
     found = {role: size / counts[role] for role, size in sizes if counts.get(role)}
-    found.setdefault(Role.HEAD, found[Role.EMBEDDING])
+    found.setdefault(WeightRole.HEAD, found[WeightRole.EMBEDDING])
     return tuple(found.items())

@@ -15,7 +15,7 @@ from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
-from capplan.llm.core.sharding import Offload, Sharding, check_sharding
+from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.timing.host_cache import host_cache
 from capplan.llm.core.weights import EngineLayout, stage_weights
 from capplan.units import counted, format_seconds
@@ -28,7 +28,7 @@ _TRANSFER_FRACTION = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRequest:
+class StatedDeployment:
     """What is asked: a model on GPUs, its formats and its engine. None stands for the engine's or model's default.
 
     `sequence_tokens` is the longest sequence served, which every sequence is taken to reach. `fraction` is the engine's
@@ -71,7 +71,7 @@ class MemoryAnswer:
     `sequences` counts those of the whole replica. `pool_interval` is the 90 % interval of the cache's bytes.
     """
 
-    request: MemoryRequest
+    request: StatedDeployment
     memory: ServingMemory
     kv: str
     sequence_tokens: int
@@ -112,7 +112,9 @@ class MemoryAnswer:
         return self.stage.longest(limit if limit is not None else 1 << 27)
 
 
-def answer_memory(request: MemoryRequest, constants: LlmMemoryConstants, *, alternatives: bool = True) -> MemoryAnswer:
+def answer_memory(
+    request: StatedDeployment, constants: LlmMemoryConstants, *, alternatives: bool = True
+) -> MemoryAnswer:
     """Divide the memory of the GPUs that a request describes.
 
     Args:
@@ -152,7 +154,7 @@ def answer_memory(request: MemoryRequest, constants: LlmMemoryConstants, *, alte
     return replace(answer, alternatives=tuple(_alternatives(request, constants, answer)))
 
 
-def _check_engine(request: MemoryRequest) -> None:
+def _check_engine(request: StatedDeployment) -> None:
     if request.engine is Engine.LLAMACPP and request.sharding.tensor > 1:
         raise UsageError(
             f"llama.cpp divides a model by layers, so --tp {request.sharding.tensor} does not apply; "
@@ -172,7 +174,7 @@ def _check_engine(request: MemoryRequest) -> None:
         raise UsageError(f"--utilization must be above 0 and at most 1, not {request.fraction}.")
 
 
-def _check_format(request: MemoryRequest, quantisation: Quantisation) -> None:
+def _check_format(request: StatedDeployment, quantisation: Quantisation) -> None:
     needed = quantisation.format.needs
     if needed is None or _NEEDED_PEAKS[needed] not in request.gpu.peak_flops_per_s:
         return
@@ -189,7 +191,7 @@ def _check_format(request: MemoryRequest, quantisation: Quantisation) -> None:
         )
 
 
-def _length(request: MemoryRequest) -> int:
+def _length(request: StatedDeployment) -> int:
     longest = request.model.architecture.max_positions
     wanted = request.sequence_tokens
     if wanted is not None and longest is not None and wanted > longest:
@@ -200,7 +202,7 @@ def _length(request: MemoryRequest) -> int:
     return wanted or longest or _DEFAULT_LENGTH
 
 
-def _default_kv(request: MemoryRequest, quantisation: Quantisation) -> str:
+def _default_kv(request: StatedDeployment, quantisation: Quantisation) -> str:
     if request.engine is Engine.LLAMACPP:
         return "fp16"
     if quantisation.format.name in ("fp16", "fp32"):
@@ -208,7 +210,7 @@ def _default_kv(request: MemoryRequest, quantisation: Quantisation) -> str:
     return request.model.dtype if request.model.dtype != "fp32" else "bf16"
 
 
-def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
+def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
     tokens, sequences = _step_limits(request)
     deployment = Deployment(
         architecture=request.model.architecture,
@@ -229,14 +231,14 @@ def _divide(request: MemoryRequest, quantisation: Quantisation, engine: EngineMe
     return replace(memory, stages=tuple(replace(stage, pool_bytes=request.pool_bytes) for stage in memory.stages))
 
 
-def _step_limits(request: MemoryRequest) -> tuple[int, int]:
+def _step_limits(request: StatedDeployment) -> tuple[int, int]:
     if request.engine is Engine.LLAMACPP:
         return _LLAMACPP_BATCH, _LLAMACPP_BATCH
     is_a100 = request.gpu.id.startswith("a100")
     return vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
 
 
-def _fraction(request: MemoryRequest, engine: EngineMemoryRules) -> float:
+def _fraction(request: StatedDeployment, engine: EngineMemoryRules) -> float:
     if request.fraction is not None:
         return request.fraction
     if engine.fraction is not None:
@@ -250,7 +252,7 @@ def _fraction(request: MemoryRequest, engine: EngineMemoryRules) -> float:
     )
 
 
-def _exact_fraction(request: MemoryRequest, quantisation: Quantisation) -> float:
+def _exact_fraction(request: StatedDeployment, quantisation: Quantisation) -> float:
     """Return the bytes in the file's header over those by formula, 1 where another format is asked for."""
     model = request.model
     if model.exact_bytes is None or quantisation != model.own_quantisation:
@@ -261,13 +263,15 @@ def _exact_fraction(request: MemoryRequest, quantisation: Quantisation) -> float
     return model.exact_bytes / formula
 
 
-def _evidence(request: MemoryRequest, engine: EngineMemoryRules) -> str:
+def _evidence(request: StatedDeployment, engine: EngineMemoryRules) -> str:
     if engine.evidence != "measured":
         return engine.evidence
     return "measured" if request.gpu.architecture == "Hopper" else "transferred"
 
 
-def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: EngineMemoryRules, evidence: str) -> Interval:
+def _pool_interval(
+    request: StatedDeployment, memory: ServingMemory, engine: EngineMemoryRules, evidence: str
+) -> Interval:
     stage = memory.tightest
     pool = max(0.0, stage.pool_bytes)
     if request.pool_bytes is not None:
@@ -279,7 +283,7 @@ def _pool_interval(request: MemoryRequest, memory: ServingMemory, engine: Engine
     return Interval(low=max(0.0, pool - wide), expected=pool, high=pool + wide)
 
 
-def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) -> Iterator[str]:
+def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: int) -> Iterator[str]:
     model, stage = request.model, memory.tightest
     architecture, sharding = model.architecture, request.sharding
     if not stage.fits:
@@ -336,7 +340,7 @@ def _notes(request: MemoryRequest, memory: ServingMemory, kv: str, length: int) 
         yield "sequences_that_fit counts all ranks of attention data parallelism; kv_tokens is one rank's"
 
 
-def _sharding_notes(request: MemoryRequest) -> Iterator[str]:
+def _sharding_notes(request: StatedDeployment) -> Iterator[str]:
     sharding = request.sharding
     heads = [
         mixer.kv_heads for _, mixer in request.model.architecture.attention_layers() if isinstance(mixer, Attention)
@@ -348,7 +352,7 @@ def _sharding_notes(request: MemoryRequest) -> Iterator[str]:
 
 
 def _offload_notes(architecture: Architecture, sharding: Sharding, stage: StageMemory) -> Iterator[str]:
-    offload, count = sharding.offload or Offload(), len(architecture.layers)
+    offload, count = sharding.offload or HostOffload(), len(architecture.layers)
     whole = offload.host_layers(count)
     parts = [f"{counted(whole, 'layer')} with their cache"] if whole else []
     experts = sum(whole <= layer < offload.expert_layers for layer, _ in architecture.expert_layers())
@@ -362,7 +366,7 @@ def _is_latent(model: LanguageModel) -> bool:
 
 
 def _alternatives(
-    request: MemoryRequest, constants: LlmMemoryConstants, answer: MemoryAnswer
+    request: StatedDeployment, constants: LlmMemoryConstants, answer: MemoryAnswer
 ) -> Iterator[MemoryAlternative]:
     """Yield what each other choice would give; choices that are not possible are left out."""
     if request.pool_bytes is not None:
@@ -382,20 +386,20 @@ def _alternatives(
         )
 
 
-def _offloaded_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[tuple[str, MemoryRequest]]:
+def _offloaded_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterator[tuple[str, StatedDeployment]]:
     """Yield what has to be left in host memory so that one sequence fits: experts, or whole layers."""
     if answer.fits or request.sharding.offload is not None:
         return
     architecture = request.model.architecture
     count = len(architecture.layers)
 
-    def fits(offload: Offload) -> bool:
+    def fits(offload: HostOffload) -> bool:
         sharding = replace(request.sharding, offload=offload)
         stage = divide_memory(replace(answer.memory.deployment, sharding=sharding)).tightest
         return stage.sequences(answer.sequence_tokens) > 0
 
-    experts = (Offload(expert_layers=layers) for layers in range(1, count + 1) if architecture.is_moe)
-    layers = (Offload(gpu_layers=layers) for layers in range(count, 0, -1))
+    experts = (HostOffload(expert_layers=layers) for layers in range(1, count + 1) if architecture.is_moe)
+    layers = (HostOffload(gpu_layers=layers) for layers in range(count, 0, -1))
     for words, choices in (("--n-cpu-moe", experts), ("--gpu-layers", layers)):
         found = next((offload for offload in choices if fits(offload)), None)
         if found is not None:
@@ -403,7 +407,7 @@ def _offloaded_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterato
             yield f"{words} {shown}", replace(request, sharding=replace(request.sharding, offload=found))
 
 
-def _changed_requests(request: MemoryRequest, answer: MemoryAnswer) -> Iterator[tuple[str, MemoryRequest]]:
+def _changed_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iterator[tuple[str, StatedDeployment]]:
     sharding = request.sharding
     if kv_element_bytes(answer.kv) > 1:
         narrow = "q8_0" if request.engine is Engine.LLAMACPP else "fp8"

@@ -10,9 +10,11 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.weights import WeightFormat
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import GatedDeltaNet, LatentAttention, Mamba2
-from capplan.llm.core.tensors import Role, Tensor
+from capplan.llm.core.tensors import Tensor, WeightRole
 
-MATRIX_ROLES = frozenset({Role.ATTENTION, Role.LINEAR_ATTENTION, Role.MLP, Role.EXPERT, Role.SHARED_EXPERT})
+MATRIX_ROLES = frozenset(
+    {WeightRole.ATTENTION, WeightRole.LINEAR_ATTENTION, WeightRole.MLP, WeightRole.EXPERT, WeightRole.SHARED_EXPERT}
+)
 """Roles that formats may quantise; embeddings, heads, routers, indexers and vectors stay in 16 bits."""
 
 
@@ -25,11 +27,11 @@ class Quantisation:
     """
 
     format: WeightFormat
-    roles: frozenset[Role]
+    roles: frozenset[WeightRole]
     skipped_layers: frozenset[int] = frozenset()
-    mixed: tuple[tuple[Role, WeightFormat], ...] = ()
+    mixed: tuple[tuple[WeightRole, WeightFormat], ...] = ()
 
-    def bits(self, role: Role, *, layer: int | None = None) -> float:
+    def bits(self, role: WeightRole, *, layer: int | None = None) -> float:
         """Return the bits that one weight takes.
 
         Args:
@@ -43,7 +45,7 @@ class Quantisation:
         return self.format.bits if narrow else self.format.other_bits
 
 
-def default_roles(architecture: Architecture, weights: WeightFormat) -> frozenset[Role]:
+def default_roles(architecture: Architecture, weights: WeightFormat) -> frozenset[WeightRole]:
     """Return the roles that published checkpoints of a format quantise.
 
     MXFP4 and 4-bit weight-only checkpoints of models with latent attention quantise the experts alone (gpt-oss,
@@ -57,11 +59,11 @@ def default_roles(architecture: Architecture, weights: WeightFormat) -> frozense
     latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
     linear = any(isinstance(mixer, GatedDeltaNet | Mamba2) for mixer in mixers)
     if weights.name == "mxfp4" and architecture.is_moe:
-        return frozenset({Role.EXPERT})
+        return frozenset({WeightRole.EXPERT})
     if weights.name.startswith(("int4", "awq", "gptq")) and latent and architecture.is_moe:
-        return frozenset({Role.EXPERT})
+        return frozenset({WeightRole.EXPERT})
     if weights.name == "nvfp4" and (latent or linear):
-        return MATRIX_ROLES - {Role.ATTENTION, Role.LINEAR_ATTENTION}
+        return MATRIX_ROLES - {WeightRole.ATTENTION, WeightRole.LINEAR_ATTENTION}
     return MATRIX_ROLES
 
 
@@ -108,7 +110,7 @@ def gguf_bits(tensor: Tensor, mix: str, place: GgufPlace) -> float:
         mix: Name of the mix in lower case.
         place: Where the tensor stands.
     """
-    if tensor.inputs == 1 or tensor.role in (Role.VECTOR, Role.ROUTER, Role.CONVOLUTION):
+    if tensor.inputs == 1 or tensor.role in (WeightRole.VECTOR, WeightRole.ROUTER, WeightRole.CONVOLUTION):
         return _GGML_BITS["F32"]
     kind = _gguf_type(tensor, mix, place)
     if tensor.inputs % 256 and kind in _WIDER:
@@ -118,7 +120,7 @@ def gguf_bits(tensor: Tensor, mix: str, place: GgufPlace) -> float:
 
 def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
     base = _BASE_TYPE[mix]
-    if tensor.role is Role.HEAD or (tensor.role is Role.EMBEDDING and place.tied):
+    if tensor.role is WeightRole.HEAD or (tensor.role is WeightRole.EMBEDDING and place.tied):
         return base if base == "Q8_0" else "Q6_K"
     if place.layer is None:
         return base

@@ -8,7 +8,7 @@ from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offload:
+class HostOffload:
     """What llama.cpp leaves in host memory: its CPU computes it.
 
     The last `gpu_layers` layers lie on the GPU (`-ngl`), all for None; the output head counts as one more, behind the
@@ -40,7 +40,7 @@ class Sharding:
     pipeline: int = 1
     expert: int = 1
     data: int = 1
-    offload: Offload | None = None
+    offload: HostOffload | None = None
 
     @property
     def gpus(self) -> int:

@@ -22,7 +22,7 @@ from capplan.llm.core.layers import (
 )
 
 
-class Role(StrEnum):
+class WeightRole(StrEnum):
     """What a weight is for; quantisation formats treat roles differently."""
 
     EMBEDDING = "embedding"
@@ -63,7 +63,7 @@ class Tensor:
     """
 
     name: str
-    role: Role
+    role: WeightRole
     inputs: int
     outputs: int
     split: Split
@@ -79,7 +79,7 @@ class Tensor:
 
 def _vector(name: str, size: int, *, split: Split = Split.NONE, copies: int = 1) -> Iterator[Tensor]:
     if size:
-        yield Tensor(name=name, role=Role.VECTOR, inputs=1, outputs=size, split=split, copies=copies)
+        yield Tensor(name=name, role=WeightRole.VECTOR, inputs=1, outputs=size, split=split, copies=copies)
 
 
 def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
@@ -89,12 +89,12 @@ def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
     values = 0 if attention.keys_are_values else attention.kv_heads * attention.value_dim
     mixed = attention.query_heads * attention.value_dim
     owns_cache = attention.kv_owner is None
-    yield _matrix("q", Role.ATTENTION, hidden, queries, Split.OUTPUTS, "qkv", heads=attention.query_heads)
+    yield _matrix("q", WeightRole.ATTENTION, hidden, queries, Split.OUTPUTS, "qkv", heads=attention.query_heads)
     if owns_cache:
-        yield _matrix("k", Role.ATTENTION, hidden, keys, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+        yield _matrix("k", WeightRole.ATTENTION, hidden, keys, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
         if values:
-            yield _matrix("v", Role.ATTENTION, hidden, values, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
-    yield _matrix("o", Role.ATTENTION, mixed, hidden, Split.INPUTS, "o", heads=attention.query_heads)
+            yield _matrix("v", WeightRole.ATTENTION, hidden, values, Split.KV_HEADS, "qkv", heads=attention.kv_heads)
+    yield _matrix("o", WeightRole.ATTENTION, mixed, hidden, Split.INPUTS, "o", heads=attention.query_heads)
     if attention.qkv_bias:
         yield from _vector("qkv bias", queries + (keys + values if owns_cache else 0), split=Split.OUTPUTS)
     yield from _vector("o bias", hidden if attention.output_bias else 0)
@@ -104,7 +104,15 @@ def _attention_tensors(attention: Attention, hidden: int) -> Iterator[Tensor]:
 
 
 def _matrix(  # noqa: PLR0917 - a table of matrices reads best by position
-    name: str, role: Role, inputs: int, outputs: int, split: Split, product: str, *, heads: int = 1, copies: int = 1
+    name: str,
+    role: WeightRole,
+    inputs: int,
+    outputs: int,
+    split: Split,
+    product: str,
+    *,
+    heads: int = 1,
+    copies: int = 1,
 ) -> Tensor:
     return Tensor(
         name=name,
@@ -122,34 +130,38 @@ def _latent_tensors(attention: LatentAttention, hidden: int) -> Iterator[Tensor]
     """Yield the projections of latent attention: the compressing ones are whole on every GPU."""
     heads, query_dim = attention.query_heads, attention.nope_dim + attention.rope_dim
     if attention.query_rank is None:
-        yield _matrix("q", Role.ATTENTION, hidden, heads * query_dim, Split.OUTPUTS, "q", heads=heads)
+        yield _matrix("q", WeightRole.ATTENTION, hidden, heads * query_dim, Split.OUTPUTS, "q", heads=heads)
     else:
         rank = attention.query_rank
-        yield _matrix("q_a", Role.ATTENTION, hidden, rank, Split.NONE, "q_a kv_a")
+        yield _matrix("q_a", WeightRole.ATTENTION, hidden, rank, Split.NONE, "q_a kv_a")
         yield from _vector("q_a norm", rank)
-        yield _matrix("q_b", Role.ATTENTION, rank, heads * query_dim, Split.OUTPUTS, "q_b", heads=heads)
-    yield _matrix("kv_a", Role.ATTENTION, hidden, attention.cached_dim, Split.NONE, "q_a kv_a")
+        yield _matrix("q_b", WeightRole.ATTENTION, rank, heads * query_dim, Split.OUTPUTS, "q_b", heads=heads)
+    yield _matrix("kv_a", WeightRole.ATTENTION, hidden, attention.cached_dim, Split.NONE, "q_a kv_a")
     yield from _vector("kv_a norm", attention.kv_rank)
     rebuilt = heads * (attention.nope_dim + attention.value_dim)
-    yield _matrix("kv_b", Role.ATTENTION, attention.kv_rank, rebuilt, Split.OUTPUTS, "kv_b", heads=heads)
-    yield _matrix("o", Role.ATTENTION, heads * attention.value_dim, hidden, Split.INPUTS, "o", heads=heads)
+    yield _matrix("kv_b", WeightRole.ATTENTION, attention.kv_rank, rebuilt, Split.OUTPUTS, "kv_b", heads=heads)
+    yield _matrix("o", WeightRole.ATTENTION, heads * attention.value_dim, hidden, Split.INPUTS, "o", heads=heads)
     if attention.indexer is not None:
         indexer, query_rank = attention.indexer, attention.query_rank or hidden
         queries = indexer.heads * indexer.head_dim
-        yield _matrix("indexer q", Role.INDEXER, query_rank, queries, Split.NONE, "indexer q")
-        yield _matrix("indexer k", Role.INDEXER, hidden, indexer.head_dim, Split.NONE, "indexer k")
-        yield _matrix("indexer weights", Role.INDEXER, hidden, indexer.heads, Split.NONE, "indexer k")
+        yield _matrix("indexer q", WeightRole.INDEXER, query_rank, queries, Split.NONE, "indexer q")
+        yield _matrix("indexer k", WeightRole.INDEXER, hidden, indexer.head_dim, Split.NONE, "indexer k")
+        yield _matrix("indexer weights", WeightRole.INDEXER, hidden, indexer.heads, Split.NONE, "indexer k")
         yield from _vector("indexer norm", 2 * indexer.head_dim)
 
 
 def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
     """Yield the weights of gated delta attention: queries, keys, values, an output gate and two gates per head."""
     keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
-    role, heads = Role.LINEAR_ATTENTION, mixer.value_heads
+    role, heads = WeightRole.LINEAR_ATTENTION, mixer.value_heads
     yield _matrix("in", role, hidden, 2 * keys + 2 * values, Split.OUTPUTS, "in", heads=mixer.key_heads)
     yield _matrix("gates", role, hidden, 2 * heads, Split.OUTPUTS, "gates", heads=heads)
     yield Tensor(
-        name="conv", role=Role.CONVOLUTION, inputs=mixer.conv_kernel, outputs=mixer.conv_channels, split=Split.OUTPUTS
+        name="conv",
+        role=WeightRole.CONVOLUTION,
+        inputs=mixer.conv_kernel,
+        outputs=mixer.conv_channels,
+        split=Split.OUTPUTS,
     )
     yield _matrix("out", role, values, hidden, Split.INPUTS, "out", heads=heads)
     yield from _vector("decay", 2 * heads, split=Split.OUTPUTS)
@@ -158,12 +170,12 @@ def _delta_tensors(mixer: GatedDeltaNet, hidden: int) -> Iterator[Tensor]:
 
 def _mamba_tensors(mixer: Mamba2, hidden: int) -> Iterator[Tensor]:
     """Yield the weights of a Mamba-2 layer; the convolution has a bias."""
-    inner, role = mixer.inner_dim, Role.LINEAR_ATTENTION
+    inner, role = mixer.inner_dim, WeightRole.LINEAR_ATTENTION
     outputs = 2 * inner + 2 * mixer.groups * mixer.state_dim + mixer.heads
     yield _matrix("in", role, hidden, outputs, Split.OUTPUTS, "in", heads=mixer.groups)
     yield Tensor(
         name="conv",
-        role=Role.CONVOLUTION,
+        role=WeightRole.CONVOLUTION,
         inputs=mixer.conv_kernel + 1,
         outputs=mixer.conv_channels,
         split=Split.OUTPUTS,
@@ -174,7 +186,7 @@ def _mamba_tensors(mixer: Mamba2, hidden: int) -> Iterator[Tensor]:
 
 
 def _block_tensors(
-    name: str, role: Role, hidden: int, width: int, *, gated: bool, bias: bool, copies: int = 1
+    name: str, role: WeightRole, hidden: int, width: int, *, gated: bool, bias: bool, copies: int = 1
 ) -> Iterator[Tensor]:
     """Yield the matrices of one feed-forward block: up, its gate, and down."""
     if not width:
@@ -189,22 +201,24 @@ def _block_tensors(
 
 
 def _dense_tensors(mlp: DenseMlp, hidden: int) -> Iterator[Tensor]:
-    return _block_tensors("mlp", Role.MLP, hidden, mlp.width, gated=mlp.gated, bias=mlp.bias)
+    return _block_tensors("mlp", WeightRole.MLP, hidden, mlp.width, gated=mlp.gated, bias=mlp.bias)
 
 
 def _expert_tensors(mlp: Experts, hidden: int) -> Iterator[Tensor]:
     """Yield the router, the experts, the shared experts and the dense block next to them."""
-    yield _matrix("router", Role.ROUTER, hidden, mlp.count, Split.NONE, "router")
+    yield _matrix("router", WeightRole.ROUTER, hidden, mlp.count, Split.NONE, "router")
     yield from _vector("router bias", mlp.count if mlp.router_bias else 0)
     yield from _vector("router scales", mlp.router_extra)
     inner = mlp.latent_dim or hidden
     if mlp.latent_dim is not None:
-        yield _matrix("latent in", Role.SHARED_EXPERT, hidden, inner, Split.NONE, "latent in")
-        yield _matrix("latent out", Role.SHARED_EXPERT, inner, hidden, Split.NONE, "latent out")
-    yield from _block_tensors("expert", Role.EXPERT, inner, mlp.width, gated=mlp.gated, bias=mlp.bias, copies=mlp.count)
-    yield from _block_tensors("shared", Role.SHARED_EXPERT, hidden, mlp.shared_width, gated=mlp.gated, bias=False)
+        yield _matrix("latent in", WeightRole.SHARED_EXPERT, hidden, inner, Split.NONE, "latent in")
+        yield _matrix("latent out", WeightRole.SHARED_EXPERT, inner, hidden, Split.NONE, "latent out")
+    yield from _block_tensors(
+        "expert", WeightRole.EXPERT, inner, mlp.width, gated=mlp.gated, bias=mlp.bias, copies=mlp.count
+    )
+    yield from _block_tensors("shared", WeightRole.SHARED_EXPERT, hidden, mlp.shared_width, gated=mlp.gated, bias=False)
     if mlp.shared_gate:
-        yield _matrix("shared gate", Role.ROUTER, hidden, 1, Split.NONE, "shared gate")
+        yield _matrix("shared gate", WeightRole.ROUTER, hidden, 1, Split.NONE, "shared gate")
     if mlp.dense is not None:
         yield from _dense_tensors(mlp.dense, hidden)
 
@@ -244,7 +258,9 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
 def embedding_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
     """List the token and position embeddings, which the first pipeline stage holds."""
     vocab, hidden = architecture.vocab_size, architecture.hidden_dim
-    tensors = [Tensor(name="embedding", role=Role.EMBEDDING, inputs=hidden, outputs=vocab, split=Split.VOCABULARY)]
+    tensors = [
+        Tensor(name="embedding", role=WeightRole.EMBEDDING, inputs=hidden, outputs=vocab, split=Split.VOCABULARY)
+    ]
     tensors += _vector("positions", architecture.position_rows * hidden)
     return tuple(tensors)
 
@@ -254,7 +270,7 @@ def head_tensors(architecture: Architecture) -> tuple[Tensor, ...]:
     vocab, hidden = architecture.vocab_size, architecture.hidden_dim
     tensors = [*_vector("final norm", architecture.norm_parameters)]
     if not architecture.tied_embeddings:
-        tensors.append(_matrix("lm_head", Role.HEAD, hidden, vocab, Split.VOCABULARY, "lm_head"))
+        tensors.append(_matrix("lm_head", WeightRole.HEAD, hidden, vocab, Split.VOCABULARY, "lm_head"))
     tensors += _vector("lm_head bias", vocab if architecture.head_bias else 0, split=Split.VOCABULARY)
     return tuple(tensors)
 

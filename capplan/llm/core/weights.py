@@ -9,7 +9,7 @@ from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.quantisation import GgufPlace, Quantisation, gguf_bits
 from capplan.llm.core.sharding import Sharding, stage_layers
-from capplan.llm.core.tensors import Role, Split, Tensor, embedding_tensors, head_tensors, layer_tensors
+from capplan.llm.core.tensors import Split, Tensor, WeightRole, embedding_tensors, head_tensors, layer_tensors
 
 VOCABULARY_PADDING = 64
 """vLLM and SGLang pad the vocabulary to a multiple of 64 for each GPU before they cut it."""
@@ -34,7 +34,7 @@ class EngineLayout:
 class WeightBytes:
     """The bytes of one GPU's weights by role; the total is their sum."""
 
-    by_role: tuple[tuple[Role, float], ...]
+    by_role: tuple[tuple[WeightRole, float], ...]
     rope_table: float = 0.0
 
     @property
@@ -42,7 +42,7 @@ class WeightBytes:
         """Return all bytes. [bytes]"""
         return sum(size for _, size in self.by_role) + self.rope_table
 
-    def of(self, role: Role) -> float:
+    def of(self, role: WeightRole) -> float:
         """Return the bytes of one role. [bytes]
 
         Args:
@@ -69,14 +69,14 @@ def stage_weights(
         layout: How the engine lays weights out.
         stage: Index of the pipeline stage.
     """
-    sizes: dict[Role, float] = {}
+    sizes: dict[WeightRole, float] = {}
     for layer, tensor in _stage_tensors(architecture, sharding, stage):
         bits = _bits(tensor, architecture, quantisation, layer)
         elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=_is_padded(tensor, quantisation))
         sizes[tensor.role] = sizes.get(tensor.role, 0.0) + elements * bits / 8
     if architecture.vision is not None and stage == 0:
         per_gpu = architecture.vision.parameters / sharding.tensor  # the image encoder is cut like the rest
-        sizes[Role.VISION] = per_gpu * quantisation.format.other_bits / 8
+        sizes[WeightRole.VISION] = per_gpu * quantisation.format.other_bits / 8
     table = 2.0 * architecture.rope_rows * architecture.rope_dim if layout.keeps_rope_table else 0.0
     return WeightBytes(by_role=tuple(sizes.items()), rope_table=table)
 
@@ -99,7 +99,7 @@ def host_weight_bytes(
     whole, head, size = offload.host_layers(count), head_tensors(architecture), 0.0
     for layer, tensor in _stage_tensors(architecture, sharding, 0):
         in_layer = layer is not None and (
-            layer < whole or (tensor.role is Role.EXPERT and layer < offload.expert_layers)
+            layer < whole or (tensor.role is WeightRole.EXPERT and layer < offload.expert_layers)
         )
         if in_layer or (tensor in head and not offload.keeps_head(count)):
             elements = sharded_elements(tensor, sharding=sharding, layout=layout)
@@ -139,7 +139,7 @@ def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation
 
 
 def _is_padded(tensor: Tensor, quantisation: Quantisation) -> bool:
-    return quantisation.format.padded and tensor.role is Role.EXPERT and tensor.role in quantisation.roles
+    return quantisation.format.padded and tensor.role is WeightRole.EXPERT and tensor.role in quantisation.roles
 
 
 def sharded_elements(tensor: Tensor, *, sharding: Sharding, layout: EngineLayout, padded: bool = False) -> float:
@@ -151,7 +151,7 @@ def sharded_elements(tensor: Tensor, *, sharding: Sharding, layout: EngineLayout
         layout: How the engine lays weights out.
         padded: True if the format pads the sides of an expert's matrices.
     """
-    if tensor.role is Role.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert")):
+    if tensor.role is WeightRole.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert")):
         return _expert_elements(tensor, sharding, layout, padded=padded)
     ways = sharding.tensor
     match tensor.split:

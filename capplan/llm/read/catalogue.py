@@ -12,7 +12,7 @@ from capplan.core.weights import find_weight_format
 from capplan.errors import CapplanError, UnknownNameError, nearest_names
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, default_quantisation
-from capplan.llm.core.tensors import Role
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.read.config.parse import parse_config
 from capplan.llm.read.config.unusual import UnusualModelError
 
@@ -163,7 +163,7 @@ def _model(entry: Mapping[str, Any]) -> LanguageModel:
 def _quantisation(stored: Mapping[str, Any]) -> Quantisation:
     return Quantisation(
         format=find_weight_format(stored["format"]),
-        roles=frozenset(Role(role) for role in stored["roles"]),
+        roles=frozenset(WeightRole(role) for role in stored["roles"]),
         skipped_layers=frozenset(stored["skipped_layers"]),
-        mixed=tuple((Role(role), find_weight_format(name)) for role, name in stored["mixed"].items()),
+        mixed=tuple((WeightRole(role), find_weight_format(name)) for role, name in stored["mixed"].items()),
     )

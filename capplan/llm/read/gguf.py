@@ -58,12 +58,12 @@ def read_gguf_header(path: Path) -> GgufHeader:
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
-            return _Reader(stream, size=size, where=str(path)).header()
+            return _GgufReader(stream, size=size, where=str(path)).header()
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
-class _Reader:
+class _GgufReader:
     def __init__(self, stream: BinaryIO, *, size: int, where: str) -> None:
         self._stream, self._left, self._where = stream, size, where
 

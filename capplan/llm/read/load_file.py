@@ -62,7 +62,7 @@ def read_serving_load(path: Path) -> ServingLoadFile:
         SpecError: The file is refused, with all that is wrong with it.
     """
     tree = read_yaml(path)
-    reader = _Reader(str(path), "")
+    reader = _LlmLoadReader(str(path), "")
     tree = reader.flat(tree)
     reader.unknown_keys(tree, _KEYS, "")
     found = reader.read(tree)
@@ -81,7 +81,7 @@ def read_fleet(tree: Tree, *, where: str) -> tuple[tuple[str, ServingLoadFile], 
     Raises:
         SpecError: It is refused, with all that is wrong with it.
     """
-    reader = _Reader(where, "")
+    reader = _LlmLoadReader(where, "")
     entries = tree.get("models")
     if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
         reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")
@@ -101,7 +101,7 @@ def read_fleet(tree: Tree, *, where: str) -> tuple[tuple[str, ServingLoadFile], 
     return tuple(found)
 
 
-class _Reader(ValueReader):
+class _LlmLoadReader(ValueReader):
     """Reads the keys of a load file; a value of another kind is refused."""
 
     def flat(self, tree: Tree) -> Tree:

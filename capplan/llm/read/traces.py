@@ -21,7 +21,7 @@ _BLOCK_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _TraceForm:
     """A form of trace: the columns of prompts, answers, times and known prefixes, and how a time is read."""
 
     name: str
@@ -48,10 +48,10 @@ def _clock_s(text: Any) -> float:
 
 
 _FORMS = (
-    _Form("capplan", "input_len", "output_len", "arrival_s", float, cached="cached_len", needs_time=False),
-    _Form("Azure", "ContextTokens", "GeneratedTokens", "TIMESTAMP", _clock_s),
-    _Form("BurstGPT", "Request tokens", "Response tokens", "Timestamp", float),
-    _Form(
+    _TraceForm("capplan", "input_len", "output_len", "arrival_s", float, cached="cached_len", needs_time=False),
+    _TraceForm("Azure", "ContextTokens", "GeneratedTokens", "TIMESTAMP", _clock_s),
+    _TraceForm("BurstGPT", "Request tokens", "Response tokens", "Timestamp", float),
+    _TraceForm(
         "Mooncake", "input_length", "output_length", "timestamp", lambda given: float(given) / 1000, blocks="hash_ids"
     ),
 )
@@ -118,7 +118,7 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     return rows
 
 
-def _times(path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], form: _Form) -> list[float]:
+def _times(path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], form: _TraceForm) -> list[float]:
     """Return seconds since the first request; 0 where the form states none."""
     times: list[float] = []
     for line, row in rows:

@@ -15,7 +15,7 @@ from capplan.llm.core.training.calibration import TrainingCalibration, TrainingE
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
-from capplan.llm.core.training.work import AttentionClass, Link, Product
+from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass
 from capplan.specs.folders import calibration_file
 from capplan.specs.yaml.strict import read_yaml
 
@@ -25,9 +25,9 @@ _KEYS: Mapping[str, type[StrEnum]] = {
     "activations": Family,
     "logit_bytes": Family,
     "families": Family,
-    "products": Product,
+    "products": ProductClass,
     "attention": AttentionClass,
-    "links": Link,
+    "links": CollectiveLink,
     "dense": TrainingEvidence,
     "adapters": TrainingEvidence,
     "experts": TrainingEvidence,

@@ -194,11 +194,11 @@ class _Finder(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _LibraryLoader(spec.loader)
         return spec
 
 
-class _Loader(Loader):
+class _LibraryLoader(Loader):
     """Runs the module, then makes a library that does not load one that is not there."""
 
     def __init__(self, own: Loader) -> None:

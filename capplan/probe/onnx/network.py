@@ -87,12 +87,12 @@ class OnnxNetwork(torch.nn.Module):
             values[weight.constant.name] = getattr(owner, weight.name)
         device = _device(inputs, values)
         budget = Budget(self._inference.where)
-        run = _Run(self, given, device, self._float_dtype, budget)
+        run = _ForwardPass(self, given, device, self._float_dtype, budget)
         with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
             return tuple(run.graph(self._model.graph, values))
 
 
-class _Run:
+class _ForwardPass:
     """One forward pass."""
 
     def __init__(

@@ -88,7 +88,7 @@ def model_from(message: Any, path: Path) -> OnnxModel:
         )
     if message.functions:
         message = _inlined(message, path)
-    reader = _Reader(path)
+    reader = _GraphReader(path)
     graph = reader.graph(message.graph, known=())
     return OnnxModel(graph=graph, opsets=opsets, producer=f"{message.producer_name} {message.producer_version}".strip())
 
@@ -141,7 +141,7 @@ def _check_expansion(message: Any, path: Path) -> None:
         )
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._nodes = 0

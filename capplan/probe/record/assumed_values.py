@@ -21,7 +21,7 @@ SELECTING = frozenset({"aten.index", "aten.nonzero", "aten.masked_select", "torc
 
 
 @dataclass(slots=True, kw_only=True)
-class Selection:
+class CandidateSelection:
     """How many candidates stay where the data decides, in one pass at one batch.
 
     Detectors select from what they selected: boxes that are large enough, of these the ones with a high score, of these
@@ -60,7 +60,7 @@ def note_class_mask(name: str, args: tuple[Any, ...], out: Any) -> None:
 _CLASSES = (torch.int64, torch.int32)
 
 
-def assume_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], selection: Selection) -> Any:
+def assume_output(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], selection: CandidateSelection) -> Any:
     """Make an output of a data-dependent operator without its data; NotImplemented where no rule serves."""
     name = overload._schema.name
     if (selecting := _SELECTED.get(name)) is not None:
@@ -127,11 +127,11 @@ def _scalar(tensor: Tensor) -> bool | int | float:
     return 1.0 if tensor.is_floating_point() else 1
 
 
-def _selected(selection: Selection, mask: Tensor) -> int:
+def _selected(selection: CandidateSelection, mask: Tensor) -> int:
     return selection.kept(mask.numel(), by_class="_by_class" in mask.__dict__)
 
 
-def _selected_index(selection: Selection, x: Tensor, indices: list[Tensor | None]) -> Tensor:
+def _selected_index(selection: CandidateSelection, x: Tensor, indices: list[Tensor | None]) -> Tensor:
     return _index(x, indices, lambda mask: _selected(selection, mask))
 
 
@@ -146,11 +146,11 @@ def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], in
     return torch.ops.aten.index.Tensor(x, unmasked)  # type: ignore[no-any-return]  # torch.ops is untyped
 
 
-def _nonzero(selection: Selection, x: Tensor) -> Tensor:
+def _nonzero(selection: CandidateSelection, x: Tensor) -> Tensor:
     return x.new_empty((x.dim(), _selected(selection, x)), dtype=torch.int64).t()
 
 
-def _masked_select(selection: Selection, x: Tensor, mask: Tensor) -> Tensor:
+def _masked_select(selection: CandidateSelection, x: Tensor, mask: Tensor) -> Tensor:
     shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return x.new_empty((selection.kept(torch.Size(shape).numel(), by_class="_by_class" in mask.__dict__),))
 
@@ -169,7 +169,7 @@ def _unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: 
     return _unique2(x, True, return_inverse, return_counts)
 
 
-def _nms(selection: Selection, boxes: Tensor, *_: Any) -> Tensor:
+def _nms(selection: CandidateSelection, boxes: Tensor, *_: Any) -> Tensor:
     return boxes.new_empty((selection.kept(boxes.shape[0]),), dtype=torch.int64)
 
 

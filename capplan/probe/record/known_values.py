@@ -17,7 +17,7 @@ from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.where import calling_line
 from capplan.probe.record.answers import ASKING, Patience, RecordedAnswers, Replay, absorbing
 from capplan.probe.record.assumed_values import (
-    Selection,
+    CandidateSelection,
     assume_output,
     assumed_values,
     is_choice,
@@ -57,7 +57,7 @@ class KnownValues:
         device: torch.device,
         *,
         assumes_choices: bool = False,
-        selection: Selection | None = None,
+        selection: CandidateSelection | None = None,
         answers: RecordedAnswers | None = None,
     ) -> None:
         self.device = device
@@ -67,7 +67,7 @@ class KnownValues:
         self.operators = 0
         self.recorded: Sequence[int] = ()
         self._patience = Patience()
-        self._selection = selection or Selection(share=1.0)
+        self._selection = selection or CandidateSelection(share=1.0)
         self.chose = False
         self._assumes_choices = assumes_choices
         self.assumed: dict[str, Assumed] = {}

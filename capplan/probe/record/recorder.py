@@ -42,7 +42,7 @@ def lacks_data(tensor: Tensor) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class PassLimits:
     """Where a pass is stopped: after so many calls of operators, so much processor time, or at so many live bytes."""
 
     calls: int = 2_000_000
@@ -80,7 +80,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         operators: dict[Any, Operator],
         known: KnownValues,
         preludes: Mapping[str, Prelude],
-        limits: Limits = Limits(),
+        limits: PassLimits = PassLimits(),
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._limits = limits

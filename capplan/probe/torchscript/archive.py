@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capplan.budget import Budget, Limits
+from capplan.budget import Budget, FileLimits
 from capplan.errors import UsageError
 from capplan.files import open_archive
 from capplan.probe.torchscript.records import StorageRecord, Unpickler
@@ -26,7 +26,7 @@ LARGEST_OBJECTS_BYTES = 32 * 2**20
 """Most bytes of an archive's objects and small constants, weights aside. [bytes]"""
 
 
-_OBJECTS = Limits(steps=20_000_000)
+_OBJECTS = FileLimits(steps=20_000_000)
 """Opcodes are quick: two million take less than two seconds."""
 
 LARGEST_VALUE_BYTES = 64 * 2**10
@@ -62,12 +62,12 @@ def read_archive(path: Path) -> ScriptArchive:
     """
     try:
         with open_archive(path) as archive:
-            return _Reader(path, archive).read()
+            return _ArchiveReader(path, archive).read()
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
         raise UsageError(f"{path} is damaged or no TorchScript archive ({error}).") from error
 
 
-class _Reader:
+class _ArchiveReader:
     """Reads one archive, counting bytes against the limits."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:

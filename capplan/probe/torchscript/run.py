@@ -84,7 +84,7 @@ class _Qualified:
 
 
 @dataclass(frozen=True, slots=True)
-class _Method:
+class _ScriptMethod:
     owner: Any
     name: str
 
@@ -332,7 +332,7 @@ class Interpreter:
             return prim(name, [owner], device=self._device)
         if hasattr(owner, "script_class"):
             if name in owner.script_class.methods:
-                return _Method(owner, name)
+                return _ScriptMethod(owner, name)
             return owner.script_get(name, self._budget)
         raise ScriptError(f"{type(owner).__name__} has no attribute {name}")
 
@@ -354,7 +354,7 @@ class Interpreter:
         called = self._value(node.func, local)
         args = [self._value(each, local) for each in node.args]
         kwargs = {each.arg: self._value(each.value, local) for each in node.keywords if each.arg is not None}
-        if isinstance(called, _Method):
+        if isinstance(called, _ScriptMethod):
             return self._method(called.owner, called.name, args, kwargs)
         if isinstance(called, _Qualified):
             return self._library_call(called, args, kwargs)

@@ -9,7 +9,7 @@ from torch.nn.parameter import is_lazy
 from capplan.core.workload import Configuration
 from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.trace.backends import Backend
-from capplan.probe.trace.stage import MakeInputs, Stage
+from capplan.probe.trace.stage import MakeInputs, TraceStage
 
 _BATCH = 2
 
@@ -35,7 +35,7 @@ def run_once(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
     Raises:
         TraceError: the forward raised.
     """
-    stage = Stage(module, make_inputs, Configuration(), name=name, backend=Backend.META)
+    stage = TraceStage(module, make_inputs, Configuration(), name=name, backend=Backend.META)
     was_training = module.training
     with warnings.catch_warnings(), torch.no_grad():
         warnings.filterwarnings("ignore", "Lazy modules are a new feature", UserWarning)

@@ -27,9 +27,9 @@ from capplan.probe.foreign.subclasses import stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.answers import RecordedAnswers
-from capplan.probe.record.assumed_values import Selection
+from capplan.probe.record.assumed_values import CandidateSelection
 from capplan.probe.record.known_values import KnownValues
-from capplan.probe.record.recorder import Limits, Recorder
+from capplan.probe.record.recorder import PassLimits, Recorder
 from capplan.probe.record.types import Pass
 from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
@@ -47,7 +47,7 @@ class Made:
     notes: tuple[str, ...] = ()
 
 
-class Stage:
+class TraceStage:
     """One configuration of one model on one backend, set up to be run at several batch sizes."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Stage:
         self._seen: dict[int, list[SeenInput]] = {}
         self.assumes_choices = False
         self.selected_share = SELECTED_SHARE
-        self.limits = Limits()
+        self.limits = PassLimits()
         self.differentiates = self.grew = False
         self.as_cpu = False
         self.answers: Mapping[int, RecordedAnswers] = {}
@@ -116,7 +116,7 @@ class Stage:
         known = KnownValues(
             self.factory.device,
             assumes_choices=self.assumes_choices,
-            selection=Selection(share=self.selected_share, batch=batch),
+            selection=CandidateSelection(share=self.selected_share, batch=batch),
             answers=self.answers.get(batch),
         )
         recorder = Recorder(self._operators, known, PRELUDES, self.limits)

@@ -21,7 +21,7 @@ from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.record.answers import ANSWERED, RecordedAnswers
 from capplan.probe.record.assumed_values import SELECTING
-from capplan.probe.record.recorder import Limits
+from capplan.probe.record.recorder import PassLimits
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import (
     LARGEST_REAL_BYTES,
@@ -33,7 +33,7 @@ from capplan.probe.trace.backends import (
 )
 from capplan.probe.trace.batch_fit import DoesNotFitError
 from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised, run_once
-from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, Stage
+from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, TraceStage
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""
@@ -211,10 +211,10 @@ def _asked_for_values(error: TraceError) -> bool:
 
 NO_ANSWERS: Mapping[int, RecordedAnswers] = MappingProxyType({})
 
-_ANSWERING = Limits(calls=100_000, seconds=30.0, live_bytes=8 * 10**9)
+_ANSWERING = PassLimits(calls=100_000, seconds=30.0, live_bytes=8 * 10**9)
 """Limits of a run on the CPU that only answers what the model asks of its data."""
 
-_REAL = Limits(calls=200_000)
+_REAL = PassLimits(calls=200_000)
 """Limits of a model that is traced as it runs on the CPU: a loop that does not end there has no other answer."""
 
 _MOST_MACS = 2 * 10**11
@@ -276,7 +276,7 @@ class _Tracer:
         self._from = 0
         self._real: nn.Module | None = None
         self._answers: dict[tuple[Training | None, int], RecordedAnswers] = {}
-        self._stage: Stage | None = None
+        self._stage: TraceStage | None = None
 
     def record(self, configuration: Configuration) -> Made:
         """Record one configuration at several batches, or at one alone where the model runs at no others."""
@@ -384,7 +384,7 @@ class _Tracer:
             if self._real is None:
                 self._real = self._real_module()
             plain = Configuration(training=configuration.training)
-            stage = Stage(self._real, self._make_inputs, plain, name=self._name, backend=Backend.REAL)
+            stage = TraceStage(self._real, self._make_inputs, plain, name=self._name, backend=Backend.REAL)
             stage.limits = _ANSWERING
             stage.differentiates = self._differentiates
             with stage.set():
@@ -418,7 +418,7 @@ class _Tracer:
         assumes_choices: bool = False,
         answers: Mapping[int, RecordedAnswers] = NO_ANSWERS,
     ) -> Made:
-        stage = Stage(module, self._make_inputs, configuration, name=self._name, backend=backend)
+        stage = TraceStage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.answers = answers
         stage.as_cpu = self._as_cpu

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from capplan.core.ops.analysis import Analysis, Share
+from capplan.core.ops.analysis import Analysis, CountShare
 from capplan.core.ops.counters import CounterComparison, CounterDifference
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, module_tree, parameters_by_dtype
 from capplan.version import __version__
@@ -226,7 +226,7 @@ def _dtype(share: DtypeShare) -> DtypeDocument:
     )
 
 
-def _share(share: Share, *, name: str) -> ShareDocument:
+def _share(share: CountShare, *, name: str) -> ShareDocument:
     return ShareDocument(
         name=name,
         calls=share.calls,
@@ -237,7 +237,7 @@ def _share(share: Share, *, name: str) -> ShareDocument:
     )
 
 
-def _operator_share(share: Share) -> OperatorShareDocument:
+def _operator_share(share: CountShare) -> OperatorShareDocument:
     return OperatorShareDocument(
         operator=share.operator,
         name=share.module,

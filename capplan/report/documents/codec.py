@@ -1,6 +1,6 @@
 """Encode documents as plain JSON values and decode them again, by their types."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -82,11 +82,17 @@ def as_tagged(value: object, kind: type[msgspec.Struct]) -> msgspec.Struct:
     return kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
 
 
+class Beside:
+    """Mark a dataclass whose fields a document holds beside those of the dataclass that it is a field of."""
+
+    __slots__ = ()
+
+
 def flattened(kind: type) -> type[msgspec.Struct]:
     """Return a struct type that holds the fields of a dataclass and of its parts side by side.
 
     Args:
-        kind: A dataclass; its fields that are dataclasses named `...Part` are replaced by their own fields.
+        kind: A dataclass; its fields that are `Beside` are replaced by their own fields.
     """
     return msgspec.defstruct(
         f"{kind.__name__}Document",
@@ -100,12 +106,8 @@ def flattened(kind: type) -> type[msgspec.Struct]:
 def _flat_hints(kind: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, hint in get_type_hints(kind).items():
-        found |= _flat_hints(hint) if _is_part(hint) else {name: hint}
+        found |= _flat_hints(hint) if isinstance(hint, type) and issubclass(hint, Beside) else {name: hint}
     return found
-
-
-def _is_part(kind: object) -> bool:
-    return isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Part")
 
 
 def flat_fields(value: Any) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def flat_fields(value: Any) -> dict[str, Any]:
         value: The dataclass.
     """
     found: dict[str, Any] = {}
-    for each in fields(value):
-        held = getattr(value, each.name)
-        found |= flat_fields(held) if _is_part(type(held)) else {each.name: held}
+    for field in fields(value):
+        held = getattr(value, field.name)
+        found |= flat_fields(held) if isinstance(held, Beside) else {field.name: held}
     return found

@@ -188,7 +188,7 @@ class ProfileDocument(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[ProfileClass, ...]
 
 
-class ModuleDocument(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredModule(msgspec.Struct, frozen=True, kw_only=True):
     """One module of a step with all below it, measured by hooks. [s]"""
 
     path: Annotated[str, Meta(description="its name in the model; empty for the model itself")]
@@ -205,7 +205,7 @@ class ModulesDocument(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     steps: Annotated[int, Meta(description="the times are medians over so many steps")]
     host_s: Annotated[float | None, Meta(description="the estimate of the host's time for a step [s]")]
-    modules: tuple[ModuleDocument, ...]
+    modules: tuple[MeasuredModule, ...]
 
 
 class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +267,7 @@ def modules_document(batches: Iterable[ModulesOfBatch]) -> tuple[ModulesDocument
             steps=batch.steps,
             host_s=batch.host_s,
             modules=tuple(
-                ModuleDocument(
+                MeasuredModule(
                     path=module.path,
                     kind=module.kind,
                     calls=module.calls,

@@ -7,10 +7,10 @@ from msgspec import Meta
 
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.sharding import RankMemory
-from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
+from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.workload import Sharding
+from capplan.core.workload import ModelSharding
 from capplan.report.documents.common import WorkloadDocument, workload_document
 from capplan.version import __version__
 
@@ -59,7 +59,7 @@ class GpuMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
 class RankMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of one rank of several GPUs."""
 
-    sharding: Sharding
+    sharding: ModelSharding
     gpus: int
     batch_per_gpu: int
     total_bytes: Interval
@@ -120,7 +120,7 @@ class _Peak(TypedDict):
     peak_module: str
 
 
-def memory_document(answer: MemoryAnswer) -> MemoryDocument:
+def memory_document(answer: MemorySummary) -> MemoryDocument:
     """Return a memory answer as a document.
 
     Args:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
-from capplan.core.sweep.preview import Span, SweepPreview
+from capplan.core.sweep.preview import RateRange, SweepPreview
 
 
 class StandingDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,9 @@ class SweepPreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
     kept_traces: Annotated[int, Meta(description="traces that are in the cache")]
     unknown: Annotated[tuple[str, ...], Meta(description="why names stand for no model; their rows will be failures")]
     notes: tuple[str, ...]
-    cpu_s: Annotated[Span, Meta(description="processor time of what is left, over all cores [s]")]
-    result_bytes: Annotated[Span, Meta(description="space of the whole results folder [bytes]")]
-    trace_bytes: Annotated[Span, Meta(description="space of traces added to the cache [bytes]")]
+    cpu_s: Annotated[RateRange, Meta(description="processor time of what is left, over all cores [s]")]
+    result_bytes: Annotated[RateRange, Meta(description="space of the whole results folder [bytes]")]
+    trace_bytes: Annotated[RateRange, Meta(description="space of traces added to the cache [bytes]")]
 
 
 def preview_document(preview: SweepPreview) -> SweepPreviewDocument:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import ReportLoad
 from capplan.core.economics.constraints import Constraints, ExcludedOffer
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
@@ -24,13 +24,13 @@ from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.option_rows import option_row
 from capplan.report.procurement.types import (
+    InfeasibleGpu,
     LeftOutOffer,
     Measured,
     ModelReport,
     OptionRow,
     PaybackRow,
     PickRow,
-    Refusal,
     Report,
     Roof,
     SpecSource,
@@ -64,7 +64,7 @@ class Circumstances:
 def build_report(
     plans: Sequence[PlanDocument],
     *,
-    demand: Demand,
+    demand: ReportLoad,
     gpus: Mapping[str, GpuSpec],
     rents: Sequence[Price],
     purchases: Sequence[PurchasePrice],
@@ -96,7 +96,7 @@ class PlannedService:
 
     name: str
     plan: PlanDocument
-    demand: Demand
+    demand: ReportLoad
 
 
 def build_fleet_report(
@@ -143,7 +143,7 @@ _CPU_MS_OF_A_JPEG = 6.0
 """What one core takes to read, decode and resize a JPEG of ImageNet's size by Pillow: 5 to 7 ms, as commonly stated."""
 
 
-def _with_host_of(demand: Demand, plan: PlanDocument) -> Demand:
+def _with_host_of(demand: ReportLoad, plan: PlanDocument) -> ReportLoad:
     """Return a demand whose CPU time may be that of a JPEG, where the model takes images and none is stated."""
     if _IMAGE.fullmatch(plan.model.input) is None:
         return demand
@@ -157,7 +157,7 @@ def _with_host_of(demand: Demand, plan: PlanDocument) -> Demand:
 
 
 def _answered(
-    plan: PlanDocument, demand: Demand, market: Market, circumstances: Circumstances, *, service: str | None = None
+    plan: PlanDocument, demand: ReportLoad, market: Market, circumstances: Circumstances, *, service: str | None = None
 ) -> tuple[Answer, ModelReport]:
     _check_mode(plan, demand.load)
     candidates = candidates_of(
@@ -181,7 +181,7 @@ def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circ
 
 
 def _report(
-    models: Sequence[ModelReport], *, demand: Demand, gpus: Mapping[str, GpuSpec], circumstances: Circumstances
+    models: Sequence[ModelReport], *, demand: ReportLoad, gpus: Mapping[str, GpuSpec], circumstances: Circumstances
 ) -> Report:
     shown = {option.gpu for model in models for option in model.options}
     made = Report(
@@ -222,17 +222,19 @@ def _model_report(
     ranks = {option.key: index for index, option in enumerate(answer.options, start=1) if option.cost}
     rows = tuple(option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
     infeasible = tuple(
-        Refusal(gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason)
+        InfeasibleGpu(
+            gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason
+        )
         for each in answer.infeasible
     )
     infeasible += tuple(
-        Refusal(
+        InfeasibleGpu(
             gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="scope", reason=each.reason
         )
         for each in answer.not_considered
     )
     held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in infeasible}
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, InfeasibleGpu] = {}
     for each in sorted(plan.rejections, key=lambda rejection: rejection.batch):
         if each.gpu not in held:
             refused.setdefault(each.gpu, _refusal(each))
@@ -284,8 +286,8 @@ def _left_out(offer: ExcludedOffer, standards: Standards) -> LeftOutOffer:
     )
 
 
-def _refusal(rejection: PlannedRejection) -> Refusal:
-    return Refusal(
+def _refusal(rejection: PlannedRejection) -> InfeasibleGpu:
+    return InfeasibleGpu(
         gpu=rejection.gpu,
         gpu_name=rejection.gpu_name,
         batch=rejection.batch,

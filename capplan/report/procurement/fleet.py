@@ -13,7 +13,7 @@ from capplan.core.economics.fleet import (
     concerns_of,
     violations_of,
 )
-from capplan.core.economics.packing import Share
+from capplan.core.economics.packing import GpuShare
 from capplan.core.gpus.prices import Term
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
@@ -71,7 +71,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
     )
 
 
-def _share(share: Share) -> ShareRow:
+def _share(share: GpuShare) -> ShareRow:
     return ShareRow(
         service=share.name,
         rate_per_s=share.rate_per_s,

@@ -260,7 +260,7 @@ _SHOWN_CONCERNS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Columns:
+class _ColumnFormats:
     """How the columns of the page's table are written: one unit for all times, fixed decimals for each amount."""
 
     pace: figures.TimeScale
@@ -269,9 +269,9 @@ class _Columns:
     million: int
 
 
-def _columns(model: ModelReport) -> _Columns:
+def _columns(model: ModelReport) -> _ColumnFormats:
     digits = figures.amount_digits(model.options)
-    return _Columns(
+    return _ColumnFormats(
         pace=figures.time_scale(map(figures.pace_s, model.options)),
         year=digits["cost_usd_per_year"],
         total=digits["total_usd"],
@@ -279,7 +279,9 @@ def _columns(model: ModelReport) -> _Columns:
     )
 
 
-def _option(row: OptionRow, model: ModelReport, written: _Columns, factors: tuple[float, float]) -> dict[str, Any]:
+def _option(
+    row: OptionRow, model: ModelReport, written: _ColumnFormats, factors: tuple[float, float]
+) -> dict[str, Any]:
     tags = (
         ["no cheaper and faster option"] * row.evidence.on_front
         + ["borderline memory"] * (not row.evidence.certain_fit)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import msgspec
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, Demand
+from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.constraints import (
     DEFAULT_CERTAINTY,
     DEFAULT_MAX_PRICE_AGE_DAYS,
@@ -19,13 +19,13 @@ from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.types import (
     REPORT_SCHEMA_VERSION,
     FleetRow,
+    InfeasibleGpu,
     LeftOutOffer,
     Measured,
     ModelReport,
     OptionRow,
     PaybackRow,
     PickRow,
-    Refusal,
     Report,
     Roof,
     SpecSource,
@@ -83,7 +83,7 @@ class ModelReportDocument(msgspec.Struct, frozen=True, kw_only=True):
     plan: PlanDocument
     verdict: Verdict
     options: tuple[OptionDocument, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[InfeasibleGpu, ...]
     tornado: tuple[TornadoRow, ...]
     picks: tuple[PickRow, ...]
     roofs: tuple[Roof, ...]
@@ -145,7 +145,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
     return plain
 
 
-def _demand(demand: Demand) -> DemandDocument:
+def _demand(demand: ReportLoad) -> DemandDocument:
     return DemandDocument(
         load=as_tagged(demand.load, _LOADS[type(demand.load)]),
         money=demand.money,

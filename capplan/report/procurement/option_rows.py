@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
-from capplan.core.economics.options import Option, comes_on_boards, reliability, server_of, server_slots
+from capplan.core.economics.options import ProcurementOption, comes_on_boards, reliability, server_of, server_slots
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
@@ -13,19 +13,21 @@ from capplan.core.serving.servers import concurrency, months_until_exhausted
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.candidates import PCIE, speed_tier
 from capplan.report.procurement.types import (
-    CountPart,
-    EvidencePart,
-    MemoryPart,
-    MoneyPart,
-    OfferPart,
+    OptionCount,
+    OptionEvidence,
+    OptionMemory,
+    OptionMoney,
+    OptionOffer,
+    OptionPower,
+    OptionResponse,
     OptionRow,
-    PowerPart,
-    ResponsePart,
-    SpeedPart,
+    OptionSpeed,
 )
 
 
-def option_row(option: Option, answer: Answer, plan: PlanDocument, rank: int | None, standards: Standards) -> OptionRow:
+def option_row(
+    option: ProcurementOption, answer: Answer, plan: PlanDocument, rank: int | None, standards: Standards
+) -> OptionRow:
     """Return the row of one option.
 
     Args:
@@ -52,17 +54,17 @@ def option_row(option: Option, answer: Answer, plan: PlanDocument, rank: int | N
         speed=_speed(option, estimate),
         response=_response(option, answer),
         count=_count(option, answer),
-        memory=MemoryPart(memory_bytes=estimate.memory.total_bytes, usable_bytes=estimate.memory.usable_bytes),
+        memory=OptionMemory(memory_bytes=estimate.memory.total_bytes, usable_bytes=estimate.memory.usable_bytes),
         power=_power(option, answer),
         money=_money(option, answer),
     )
 
 
-def _offer(option: Option) -> OfferPart:
+def _offer(option: ProcurementOption) -> OptionOffer:
     """Return who offers the GPU, at which price, and how far that price can be trusted."""
     rent, purchase = option.rent, option.purchase
     price = rent or purchase
-    return OfferPart(
+    return OptionOffer(
         term=option.term.value if option.term else "no price",
         provider=rent.provider if rent else purchase.seller if purchase else None,
         region=rent.region if rent else None,
@@ -88,9 +90,9 @@ def _offer(option: Option) -> OfferPart:
     )
 
 
-def _evidence(option: Option, answer: Answer, estimate: PlannedFit, standards: Standards) -> EvidencePart:
+def _evidence(option: ProcurementOption, answer: Answer, estimate: PlannedFit, standards: Standards) -> OptionEvidence:
     """Return how far the option can be trusted."""
-    return EvidencePart(
+    return OptionEvidence(
         speed_tier=speed_tier(estimate.evidence).value,
         speed_evidence=estimate.evidence_reason,
         concerns=tuple(each.value for each in standards.concerns(option)),
@@ -102,13 +104,13 @@ def _evidence(option: Option, answer: Answer, estimate: PlannedFit, standards: S
     )
 
 
-def _speed(option: Option, estimate: PlannedFit) -> SpeedPart:
+def _speed(option: ProcurementOption, estimate: PlannedFit) -> OptionSpeed:
     """Return how fast one GPU is, what its host can feed it, and what training beside others leaves of its rate."""
     point, candidate = option.operating_point, option.sizing.capacity.candidate
     host = min(candidate.host_limits, key=lambda limit: limit.rate_per_s, default=None)
     rates = point.parallel
     most_per_s = option.sizing.capacity.host_per_s
-    return SpeedPart(
+    return OptionSpeed(
         batch=point.largest_batch,
         rate_per_gpu_per_s=point.rate_per_s,
         batch_latency_s=estimate.latency_s.interval,
@@ -125,7 +127,7 @@ def _speed(option: Option, estimate: PlannedFit) -> SpeedPart:
     )
 
 
-def _link(option: Option) -> str | None:
+def _link(option: ProcurementOption) -> str | None:
     """Name the link over which GPUs exchange gradients; None where they do not."""
     exchange, rates = option.sizing.capacity.candidate.exchange, option.operating_point.parallel
     fleet = option.fleet
@@ -139,12 +141,12 @@ def _link(option: Option) -> str | None:
     )
 
 
-def _count(option: Option, answer: Answer) -> CountPart:
+def _count(option: ProcurementOption, answer: Answer) -> OptionCount:
     """Return how many GPUs and servers the load takes over the years, and how far they go."""
     money, load, last = answer.case.money, answer.demand.load, option.fleets[-1]
     form_factor = option.sizing.capacity.candidate.form_factor
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(form_factor, money)
-    return CountPart(
+    return OptionCount(
         gpus_needed=option.fleet.need,
         gpus=option.fleet.gpus,
         servers=option.fleet.servers,
@@ -169,14 +171,14 @@ def _count(option: Option, answer: Answer) -> CountPart:
     )
 
 
-def _response(option: Option, answer: Answer) -> ResponsePart:
+def _response(option: ProcurementOption, answer: Answer) -> OptionResponse:
     """Return what requests see: at the size needed, with all GPUs up, with one down, and at twice the load."""
     response, load, stress = option.sizing.response, answer.demand.load, answer.stress.get(option.key)
     latency_s, fast_s, slow_s = _latencies(option)
     in_flight = None
     if response and response.mean_s and isinstance(load, Service):
         in_flight = concurrency(rate_per_s=load.peak_per_s, response_s=response.mean_s.expected)
-    return ResponsePart(
+    return OptionResponse(
         latency_s=latency_s,
         latency_if_fast_s=fast_s,
         latency_if_slow_s=slow_s,
@@ -192,11 +194,11 @@ def _response(option: Option, answer: Answer) -> ResponsePart:
     )
 
 
-def _power(option: Option, answer: Answer) -> PowerPart:
+def _power(option: ProcurementOption, answer: Answer) -> OptionPower:
     """Return power, energy and carbon of the fleet; None where the GPU's power limit is unknown."""
     energy, candidate = option.energy, option.sizing.capacity.candidate
     curve = candidate.power_curve(option.operating_point.largest_batch)
-    return PowerPart(
+    return OptionPower(
         tdp_w=candidate.tdp_w,
         nameplate_w=energy.nameplate_w if energy else None,
         predicted_peak_w=energy.peak_w if energy else None,
@@ -213,13 +215,13 @@ def _power(option: Option, answer: Answer) -> PowerPart:
     )
 
 
-def _money(option: Option, answer: Answer) -> MoneyPart:
+def _money(option: ProcurementOption, answer: Answer) -> OptionMoney:
     """Return what the option costs, and when a purchase pays off against renting the same GPU."""
     cost = option.cost
     owned = cost if isinstance(cost, OwnedCost) else None
     rented = _best_rent(option.gpu, answer)
     even, against = _break_even(option, answer)
-    return MoneyPart(
+    return OptionMoney(
         yearly_usd=cost.yearly if cost else (),
         initial_usd=owned.initial if owned else 0.0 if cost else None,
         running_usd_per_year=owned.running_per_year if owned else cost.yearly[1] if cost else None,
@@ -250,7 +252,7 @@ class _Rented:
     cost: RentedCost
 
 
-def _latencies(option: Option) -> tuple[Interval, float, float | None]:
+def _latencies(option: ProcurementOption) -> tuple[Interval, float, float | None]:
     """Return the latency that counts, with the simulation's interval, and its values if the estimate is off. [s]"""
     response, batch = option.sizing.response, option.sizing.batch_latency_s
     if response is None or response.percentile_s is None:
@@ -263,7 +265,7 @@ def _latencies(option: Option) -> tuple[Interval, float, float | None]:
     return middle, min(low or middle.low, middle.expected), high
 
 
-def _break_even(option: Option, answer: Answer) -> tuple[float | None, str | None]:
+def _break_even(option: ProcurementOption, answer: Answer) -> tuple[float | None, str | None]:
     """Return the hours of use a year above which buying this GPU beats renting it on demand."""
     offers = [p for p in answer.case.rents if p.gpu == option.gpu and p.term is Term.ON_DEMAND]
     rent = min(offers, key=lambda p: p.is_marketplace or p.is_beside_sound or p.is_own_beside, default=None)

@@ -15,10 +15,10 @@ from capplan.report.procurement.charts.money import compared
 from capplan.report.procurement.money_tables import local_cards, obligation_card, total_card
 from capplan.report.procurement.types import (
     AssuredRow,
+    InfeasibleGpu,
     Measured,
     ModelReport,
     OptionRow,
-    Refusal,
     Report,
     SpecSource,
     Verdict,
@@ -443,10 +443,10 @@ def refusal_table(model: ModelReport, *, named: int | None = None) -> Grid:
         model: The model.
         named: How many GPUs of such a row are named; all by default.
     """
-    alike: dict[tuple[str, int | None, str], list[Refusal]] = {}
+    alike: dict[tuple[str, int | None, str], list[InfeasibleGpu]] = {}
     for refusal in model.refusals:
         alike.setdefault((refusal.constraint, refusal.batch, refusal.reason), []).append(refusal)
-    rows: list[Refusal] = []
+    rows: list[InfeasibleGpu] = []
     for (_, _, reason), refusals in alike.items():
         if len(refusals) <= _REFUSED_APART:
             rows += refusals
@@ -460,7 +460,7 @@ _REFUSED_APART = 2
 """GPUs that one reason excludes and that still have a row each."""
 
 
-_REFUSALS: tuple[Column[Refusal], ...] = (
+_REFUSALS: tuple[Column[InfeasibleGpu], ...] = (
     words("GPU", lambda refusal: refusal.gpu_name),
     words("by", lambda refusal: refusal.constraint),
     figure("batch", lambda refusal: refusal.batch or None),

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
-from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.assumptions import Assumption, ReportLoad
 from capplan.core.economics.cost import CostBreakdown
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.charts.look import Drawing
+from capplan.report.documents.codec import Beside
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.narrow import Grid
 
@@ -18,7 +19,7 @@ REPORT_SCHEMA_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferPart:
+class OptionOffer(Beside):
     """Who offers an option's GPU, at which price and on which day; None without a price. [USD]
 
     `is_beside_sound` marks a cheaper offer of weaker evidence that stands beside the sound one of its GPU and term,
@@ -54,7 +55,7 @@ class OfferPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidencePart:
+class OptionEvidence(Beside):
     """How far an option can be trusted, and what keeps it from being recommended.
 
     `aged_factor` is what its price may have risen by since it was current, by which it is ranked. `violations` are the
@@ -73,7 +74,7 @@ class EvidencePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedPart:
+class OptionSpeed(Beside):
     """How fast one GPU is, and what limits it.
 
     `finish_s` is how long the fleet takes for one run of a job or a training; None for a service. `host_per_s` is what
@@ -98,7 +99,7 @@ class SpeedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsePart:
+class OptionResponse(Beside):
     """What requests see. Times are the percentile at today's peak; None means that work piles up without end. [s]
 
     `latency_s` holds with only the needed GPUs up (for jobs it is the time of a full batch), its ends are those of the
@@ -120,7 +121,7 @@ class ResponsePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountPart:
+class OptionCount(Beside):
     """How many GPUs and servers an option takes over the years, and how far they go."""
 
     gpus_needed: int
@@ -146,7 +147,7 @@ class CountPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPart:
+class OptionMemory(Beside):
     """Memory of one process at the batch that is run, and what the GPU has. [bytes]"""
 
     memory_bytes: Interval
@@ -154,7 +155,7 @@ class MemoryPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerPart:
+class OptionPower(Beside):
     """Power, energy and carbon of the fleet; None where the GPU's power limit is unknown.
 
     `nameplate_w` is every card at its limit and every host at full load, `predicted_peak_w` what the law of power says
@@ -180,7 +181,7 @@ class PowerPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoneyPart:
+class OptionMoney(Beside):
     """What an option costs; None without a price. [USD before tax]"""
 
     yearly_usd: tuple[float, ...]
@@ -209,14 +210,14 @@ class OptionRow:
     segment: str | None
     licence: str | None
     porting: str | None
-    offer: OfferPart
-    evidence: EvidencePart
-    speed: SpeedPart
-    response: ResponsePart
-    count: CountPart
-    memory: MemoryPart
-    power: PowerPart
-    money: MoneyPart
+    offer: OptionOffer
+    evidence: OptionEvidence
+    speed: OptionSpeed
+    response: OptionResponse
+    count: OptionCount
+    memory: OptionMemory
+    power: OptionPower
+    money: OptionMoney
 
     @property
     def is_bought(self) -> bool:
@@ -225,7 +226,7 @@ class OptionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class InfeasibleGpu:
     """A GPU that cannot serve, and why; `batch` is None where no batch would do."""
 
     gpu: str
@@ -292,7 +293,7 @@ class AssuredRow:
     """The choice with a fleet that carries `share_fraction` of the scenarios; None where no number of GPUs does.
 
     `extra_usd_per_year` is what it costs beside the fleet for the load as stated, `servers` how many it takes,
-    `finish_s` how long it takes for one run of a job or a training [s]; amounts are as in `MoneyPart`.
+    `finish_s` how long it takes for one run of a job or a training [s]; amounts are as in `OptionMoney`.
     """
 
     share_fraction: float
@@ -369,7 +370,7 @@ class ModelReport:
     plan: PlanDocument
     verdict: Verdict
     options: tuple[OptionRow, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[InfeasibleGpu, ...]
     tornado: tuple[TornadoRow, ...]
     picks: tuple[PickRow, ...]
     roofs: tuple[Roof, ...]
@@ -377,7 +378,7 @@ class ModelReport:
     payback: PaybackRow | None = None
     left_out: tuple[LeftOutOffer, ...] = ()
     service: str | None = None
-    demand: Demand | None = None
+    demand: ReportLoad | None = None
 
     @property
     def items(self) -> str:
@@ -494,7 +495,7 @@ class Report:
     version: str
     command: str
     currency: str
-    demand: Demand
+    demand: ReportLoad
     models: tuple[ModelReport, ...]
     spec_sources: tuple[SpecSource, ...]
     offers_dropped: int

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from capplan.core.ops.analysis import Analysis, Share
+from capplan.core.ops.analysis import Analysis, CountShare
 from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.ops.counters import CounterComparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
@@ -69,9 +69,9 @@ def _assumed(value: AssumedValue) -> str:
     return f"{value.what} ({value.count} times{kept})"
 
 
-def _total(analysis: Analysis, *, module: str, operator: str) -> Share:
+def _total(analysis: Analysis, *, module: str, operator: str) -> CountShare:
     """Return the sum of the operators as a row, with the words that stand in its first columns."""
-    return Share(
+    return CountShare(
         module=module,
         operator=operator,
         calls=sum(share.calls for share in analysis.by_operator),
@@ -82,7 +82,7 @@ def _total(analysis: Analysis, *, module: str, operator: str) -> Share:
     )
 
 
-def _share_columns(analysis: Analysis) -> list[Column[Share]]:
+def _share_columns(analysis: Analysis) -> list[Column[CountShare]]:
     return [
         words("module", lambda row: row.module or "(model)"),
         words("operator", lambda row: row.operator),
@@ -95,7 +95,7 @@ def _share_columns(analysis: Analysis) -> list[Column[Share]]:
     ]
 
 
-_DATA: tuple[Column[Share], ...] = (
+_DATA: tuple[Column[CountShare], ...] = (
     data("module", lambda row: row.module),
     data("operator", lambda row: row.operator),
     data("calls", lambda row: row.calls),

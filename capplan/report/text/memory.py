@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from capplan.core.memory.advice import MemoryAdvice
 from capplan.core.memory.sharding import RankMemory
-from capplan.core.memory.summary import GpuMemory, MemoryAnswer, RuleOfThumb
+from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.workload import precision_label
@@ -14,7 +14,7 @@ from capplan.report.sections import Block, Column, LineRole, Lines, Section, Tab
 from capplan.units import format_bytes, format_fraction
 
 
-def memory_sections(answer: MemoryAnswer, *, rule_of_thumb: bool = False) -> list[Section]:
+def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> list[Section]:
     """Return an answer about memory; a CSV has a row per part and peak, for each GPU, or for none.
 
     Args:
@@ -68,7 +68,7 @@ class _PartOf(NamedTuple):
     part: MemoryPart
 
 
-def _part_data(answer: MemoryAnswer) -> tuple[Column[_PartOf], ...]:
+def _part_data(answer: MemorySummary) -> tuple[Column[_PartOf], ...]:
     return (
         data("model", lambda _: answer.name),
         data("gpu", lambda row: row.gpu),
@@ -81,7 +81,7 @@ def _part_data(answer: MemoryAnswer) -> tuple[Column[_PartOf], ...]:
     )
 
 
-def _headline(answer: MemoryAnswer) -> str:
+def _headline(answer: MemorySummary) -> str:
     workload, estimate = answer.workload, answer.estimate
     mode = "inference"
     if training := workload.training:
@@ -189,7 +189,7 @@ def _rule_line(rule: RuleOfThumb, ours: Interval) -> str:
     )
 
 
-def _notes(answer: MemoryAnswer) -> Iterator[str]:
+def _notes(answer: MemorySummary) -> Iterator[str]:
     yield from answer.notes
     for each in answer.gpus[1:]:
         yield from (note for note in each.estimate.notes if note not in answer.notes)

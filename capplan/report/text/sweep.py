@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
-from capplan.core.sweep.preview import Span, SweepPreview
+from capplan.core.sweep.preview import RateRange, SweepPreview
 from capplan.printable import printable_line
 from capplan.report.sections import Align, Column, Section, Table
 from capplan.units import format_bytes, format_seconds
@@ -88,7 +88,7 @@ def _processor_time(time_s: float) -> str:
     return f"{time_s / 3600:,.3g} CPU hours" if time_s >= 360 else f"{time_s:.0f} CPU seconds"
 
 
-def _span(span: Span, written: Callable[[float], str]) -> str:
+def _span(span: RateRange, written: Callable[[float], str]) -> str:
     low, high = written(span.low), written(span.high)
     return low if low == high else f"{low} to {high}"
 

@@ -18,7 +18,7 @@ from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.data import Folders
 from capplan.serve.planning.messages import MEDIA_TYPES, Refusal, Reply, Spelling, Task
 from capplan.serve.questions import ResultsQuestion, question_from_json, question_from_mapping, question_from_query
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.verbs.gpus import GpuQuestion
 from capplan.verbs.statement.registry import find_verb, served_verbs
@@ -35,7 +35,7 @@ _JSON_TYPES = re.compile(r"application/(?:[\w.+-]+\+)?json|application/x-www-for
 """What curl says of a body without being asked is taken for JSON, and so is a body of which nothing is said."""
 
 
-def api_routes(service: Service) -> list[Route]:
+def api_routes(service: PlanningService) -> list[Route]:
     """Return the routes of the API."""
     routes = [
         Route(f"/api/v1/{name}", _asking(service, kind), methods=["GET", "POST"]) for name, kind in QUESTIONS.items()
@@ -55,7 +55,7 @@ def api_routes(service: Service) -> list[Route]:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def _asking(service: Service, kind: type[Any]) -> Endpoint:
+def _asking(service: PlanningService, kind: type[Any]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         pairs = request.query_params.multi_items()
         asked = [pair for pair in pairs if pair[0] not in _ABOUT_WRITING]
@@ -70,7 +70,7 @@ def _asking(service: Service, kind: type[Any]) -> Endpoint:
     return endpoint
 
 
-async def read_json_body(service: Service, request: Request) -> bytes:
+async def read_json_body(service: PlanningService, request: Request) -> bytes:
     """Read the JSON body of a request.
 
     Raises:
@@ -82,7 +82,7 @@ async def read_json_body(service: Service, request: Request) -> bytes:
     return await read_body(request, limit=body_limit(request.url.path, service.settings))
 
 
-async def answered(service: Service, request: Request, question: Any, *, status: int = 200) -> Response:
+async def answered(service: PlanningService, request: Request, question: Any, *, status: int = 200) -> Response:
     """Answer a question in another process, and return the answer.
 
     Raises:
@@ -94,7 +94,7 @@ async def answered(service: Service, request: Request, question: Any, *, status:
     return content_response(request, reply, status=status, headers=headers)
 
 
-async def ask(service: Service, request: Request, task: Task) -> Reply:
+async def ask(service: PlanningService, request: Request, task: Task) -> Reply:
     """Answer a task for a client that may disconnect meanwhile.
 
     Raises:
@@ -150,7 +150,7 @@ def _download_headers(request: Request, task: Task) -> dict[str, str]:
     }
 
 
-def _one_gpu(service: Service) -> Endpoint:
+def _one_gpu(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         question = question_from_mapping(GpuQuestion, {"gpu": request.path_params["gpu"]})
         try:
@@ -163,7 +163,7 @@ def _one_gpu(service: Service) -> Endpoint:
     return endpoint
 
 
-def _traces(service: Service) -> Endpoint:
+def _traces(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         document = {"schema_version": 1, "traces": await asyncio.to_thread(service.uploads.all)}
         return content_response(request, _json_reply(document))
@@ -171,7 +171,7 @@ def _traces(service: Service) -> Endpoint:
     return endpoint
 
 
-def _add_trace(service: Service) -> Endpoint:
+def _add_trace(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         content = await read_body(request, limit=body_limit(request.url.path, service.settings))
         if not _is_question(content):
@@ -187,14 +187,14 @@ def _add_trace(service: Service) -> Endpoint:
     return endpoint
 
 
-def _add_model(service: Service) -> Endpoint:
+def _add_model(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         return content_response(request, _json_reply(await keep_own(service, request)), status=201)
 
     return endpoint
 
 
-async def keep_own(service: Service, request: Request) -> dict[str, Any]:
+async def keep_own(service: PlanningService, request: Request) -> dict[str, Any]:
     """Keep the file that a body holds, and return the words that name its model.
 
     Raises:
@@ -219,7 +219,7 @@ def _created(request: Request, kept: dict[str, Any]) -> Response:
     return content_response(request, _json_reply(kept), status=201, headers=headers)
 
 
-def _one_trace(service: Service) -> Endpoint:
+def _one_trace(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         content = await asyncio.to_thread(service.uploads.content, request.path_params["trace"])
         if content is None:

@@ -20,7 +20,7 @@ from capplan.serve.http.guard import Guard
 from capplan.serve.http.pages import page_routes
 from capplan.serve.http.problems import ProblemError, problem_response, refused
 from capplan.serve.logs import LOGGER
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.version import __version__
 
@@ -38,7 +38,7 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
         settings: how the service runs.
         ready: called once questions can be answered.
     """
-    service = Service(settings)
+    service = PlanningService(settings)
     assistants = _assistants(service)
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ def make_application(settings: Settings, *, ready: Callable[[], None] = lambda: 
     return application
 
 
-def _assistants(service: Service) -> "McpEndpoints | None":
+def _assistants(service: PlanningService) -> "McpEndpoints | None":
     """Return the endpoints of assistants; None where the SDK of the Model Context Protocol is not installed."""
     if find_spec("mcp") is None:
         return None
@@ -85,7 +85,7 @@ def _assistants(service: Service) -> "McpEndpoints | None":
     return McpEndpoints(service)
 
 
-def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:
+def _health(service: PlanningService) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(_: Request) -> Response:
         status = "ok" if service.is_ready else "no process that answers questions lives; new ones are being started"
         code = 200 if service.is_ready else 503
@@ -94,7 +94,7 @@ def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
-def _metrics(service: Service) -> Callable[[Request], Awaitable[Response]]:
+def _metrics(service: PlanningService) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(_: Request) -> Response:
         gauges = service.gauges
         return PlainTextResponse(service.metrics.render(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")

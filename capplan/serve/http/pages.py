@@ -25,7 +25,7 @@ from capplan.serve.page.question import question_of_page
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.messages import Refusal, Reply, Task
 from capplan.serve.questions import LlmPageQuestion, ResultsQuestion, question_from_query
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.serve.suggestions import suggest
 
@@ -39,15 +39,15 @@ STATIC_TYPES = {
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def page_routes(service: Service) -> list[Route]:
+def page_routes(service: PlanningService) -> list[Route]:
     """Return the routes of the page."""
-    llm = _Form(
+    llm = _FormPage(
         kind=LlmPageQuestion,
         template="llm.html.j2",
         is_asked=lambda question: bool(question.model),
         values={"llms": catalogue_ids()},
     )
-    results = _Form(
+    results = _FormPage(
         kind=ResultsQuestion,
         template="results.html.j2",
         is_asked=lambda _: True,
@@ -68,7 +68,7 @@ def page_routes(service: Service) -> list[Route]:
     ]
 
 
-def _page(service: Service) -> Endpoint:
+def _page(service: PlanningService) -> Endpoint:
     has_results = service.settings.results is not None
 
     async def endpoint(request: Request) -> Response:
@@ -104,7 +104,7 @@ def _readable(read: Callable[[list[tuple[str, str]]], Any], pairs: Sequence[tupl
     return read(kept)
 
 
-async def _first_answer(service: Service, question: Any) -> tuple[str | None, str]:
+async def _first_answer(service: PlanningService, question: Any) -> tuple[str | None, str]:
     """Return the answer, if it comes soon, and the sentence that says why there is none.
 
     A question that takes longer is worked out nevertheless, so that a page without its script finds the answer when it
@@ -122,7 +122,7 @@ async def _first_answer(service: Service, question: Any) -> tuple[str | None, st
     return (None, outcome.message) if isinstance(outcome, Refusal) else (outcome.content.decode(), "")
 
 
-def _answer(service: Service) -> Endpoint:
+def _answer(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             question = question_of_page(request.query_params.multi_items())
@@ -139,7 +139,7 @@ def _answer(service: Service) -> Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _FormPage:
     """A page with a form of its own: its question, its template, and whether there is anything to answer yet."""
 
     kind: type[LlmPageQuestion] | type[ResultsQuestion]
@@ -148,7 +148,7 @@ class _Form:
     values: Mapping[str, Any]
 
 
-def _form_page(service: Service, form: _Form) -> Endpoint:
+def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         answer, reason, status, is_pending = None, "", 200, False
         read, pairs = partial(question_from_query, form.kind), request.query_params.multi_items()
@@ -174,7 +174,7 @@ def _form_page(service: Service, form: _Form) -> Endpoint:
     return endpoint
 
 
-def _form_answer(service: Service, form: _Form) -> Endpoint:
+def _form_answer(service: PlanningService, form: _FormPage) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             question = question_from_query(form.kind, request.query_params.multi_items())
@@ -194,7 +194,7 @@ def _said(sentence: str, status: int) -> Response:
     return HTMLResponse(render_template("error.html.j2", error=sentence), status_code=status)
 
 
-def _api(service: Service) -> Endpoint:
+def _api(service: PlanningService) -> Endpoint:
     async def endpoint(_: Request) -> Response:
         has_results = service.settings.results is not None
         content = render_template("api.html.j2", operations=operation_rows(), has_results=has_results)
@@ -203,7 +203,7 @@ def _api(service: Service) -> Endpoint:
     return endpoint
 
 
-def _suggest(service: Service) -> Endpoint:
+def _suggest(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         words = request.query_params.get("q", "")[:200]
         found = await asyncio.to_thread(suggest, words, service.settings, service.uploads.all())
@@ -212,14 +212,14 @@ def _suggest(service: Service) -> Endpoint:
     return endpoint
 
 
-def _own(service: Service) -> Endpoint:
+def _own(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         return JSONResponse(await keep_own(service, request), status_code=201)
 
     return endpoint
 
 
-def _login(service: Service) -> Endpoint:
+def _login(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.method == "GET":
             return HTMLResponse(render_template("login.html.j2", error=""))

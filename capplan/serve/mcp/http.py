@@ -8,7 +8,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from capplan.serve.mcp.server import make_server
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 
 WHOLE, TEXT_ONLY = "/mcp", "/mcp/text"
 """Where tools answer with the document besides their text, and with their text alone."""
@@ -17,14 +17,14 @@ WHOLE, TEXT_ONLY = "/mcp", "/mcp/text"
 class McpEndpoints:
     """The endpoints of assistants. They keep nothing of a client from one request to the next."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PlanningService) -> None:
         """Prepare the endpoints; `running` must surround their use.
 
         Args:
             service: what answers.
         """
 
-        async def answering() -> Service:
+        async def answering() -> PlanningService:
             return service
 
         self._managers = {

@@ -8,7 +8,7 @@ import mcp_types
 from capplan.docs_pages import docs_pages
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.serve.planning.messages import Refusal, Task
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.verbs.gpus import GpuQuestion, GpusQuestion
 from capplan.verbs.prices import PricesQuestion
 
@@ -43,7 +43,7 @@ def templates() -> list[mcp_types.ResourceTemplate]:
     return [mcp_types.ResourceTemplate(name="gpu", uri_template=ONE_GPU, mime_type=_JSON, description=about)]
 
 
-async def read_resource(answering: Callable[[], Awaitable[Service]], uri: str) -> mcp_types.ReadResourceResult:
+async def read_resource(answering: Callable[[], Awaitable[PlanningService]], uri: str) -> mcp_types.ReadResourceResult:
     """Return the content of a resource.
 
     Args:

@@ -16,7 +16,7 @@ from capplan.errors import CapplanError, UnknownNameError
 from capplan.serve.mcp.prompts import filled_prompt, prompts
 from capplan.serve.mcp.resources import read_resource, resources, templates
 from capplan.serve.mcp.tools import asked_by_tool, call_tool, tools
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError
 from capplan.version import __version__
@@ -29,7 +29,7 @@ INSTRUCTIONS = (
 )
 
 
-Answering = Callable[[], Awaitable[Service]]
+Answering = Callable[[], Awaitable[PlanningService]]
 """Returns the service that answers, once it is started."""
 
 
@@ -45,11 +45,11 @@ class Started:
         Raises:
             CapplanError: the data cannot be loaded, or nothing can be kept in the state folder.
         """
-        self._service = Service(settings)
+        self._service = PlanningService(settings)
         self._starting = asyncio.Lock()
         self._is_started = False
 
-    async def service(self) -> Service:
+    async def service(self) -> PlanningService:
         """Return the service, started."""
         async with self._starting:
             if not self._is_started:

@@ -13,7 +13,7 @@ from capplan.errors import CapplanError, UsageError
 from capplan.report.schemas import schema_of
 from capplan.serve.planning.messages import Refusal, Reply, Task
 from capplan.serve.questions import question_from_mapping, question_link
-from capplan.serve.service import Service
+from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.strict_json import JsonError, read_json
 from capplan.verbs.statement.options import Door
@@ -85,7 +85,7 @@ def _input_schema(wire: type[Any]) -> dict[str, Any]:
 
 
 async def call_tool(
-    service: Service,
+    service: PlanningService,
     name: str,
     arguments: Mapping[str, Any],
     *,

@@ -52,7 +52,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class GpuRow:
     """One GPU of the table."""
 
     gpu: str
@@ -86,7 +86,7 @@ class ComparisonCharts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedStep:
     """A model's plan, and the step that its curves are estimated from."""
 
     name: str
@@ -105,7 +105,7 @@ class ModelView:
     facts: str = ""
     sentence: str = ""
     cards: tuple[Card, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[GpuRow, ...] = ()
     hidden: int = 0
     fitting: str = ""
     remedies: tuple[tuple[str, str], ...] = ()
@@ -126,7 +126,7 @@ class ModelView:
 
 def view_model(
     question: PageQuestion, words: str, case: TaskContext, *, identity: str
-) -> tuple[ModelView, Planned | None]:
+) -> tuple[ModelView, PlannedStep | None]:
     """Return what is shown of one model, and its plan; no plan where it has none.
 
     Args:
@@ -149,7 +149,7 @@ def view_model(
         return ModelView(words=words, identity=identity, error=str(error)), None
 
 
-def compare(models: Sequence[Planned], *, batch: int) -> ComparisonCharts | None:
+def compare(models: Sequence[PlannedStep], *, batch: int) -> ComparisonCharts | None:
     """Return the charts that several models share; None for one model, or where no GPU fits all.
 
     Args:
@@ -186,7 +186,7 @@ def compare(models: Sequence[Planned], *, batch: int) -> ComparisonCharts | None
 
 def _view(
     question: PageQuestion, plan: Plan, words: str, case: TaskContext, identity: str
-) -> tuple[ModelView, Planned]:
+) -> tuple[ModelView, PlannedStep]:
     asked = question.plan_of(words)
     ready, calibration = opened(asked, case)
     shown = _shown(plan, every=question.every)
@@ -223,7 +223,7 @@ def _view(
         explained=_explained(question, plan, ready, calibration, identity),
         command=_command(asked),
     )
-    return view, Planned(name=plan.model.name, plan=plan, ready=ready)
+    return view, PlannedStep(name=plan.model.name, plan=plan, ready=ready)
 
 
 def _command(asked: PlanQuestion) -> str:
@@ -345,10 +345,10 @@ def _card(found: list[Recommendation]) -> Card:
     )
 
 
-def _row(fit: Fit, plan: Plan, question: PageQuestion) -> Row:
+def _row(fit: Fit, plan: Plan, question: PageQuestion) -> GpuRow:
     time = fit.latency.latency_s
     cost = fit.usd_per_million_samples
-    return Row(
+    return GpuRow(
         gpu=fit.gpu.id,
         name=fit.gpu.name,
         latency=format_seconds(time.expected),

@@ -17,7 +17,7 @@ from capplan.report.documents.codec import to_plain
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob, TracesNeeded
-from capplan.serve.planning.models import ServedModel, UploadedModel
+from capplan.serve.planning.models import NamedModel, UploadedModel
 from capplan.serve.planning.naming import (
     CONFIG_PREFIX,
     FILE_PREFIX,
@@ -132,14 +132,14 @@ class TaskContext(Context):
         request = model_request(part)
         return self._served(request, None)
 
-    def _config_model(self, part: ModelFields, config: Mapping[str, Any]) -> ServedModel:
+    def _config_model(self, part: ModelFields, config: Mapping[str, Any]) -> NamedModel:
         content = checked_config(config)
         named = model_request(replace(part, model="hf:config", config=None))
         return self._served(replace(named, words=f"hf:{config_name(config)}/config.json"), content)
 
-    def _served(self, request: Any, content: bytes | None) -> ServedModel:
+    def _served(self, request: Any, content: bytes | None) -> NamedModel:
         request.parse()
-        return ServedModel(
+        return NamedModel(
             words=request.words,
             request=request,
             shelf=self.data.shelf,

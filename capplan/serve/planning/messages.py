@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from capplan.app.trace_cache import Question
+from capplan.app.trace_cache import TraceKey
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.request import ModelRequest
 from capplan.verbs.statement.options import Door, renamed_options
@@ -29,24 +29,33 @@ class TraceJob:
     exact_batch: int | None = None
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TraceKey:
         """Return the key under which the trace is kept; a model named by words has the command line's own."""
         words, options = self.request.words, self.request.options
         if self.content is not None:
             named = words.replace("/", " ")  # a word with a slash would be kept as a file of the folder at hand
             kind = "config" if words.startswith("hf:") else "file"
             words, options = f"{kind} handed over", (hashlib.sha256(self.content).hexdigest(), named, *options)
-        return Question(
+        return TraceKey(
             words=words, options=options, configurations=(self.configuration,), exact_batch=self.exact_batch
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a model could not be traced: the sentence, and the exit code that the command line would end with."""
+class Refusal:
+    """Why a question has no answer, or a model no trace: the sentence and exit code of the command line."""
 
     message: str
     exit_code: int
+
+    def in_json_names(self, question: Any) -> str:
+        """Return the sentence with the names of JSON's fields in the place of options.
+
+        Args:
+            question: what was asked.
+        """
+        verb = verb_of(question)
+        return self.message if verb is None else renamed_options(self.message, verb.fields, door=Door.HTTP)
 
 
 Spelling = Literal["json", "table", "csv", "md", "html", "pdf", "xlsx", "gz"]
@@ -74,7 +83,7 @@ class Task:
     spelling: Spelling = "json"
     width: int = 100
     has_text: bool = False
-    failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
+    failures: Mapping[TraceJob, Refusal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +103,6 @@ class Reply:
     warning: str = ""
     text: str = ""
     hints: tuple[TraceJob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a question has no answer, in the sentence of the command line."""
-
-    message: str
-    exit_code: int
-
-    def in_json_names(self, question: Any) -> str:
-        """Return the sentence with the names of JSON's fields in the place of options.
-
-        Args:
-            question: what was asked.
-        """
-        verb = verb_of(question)
-        return self.message if verb is None else renamed_options(self.message, verb.fields, door=Door.HTTP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

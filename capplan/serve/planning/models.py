@@ -17,7 +17,7 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
 from capplan.errors import CapplanError, TraceError, UsageError
 from capplan.probe.inputs.request import ModelRequest
-from capplan.serve.planning.messages import Failure, TraceJob
+from capplan.serve.planning.messages import Refusal, TraceJob
 from capplan.serve.planning.naming import is_trace_id
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class TraceShelf:
 
 
 @dataclass(slots=True, kw_only=True)
-class ServedModel(Model):
+class NamedModel(Model):
     """A model named by words or by its config, whose traces come from the shelf.
 
     Attributes:
@@ -118,7 +118,7 @@ class ServedModel(Model):
     request: ModelRequest
     shelf: TraceShelf
     content: bytes | None = None
-    failures: Mapping[TraceJob, Failure] = field(default_factory=dict)
+    failures: Mapping[TraceJob, Refusal] = field(default_factory=dict)
     needed: dict[TraceJob, None] = field(default_factory=dict)
     can_be_traced: bool = True
 
@@ -186,6 +186,6 @@ class UploadedModel(ReadModel):
         return self.shelf.prepared(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
 
 
-def as_error(failure: Failure) -> CapplanError:
+def as_error(failure: Refusal) -> CapplanError:
     """Return the error that a failure stands for."""
     return TraceError(failure.message) if failure.exit_code == TraceError.exit_code else UsageError(failure.message)

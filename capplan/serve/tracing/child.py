@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capplan.errors import CapplanError, UsageError
-from capplan.serve.planning.messages import Failure, TraceJob
+from capplan.serve.planning.messages import Refusal, TraceJob
 
 if TYPE_CHECKING:
     from capplan.core.trace.types import Trace
@@ -29,7 +29,7 @@ _REFUSED_EVENTS = frozenset(
 """Events of the interpreter that no trace of a library's model needs."""
 
 
-def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJob], bytes | Failure]:
+def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJob], bytes | Refusal]:
     """Bind this process to its limits, and return what traces one model as the bytes of its file.
 
     Args:
@@ -43,18 +43,18 @@ def make_tracer(added_bytes: int, cpu_s: float, folder: str) -> Callable[[TraceJ
     return lambda job: _content(job, Path(folder))
 
 
-def _content(job: TraceJob, folder: Path) -> bytes | Failure:
+def _content(job: TraceJob, folder: Path) -> bytes | Refusal:
     """Return the trace of a model, or why there is none."""
     from capplan.core.trace.format import dump_trace
 
     try:
         return dump_trace(_traced(job, folder), compress=True)
     except CapplanError as error:
-        return Failure(message=str(error), exit_code=error.exit_code)
+        return Refusal(message=str(error), exit_code=error.exit_code)
     except MemoryError:
-        return Failure(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
+        return Refusal(message=f"{job.request.words}: tracing needs more memory than allowed here.", exit_code=3)
     except RecursionError:
-        return Failure(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
+        return Refusal(message=f"{job.request.words}: its code recurses too deeply to be traced.", exit_code=3)
 
 
 def _limit(*, added_bytes: int, cpu_s: float) -> None:

@@ -19,9 +19,9 @@ from capplan.errors import CapplanError, TraceError
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
 from capplan.serve.logs import log
-from capplan.serve.planning.messages import Failure, TraceJob
-from capplan.serve.settings import Limits
-from capplan.serve.sharing import BusyError, Line, Sharing, UnwantedError, Wanted
+from capplan.serve.planning.messages import Refusal, TraceJob
+from capplan.serve.settings import ServiceLimits
+from capplan.serve.sharing import BusyError, Line, SharedTasks, UnwantedError, Wanted
 from capplan.serve.tracing.child import make_tracer
 
 WALL_PER_CPU = 4
@@ -41,7 +41,7 @@ class _Turn:
     """A recording that waits to be traced."""
 
     job: TraceJob
-    made: "asyncio.Future[bytes | Failure]"
+    made: "asyncio.Future[bytes | Refusal]"
     is_hint: bool
     is_taken: bool = False
 
@@ -52,7 +52,7 @@ class TraceQueue:
     def __init__(
         self,
         *,
-        limits: Limits,
+        limits: ServiceLimits,
         cache: TraceCache,
         timed: Callable[[float], None] = lambda _: None,
         lost: Callable[[str, str], None] = lambda _kind, _death: None,
@@ -69,10 +69,10 @@ class TraceQueue:
         self._cache = cache
         self._timed = timed
         self._lost = lost
-        self._shared: Sharing[TraceJob, Failure | None] = Sharing()
+        self._shared: SharedTasks[TraceJob, Refusal | None] = SharedTasks()
         self._turns: dict[TraceJob, _Turn] = {}
         self._line: Line[_Turn] = Line(most_long=max(1, limits.tracers - 1))
-        self._failures: dict[TraceJob, Failure] = {}
+        self._failures: dict[TraceJob, Refusal] = {}
         self._template = Template("capplan.serve.tracing.preload")
         self._threads = ThreadPoolExecutor(max(1, limits.tracers), thread_name_prefix="tracer")
         self._workers: set[Worker] = set()
@@ -92,7 +92,7 @@ class TraceQueue:
         return sum(1 for turn in self._waiting() if turn.is_hint)
 
     @property
-    def failures(self) -> Mapping[TraceJob, Failure]:
+    def failures(self) -> Mapping[TraceJob, Refusal]:
         """Return what could not be traced, and why."""
         return self._failures
 
@@ -136,7 +136,7 @@ class TraceQueue:
             retry_after_s = max(1, min(600, round(self._last_s * turns)))
             raise BusyError("too many models wait to be traced", retry_after_s=retry_after_s)
 
-    async def obtain(self, job: TraceJob, *, wanted: Wanted, is_hint: bool = False) -> Failure | None:
+    async def obtain(self, job: TraceJob, *, wanted: Wanted, is_hint: bool = False) -> Refusal | None:
         """Trace a model, or wait for the trace that another request started.
 
         Args:
@@ -154,7 +154,7 @@ class TraceQueue:
         if (failure := self._failures.get(job)) is not None:
             return failure
         if not self._limits.tracers:
-            return Failure(message=TRACES_NOTHING, exit_code=TraceError.exit_code)
+            return Refusal(message=TRACES_NOTHING, exit_code=TraceError.exit_code)
         if is_hint and job not in self._shared and self.hints_waiting >= _MOST_HINTS:
             raise BusyError("too many hints wait to be traced", retry_after_s=60)
         if not is_hint and self._is_hint(job):
@@ -179,7 +179,7 @@ class TraceQueue:
             turn, delay_s=_HINTS_LATER_S if is_hint else 0.0, wanted=wanted, dropped=drop, is_long=is_hint
         )
 
-    async def _make(self, job: TraceJob, wanted: Wanted, is_hint: bool) -> Failure | None:
+    async def _make(self, job: TraceJob, wanted: Wanted, is_hint: bool) -> Refusal | None:
         turn = _Turn(job=job, made=asyncio.get_running_loop().create_future(), is_hint=is_hint)
         self._turns[job] = turn
         try:
@@ -216,24 +216,24 @@ class TraceQueue:
                 self._timed(self._last_s)
                 await self._line.finish(is_long=is_long)
 
-    def _keep(self, job: TraceJob, content: bytes) -> Failure | None:
+    def _keep(self, job: TraceJob, content: bytes) -> Refusal | None:
         """Check what the other process sent, as any file from elsewhere, and keep it."""
         try:
             trace = load_trace(content, where=job.request.words)
             check_operators(trace, where=job.request.words)
         except CapplanError as error:
-            return Failure(message=str(error), exit_code=error.exit_code)
+            return Refusal(message=str(error), exit_code=error.exit_code)
         self._cache.keep(job.question, trace, files=[])
         return None
 
-    async def _traced(self, job: TraceJob) -> bytes | Failure:
+    async def _traced(self, job: TraceJob) -> bytes | Refusal:
         """Trace a model, once again where its process is lost.
 
         Raises:
             BusyError: it was lost again by a kill from outside, which says nothing of the model.
         """
         for tries in range(1, _TRIES + 1):
-            made: bytes | Failure | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
+            made: bytes | Refusal | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
             if not isinstance(made, WorkerDiedError):
                 return made
             died = made
@@ -249,7 +249,7 @@ class TraceQueue:
             return self._stopped(job, f"tracing was stopped, because {died}")
         raise BusyError("the processes that traced the model were lost", retry_after_s=5, status=503)
 
-    def _trace_once(self, job: TraceJob) -> bytes | Failure | WorkerDiedError:
+    def _trace_once(self, job: TraceJob) -> bytes | Refusal | WorkerDiedError:
         folder = tempfile.mkdtemp(prefix="capplan-trace-")
         limits = self._limits
         worker = Worker(make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template)
@@ -265,11 +265,11 @@ class TraceQueue:
         if isinstance(made, UnexpectedError):
             log("a model could not be traced", error=made.message.partition(":")[0])
             return self._stopped(job, f"its code failed while it was traced ({made.message[:200]})")
-        assert isinstance(made, bytes | Failure)
+        assert isinstance(made, bytes | Refusal)
         return made
 
-    def _stopped(self, job: TraceJob, why: str) -> Failure:
-        return Failure(
+    def _stopped(self, job: TraceJob, why: str) -> Refusal:
+        return Refusal(
             message=f"{job.request.words}: {why}; trace it with `capplan trace` and upload the trace.", exit_code=3
         )
 

@@ -11,7 +11,7 @@ from capplan.core.measurement.format import measured_row, parse_points
 from capplan.core.workload import Framework, Host, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import UsageError, nearest_names
 from capplan.files import open_file, read_file
-from capplan.tables import LARGEST_TABLE_BYTES, columns_of, read_rows
+from capplan.tables import LARGEST_TABLE_BYTES, UnreadableRowError, columns_of, read_rows
 
 COLUMNS = (
     "model", "gpu", "framework", "torch", "precision", "layout", "task", "batch", "input_size", "latency_ms",
@@ -34,10 +34,6 @@ _LONGEST_STEP_S = 3600.0
 _DEFAULT_TORCH = (2, 11)
 
 
-class _RowError(Exception):
-    """Why one row is skipped."""
-
-
 def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
     """Read a file of measurements; rows that are not a step are kept with their reason.
 
@@ -49,7 +45,7 @@ def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
     Raises:
         UsageError: the file is missing, unreadable, or lacks a column.
     """
-    reader = _Reader(file=path.name, allow_code=allow_code)
+    reader = _StepReader(file=path.name, allow_code=allow_code)
     steps: list[MeasuredStep] = []
     skipped: list[SkippedRow] = []
     unread: tuple[str, ...] = ()
@@ -58,7 +54,7 @@ def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
             unread = tuple(name for name in row if name and name not in (*COLUMNS, *_UNREAD))
         try:
             steps.append(reader.step(line, row))
-        except _RowError as error:
+        except UnreadableRowError as error:
             skipped.append(SkippedRow(line=line, file=path.name, reason=reader.known_words(str(error))))
     return MeasuredFile(name=path.name, steps=tuple(steps), skipped=tuple(skipped), unread_columns=unread)
 
@@ -130,7 +126,7 @@ def _check_columns(path: Path, columns: Collection[str]) -> None:
         raise UsageError(f"{path} lacks the column {', '.join(missing)}; known are {', '.join(COLUMNS)}.")
 
 
-class _Reader:
+class _StepReader:
     """Reads the rows of one file; what many of them share is kept once, so that a million fit into memory."""
 
     def __init__(self, file: str, *, allow_code: bool) -> None:
@@ -143,7 +139,7 @@ class _Reader:
         """Read one row.
 
         Raises:
-            _RowError: it is no step.
+            UnreadableRowError: it is no step.
         """
         words = {name: (row.get(name) or "").strip() for name in COLUMNS}
         batch = _count(words["batch"], "batch")
@@ -295,4 +291,4 @@ def _switch(text: str, name: str) -> Switch:
 
 
 def _fail(reason: str) -> Any:
-    raise _RowError(reason)
+    raise UnreadableRowError(reason)

@@ -10,7 +10,7 @@ from capplan.verbs.llm.fields import (
     CardPowerFields,
     FilesHereFields,
     MeanLengthFields,
-    MeasuredFields,
+    MeasuredRunFields,
     PrefixFields,
     ReplicaFields,
 )
@@ -37,7 +37,7 @@ class _ConcurrencyFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ShownFields:
+class _BurstFields:
     first_burst: Annotated[
         bool,
         Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
@@ -53,7 +53,7 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmEstimateQuestion(
-    ReplicaFields, MeasuredFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, CardPowerFields, _ShownFields,
+    ReplicaFields, MeasuredRunFields, _ConcurrencyFields, MeanLengthFields, PrefixFields, CardPowerFields, _BurstFields,
     FilesHereFields,
 ):  # fmt: skip
     """Time to first token, time per output token and tokens per second over concurrency."""

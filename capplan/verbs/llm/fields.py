@@ -11,7 +11,7 @@ from msgspec import Meta
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
-from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, Statistic, Task, read_clients
+from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.core.adapters import Adapters
-    from capplan.llm.core.deployment import DeploymentWords
+    from capplan.llm.core.deployment import NamedDeployment
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model import LanguageModel
     from capplan.llm.core.serving.runs import MeasuredRun
     from capplan.llm.core.serving.service import Speculation
-    from capplan.llm.core.sharding import Offload, Sharding
+    from capplan.llm.core.sharding import HostOffload, Sharding
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
 
@@ -128,12 +128,12 @@ class OffloadFields:
         ),
     ] = 0.0  # fmt: skip
 
-    def offload(self) -> "Offload | None":
+    def offload(self) -> "HostOffload | None":
         """Return what is left in host memory; None for nothing."""
-        from capplan.llm.core.sharding import Offload
+        from capplan.llm.core.sharding import HostOffload
 
         leaves = self.gpu_layers is not None or self.n_cpu_moe
-        return Offload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
+        return HostOffload(gpu_layers=self.gpu_layers, expert_layers=self.n_cpu_moe) if leaves else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,7 @@ class DeploymentFields(OffloadFields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredFields:
+class MeasuredRunFields:
     """Measured runs that a deployment is calibrated with."""
 
     measured: Annotated[
@@ -364,15 +364,15 @@ class ReplicaFields(
 ):  # fmt: skip
     """One replica of a deployment: its model, GPUs, engine, and how the engine is set."""
 
-    def words(self, model: str) -> "DeploymentWords":
+    def words(self, model: str) -> "NamedDeployment":
         """Return the words that name the deployment.
 
         Args:
             model: the words of the model, as this door may look them up.
         """
-        from capplan.llm.core.deployment import DeploymentWords
+        from capplan.llm.core.deployment import NamedDeployment
 
-        return DeploymentWords(
+        return NamedDeployment(
             model=model,
             gpu=self.gpu,
             engine=self.engine,
@@ -488,12 +488,12 @@ class TaskFields:
     """What a model is served for, where that is not text that is generated from text."""
 
     task: Annotated[
-        Task,
+        ServingTask,
         Option(
             help="generate, embed (a vector a text) or rerank (a score a document).", metavar="TASK",
             shows_default=True,
         ),
-    ] = Task.GENERATE  # fmt: skip
+    ] = ServingTask.GENERATE  # fmt: skip
     documents: Annotated[
         int, Meta(ge=1, le=10**7), Option(help="Documents of a request that is reranked.", shows_default=True)
     ] = 1
@@ -523,12 +523,12 @@ class TaskFields:
         """
         from capplan.llm.core.search.images import images_of
 
-        if self.documents > 1 and self.task != Task.RERANK:
+        if self.documents > 1 and self.task != ServingTask.RERANK:
             raise UsageError(f"--documents {self.documents} are reranked; add --task rerank.")
         images = images_of(model, count=self.images, size=self.image_size, tokens=self.image_tokens)
         tokens = load.input_len + (images.count * images.tokens if images else 0.0)
         changed = replace(load, input_len=tokens, images=images, task=self.task, documents=self.documents)
-        return changed if self.task == Task.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
+        return changed if self.task == ServingTask.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
 
 
 def _limit(flag: str, words: str) -> Option:
@@ -601,7 +601,7 @@ class SearchFields:
     ] = ()
     redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
 
-    def searched_engines(self, offload: "Offload | None" = None) -> tuple[str, ...]:
+    def searched_engines(self, offload: "HostOffload | None" = None) -> tuple[str, ...]:
         """Return the engines to try.
 
         Args:

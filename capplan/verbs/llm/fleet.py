@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredFields
+from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredRunFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmFleetQuestion(MeasuredFields, CurrencyFields, CardPowerFields, DrawFields):
+class LlmFleetQuestion(MeasuredRunFields, CurrencyFields, CardPowerFields, DrawFields):
     """Which fleet serves several language models together, the cheapest first."""
 
     file: Annotated[

@@ -72,11 +72,11 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     """
     from capplan.core.serving_engines import find_engine
     from capplan.llm.core.engines import parse_version
-    from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+    from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
     from capplan.llm.read.memory_calibration import load_llm_memory
     from capplan.llm.read.sources import find_model
 
-    request = MemoryRequest(
+    request = StatedDeployment(
         model=find_model(context.language_model(question.model), download=question.download),
         gpu=context.gpu_database(question.specs).find(question.gpu),
         sharding=question.sharding(),

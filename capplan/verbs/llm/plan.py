@@ -17,7 +17,7 @@ from capplan.verbs.llm.fields import (
     LatencyLimitFields,
     LengthFields,
     LinkFields,
-    MeasuredFields,
+    MeasuredRunFields,
     MoneyFields,
     OffloadFields,
     SearchFields,
@@ -93,7 +93,7 @@ class _CertaintyFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ShownFields:
+class _HandOverFields:
     launch: Annotated[
         bool,
         Option(help="Show the command that launches a replica, each option explained.", doors=ANYWHERE & ~Door.PYTHON),
@@ -113,9 +113,9 @@ class _ShownFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmPlanQuestion(
-    LanguageModelFields, AdapterFields, MeasuredFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
+    LanguageModelFields, AdapterFields, MeasuredRunFields, _LoadFields, LengthFields, TaskFields, LatencyLimitFields,
     _CertaintyFields, SearchFields, OffloadFields, HostCpuFields, SettingFields, LinkFields, MoneyFields,
-    CurrencyFields, CardPowerFields, DrawFields, _ShownFields, FilesHereFields,
+    CurrencyFields, CardPowerFields, DrawFields, _HandOverFields, FilesHereFields,
 ):  # fmt: skip
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
@@ -133,8 +133,8 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     from capplan.llm.answer.plan_serving import plan_fleet
     from capplan.llm.answer.rents import on_demand_offers, searched_gpus
     from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_WORDS
-    from capplan.llm.core.search.search import PlanQuestion
-    from capplan.llm.core.serving.asked import Task
+    from capplan.llm.core.search.search import SearchSpace
+    from capplan.llm.core.serving.asked import ServingTask
     from capplan.llm.read.time_calibration import load_time_calibration
     from capplan.units import counted
 
@@ -146,8 +146,8 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
     limits = question.limits()
-    is_patient = question.rate_per_s is not None and question.task == Task.GENERATE and not limits.are_set
-    asked = PlanQuestion(
+    is_patient = question.rate_per_s is not None and question.task == ServingTask.GENERATE and not limits.are_set
+    asked = SearchSpace(
         model=model,
         load=question.with_task(load, deployments.model(model)),
         limits=replace(PATIENCE, statistic=limits.statistic) if is_patient else limits,

@@ -14,7 +14,7 @@ from capplan.verbs.llm.fields import (
     FilesHereFields,
     LatencyLimitFields,
     LengthFields,
-    MeasuredFields,
+    MeasuredRunFields,
     ReplicaFields,
     TaskFields,
     Word,
@@ -138,7 +138,7 @@ class _PlotFields:
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSimulateQuestion(
-    ReplicaFields, MeasuredFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
+    ReplicaFields, MeasuredRunFields, _ArrivalFields, LengthFields, TaskFields, LatencyLimitFields, _PlotFields,
     CardPowerFields, FilesHereFields,
 ):  # fmt: skip
     """Percentiles of what requests see when one replica serves a load, and its goodput."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import capplan
-from capplan.app.sweep.request import Limits, SweepRequest
+from capplan.app.sweep.request import ModelLimits, SweepRequest
 from capplan.verbs.sweep_file import read_sweep_tree
 
 NETS = """
@@ -43,5 +43,5 @@ def make_request(output: Path, models: object, **changes: object) -> SweepReques
         "gpus": changes.pop("gpus", ["l4", "t4"]),
         "workloads": changes.pop("workloads", [{"batch": [1, 32]}]),
     }
-    values = {"limits": Limits(time_s=120.0), "workers": 1, **changes}
+    values = {"limits": ModelLimits(time_s=120.0), "workers": 1, **changes}
     return SweepRequest(definition=read_sweep_tree(tree, shown="sweep"), output=output, **values)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 
 from capplan.app.sweep.engines import isolation
 from capplan.app.sweep.engines.tasks import TraceTask
-from capplan.app.sweep.request import Limits, SweepModel
+from capplan.app.sweep.request import ModelLimits, SweepModel
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.core.batches import BatchChoice, Batches
@@ -60,7 +60,7 @@ def test_each_unruly_model_costs_its_own_rows(tmp_path: Path) -> None:
     path.write_text(UNRULY)
     models = [{"model": f"{path}:{name}", "input": ["8"]} for name in ("Crash", "Good", "Hang", "Hog")]
     request = make_request(
-        tmp_path / "out", models, gpus=["l4"], workers=2, limits=Limits(time_s=20.0, memory_bytes=1500 * 2**20)
+        tmp_path / "out", models, gpus=["l4"], workers=2, limits=ModelLimits(time_s=20.0, memory_bytes=1500 * 2**20)
     )
     done = sweep(request)
     rows = read_sweep(tmp_path / "out").to_pandas().drop_duplicates("model").set_index("model")

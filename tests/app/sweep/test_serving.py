@@ -9,7 +9,7 @@ from capplan.app.sweep.run import sweep
 from capplan.errors import SpecError, UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
@@ -28,7 +28,7 @@ def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path
     frame = read_sweep(tmp_path / "out").to_pandas()
     assert (len(frame), done.failures) == (2 * 2 + 2, ())
     served = frame[frame["mode"] == "serving"].set_index(["gpu", "batch"])
-    words = DeploymentWords(model="qwen3-32b", gpu=GPUS[0], engine="vllm", sharding=Sharding(tensor=2))
+    words = NamedDeployment(model="qwen3-32b", gpu=GPUS[0], engine="vllm", sharding=Sharding(tensor=2))
     question = ServingQuestion(words=words, concurrencies=(1, 16), input_len=512, output_len=128)
     expected = estimate_serving(
         question, deployments=Deployments(gpus=load_gpus()), calibration=load_time_calibration()

@@ -8,7 +8,7 @@ import pytest
 from capplan.core.calibrate.fit import fit_rows
 from capplan.core.calibrate.kernels import kernel_step, linear_kernel
 from capplan.core.calibrate.residuals import LatencyFit
-from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.calibrate.solver import LeastSquares, minimise
 from capplan.core.gpus.spec import MeasuredRate, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import DeviceFactors, HostCosts, IntervalWidth
 from capplan.core.latency.classes import CLASS_INDEX, LINEAR
@@ -21,7 +21,7 @@ from tests.core.latency.latency_cases import LAWS, gpu
 def test_least_squares_finds_the_posterior_of_a_linear_model():
     # y = a x with x = 1, 2, 3 and y = 2, 4, 6, unit spread, prior a ~ N(0, 1): a = Σxy / (Σx² + 1) = 28 / 15.
     x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
-    problem = Problem(
+    problem = LeastSquares(
         residuals=lambda p: p[0] * x - y,
         derivatives=lambda p: (p[0] * x - y, x[:, None]),
         row_weight=np.ones(3),
@@ -35,7 +35,7 @@ def test_least_squares_finds_the_posterior_of_a_linear_model():
 def test_an_outlier_counts_linearly():
     # Ten zeros and one 1000: the robust mean stays within a few spreads of 0, the plain one is 91.
     y = np.array([0.0] * 10 + [1000.0])
-    problem = Problem(
+    problem = LeastSquares(
         residuals=lambda p: p[0] - y,
         derivatives=lambda p: (p[0] - y, np.ones((11, 1))),
         row_weight=np.ones(11),

@@ -27,11 +27,11 @@ SERVICE = Service(
 def answer(
     *rents: Price, load=JOB, purchases=(), constraints: Constraints | None = None, candidates=(FAST, SLOW), money=NODE
 ) -> Answer:
-    from capplan.core.economics.assumptions import Demand
+    from capplan.core.economics.assumptions import ReportLoad
 
     return decide(
         candidates,
-        demand=Demand(load=load, money=money, assumptions=()),
+        demand=ReportLoad(load=load, money=money, assumptions=()),
         rents=rents,
         purchases=purchases,
         standards=Standards(

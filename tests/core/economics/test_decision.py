@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.assumptions import Assumption, Demand
+from capplan.core.economics.assumptions import Assumption, ReportLoad
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
@@ -56,7 +56,7 @@ def answer(
 ) -> Answer:
     return decide(
         candidates,
-        demand=Demand(load=load, money=NODE, assumptions=tuple(assumptions)),
+        demand=ReportLoad(load=load, money=NODE, assumptions=tuple(assumptions)),
         rents=rents,
         purchases=purchases,
         standards=standard or standards(*(each.gpu for each in candidates)),
@@ -369,7 +369,7 @@ def test_the_second_fleet_carries_the_share_asked_for():
     # As above; half of the triangle's scenarios stay below 1 + 2 * (1 - sqrt(0.5)) = 1.59, so that two GPUs do.
     found = decide(
         (FAST, SLOW),
-        demand=Demand(load=JOB, money=NODE, assumptions=(assumption("peak_factor", 1.0, 1.0, 3.0),)),
+        demand=ReportLoad(load=JOB, money=NODE, assumptions=(assumption("peak_factor", 1.0, 1.0, 3.0),)),
         rents=(rent("fast", 3.0),),
         purchases=(),
         standards=replace(standards("fast", "slow"), constraints=Constraints(certainty_fraction=0.5)),

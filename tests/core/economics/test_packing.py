@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import ReportLoad
 from capplan.core.economics.constraints import Constraints
 from capplan.core.economics.decide import decide
 from capplan.core.economics.fleet import FleetDecision, GpuFacts, Owned, ServiceAnswer, decide_fleet, violations_of
@@ -147,7 +147,7 @@ FACTS = {"card": GpuFacts(budget_bytes=20e9)}
 def service(name: str, load: Job = SMALL, *rents: Price) -> ServiceAnswer:
     answer = decide(
         (CARD,),
-        demand=Demand(load=load, money=NODE, assumptions=()),
+        demand=ReportLoad(load=load, money=NODE, assumptions=()),
         rents=rents or (rent("card", 1.0),),
         purchases=(),
         standards=standards("card"),
@@ -228,7 +228,11 @@ def fleet_choice(caps: Constraints, *owned: Owned) -> FleetDecision:
     price = PurchasePrice(gpu="card", usd=5_000, date=DAY, source="quote", seller="somebody")
     strict = replace(standards("card"), constraints=caps)
     answer = decide(
-        (CARD,), demand=Demand(load=SMALL, money=NODE, assumptions=()), rents=(), purchases=(price,), standards=strict
+        (CARD,),
+        demand=ReportLoad(load=SMALL, money=NODE, assumptions=()),
+        rents=(),
+        purchases=(price,),
+        standards=strict,
     )
     return decide_fleet(
         [ServiceAnswer(name=name, answer=answer, standards=strict) for name in "abcdefghi"],

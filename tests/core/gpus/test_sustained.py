@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.gpus.rate_laws import PowerLaw
+from capplan.core.gpus.rate_laws import SustainedShareLaw
 from capplan.core.gpus.spec import ChipDesign, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
 from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share, streaming_share
 from tests.core.latency.latency_cases import LAWS, gpu
 
 SUSTAINED = LAWS.sustained
-LAW = PowerLaw(
+LAW = SustainedShareLaw(
     clock_consumer=1.1, clock_other=1.0, slope=0.5, capacity_flops_per_joule={"": 1e12}, ceiling={"": 0.8},
     log_sd_consumer=0.1, log_sd_other=0.1, log_sd_unknown=0.2,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from capplan.core.latency.data_parallel import (
 )
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
-from capplan.core.workload import Configuration, Sharding, Training
+from capplan.core.workload import Configuration, ModelSharding, Training
 from tests.core.latency.latency_cases import gpu, linear_recording
 
 LAWS = DataParallelLaws(
@@ -38,11 +38,11 @@ def test_gradients_are_as_large_as_the_weights_that_the_optimizer_steps():
     [
         # A sum moves each gradient twice. Four micro-batches: summed once (DDP); scattered and gathered once (ZeRO-1);
         # scattered four times and gathered once (ZeRO-2), three passes of the weights' size each time (ZeRO-3, FSDP).
-        (Sharding.DDP, 1.0),
-        (Sharding.ZERO1, 1.0),
-        (Sharding.ZERO2, 5 / 2),
-        (Sharding.ZERO3, 12 / 2),
-        (Sharding.FSDP, 12 / 2),
+        (ModelSharding.DDP, 1.0),
+        (ModelSharding.ZERO1, 1.0),
+        (ModelSharding.ZERO2, 5 / 2),
+        (ModelSharding.ZERO3, 12 / 2),
+        (ModelSharding.FSDP, 12 / 2),
     ],
 )
 def test_what_shardings_move_is_counted_in_sums_of_gradients(sharding, times):
@@ -54,7 +54,7 @@ def test_what_shardings_move_is_counted_in_sums_of_gradients(sharding, times):
 def test_steps_that_gather_weights_are_less_certain_than_measured_sums():
     summed, gathered = (
         on_several_gpus(ALONE, size_bytes=1e10, gpu=MODULE, gpu_count=8, laws=LAWS, sharding=sharding)
-        for sharding in (Sharding.DDP, Sharding.FSDP)
+        for sharding in (ModelSharding.DDP, ModelSharding.FSDP)
     )
     assert gathered.latency_s.expected == summed.latency_s.expected
     assert gathered.latency_s.high > summed.latency_s.high

@@ -6,7 +6,7 @@ from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.trace.types import Affine, Kernel, Op, Operand, Phase, Recording
-from capplan.core.workload import Configuration, Sharding, Training, Variant, Workload
+from capplan.core.workload import Configuration, ModelSharding, Training, Variant, Workload
 from tests.core.compiled.fusion_cases import Tape
 
 
@@ -84,7 +84,9 @@ def test_optimizers_take_a_launch_per_tensor_until_torch_2(version, launches):
     assert table.launches.tolist() == [launches]
 
 
-@pytest.mark.parametrize(("sharding", "share"), [(Sharding.DDP, 1), (Sharding.ZERO1, 8), (Sharding.FSDP, 8)])
+@pytest.mark.parametrize(
+    ("sharding", "share"), [(ModelSharding.DDP, 1), (ModelSharding.ZERO1, 8), (ModelSharding.FSDP, 8)]
+)
 def test_gpus_that_share_the_optimizers_states_update_a_share_each(sharding, share):
     # ZeRO, section 5.1: each of N ranks updates 1/N of the parameters; 4096 fp32 elements are read and written.
     weight = operand(64, 64, weight=True, dtype="float32")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capplan.core.measurement.batch_search import largest_running_batch, measured_curve, still_pays
-from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.compare import RunVerdict, compare_runs
 from capplan.core.measurement.format import parse_points, point_to_json, point_to_line, points_to_json
 from capplan.core.measurement.types import (
@@ -166,7 +166,7 @@ def test_a_slower_run_is_told_and_what_only_one_has_is_listed() -> None:
 @given(limit=st.integers(min_value=0, max_value=300), at_most=st.integers(min_value=1, max_value=200))
 def test_binary_search_ends_where_sequential_search_does(limit: int, at_most: int) -> None:
     found = {}
-    for search in Search:
+    for search in BatchSearch:
         tried: list[int] = []
 
         def runs(batch: int, tried: list[int] = tried) -> bool:
@@ -176,13 +176,13 @@ def test_binary_search_ends_where_sequential_search_does(limit: int, at_most: in
         found[search] = largest_running_batch(runs, search=search, at_most=at_most)
         assert max(tried) <= at_most
         assert found[search] == 0 or found[search] in tried, "an untried batch was returned"
-    assert found[Search.BINARY] == found[Search.SEQUENTIAL] == min(limit, at_most)
+    assert found[BatchSearch.BINARY] == found[BatchSearch.SEQUENTIAL] == min(limit, at_most)
 
 
 def test_binary_search_tries_few_batches() -> None:
     tried: list[int] = []
     largest_running_batch(
-        lambda batch: tried.append(batch) is None and batch <= 1000, search=Search.BINARY, at_most=65536
+        lambda batch: tried.append(batch) is None and batch <= 1000, search=BatchSearch.BINARY, at_most=65536
     )
     assert len(tried) <= 11 + 9  # doublings to 1024, halvings of 512
 

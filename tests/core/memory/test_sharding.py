@@ -9,7 +9,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, largest_unit_bytes, rank_memory
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, Op, Parameter, Phase, Role, Storage
-from capplan.core.workload import Configuration, Optimizer, Sharding, Training, Workload
+from capplan.core.workload import Configuration, ModelSharding, Optimizer, Training, Workload
 from capplan.errors import UsageError
 from tests.core.small_recordings import kernel, make_trace, operand
 
@@ -40,13 +40,13 @@ def trained(*, weight=80 * MIB, activation=10 * MIB) -> MemoryModel:
     return MemoryModel(trace=trace, workload=Workload(training=TRAINING), calibration=UNCALIBRATED)
 
 
-def rank_of(model: MemoryModel, *, gpus: int, sharding: Sharding) -> RankMemory:
+def rank_of(model: MemoryModel, *, gpus: int, sharding: ModelSharding) -> RankMemory:
     """What each GPU holds of one sample."""
     alone = model.estimate(batch=1)
     return rank_memory(alone, model.trace, model.recording, model.calibration, gpus=gpus, sharding=sharding)
 
 
-def parts(sharding: Sharding, gpus: int = 4) -> dict[str, Interval]:
+def parts(sharding: ModelSharding, gpus: int = 4) -> dict[str, Interval]:
     rank = rank_of(trained(), gpus=gpus, sharding=sharding)
     assert rank.total_bytes == sum((part.size_bytes for part in rank.parts), Interval.exact(0))
     return {part.name: part.size_bytes for part in rank.parts}
@@ -55,11 +55,11 @@ def parts(sharding: Sharding, gpus: int = 4) -> dict[str, Interval]:
 @pytest.mark.parametrize(
     ("sharding", "weights", "gradients", "states"),
     [  # Rajbhandari et al. 2020, figure 1: parameters, gradients, optimizer states, each over N or whole
-        (Sharding.DDP, 80, 80, 160),
-        (Sharding.ZERO1, 80, 80, 40),
-        (Sharding.ZERO2, 80, 20, 40),
-        (Sharding.ZERO3, 20, 20, 40),
-        (Sharding.FSDP, 20, 20, 40),
+        (ModelSharding.DDP, 80, 80, 160),
+        (ModelSharding.ZERO1, 80, 80, 40),
+        (ModelSharding.ZERO2, 80, 20, 40),
+        (ModelSharding.ZERO3, 20, 20, 40),
+        (ModelSharding.FSDP, 20, 20, 40),
     ],
 )
 def test_who_holds_what(sharding, weights, gradients, states):
@@ -69,7 +69,9 @@ def test_who_holds_what(sharding, weights, gradients, states):
     assert held["activations"].expected == 10 * MIB
 
 
-@pytest.mark.parametrize("sharding", [Sharding.DDP, Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP])
+@pytest.mark.parametrize(
+    "sharding", [ModelSharding.DDP, ModelSharding.ZERO1, ModelSharding.ZERO2, ModelSharding.ZERO3, ModelSharding.FSDP]
+)
 def test_a_plan_of_several_gpus_holds_what_a_rank_does(sharding):
     alone = trained()
     together = replace(alone.workload, gpu_count=4, sharding=sharding)
@@ -86,28 +88,28 @@ def test_a_plan_of_several_gpus_holds_what_a_rank_does(sharding):
 
 def test_one_gpu_shares_nothing():
     with pytest.raises(UsageError, match="--gpus N"):
-        Workload(training=TRAINING, sharding=Sharding.FSDP)
+        Workload(training=TRAINING, sharding=ModelSharding.FSDP)
     with pytest.raises(UsageError, match="replicas"):
-        Workload(training=TRAINING, gpu_count=2, sharding=Sharding.REPLICAS)
+        Workload(training=TRAINING, gpu_count=2, sharding=ModelSharding.REPLICAS)
 
 
 def test_data_parallel_training_copies_gradients_into_buckets():
-    assert parts(Sharding.DDP)["gradient buckets"] == Interval(low=0, expected=80 * MIB, high=80 * MIB)
+    assert parts(ModelSharding.DDP)["gradient buckets"] == Interval(low=0, expected=80 * MIB, high=80 * MIB)
 
 
 def test_one_gpu_communicates_nothing():
-    assert "communication" not in parts(Sharding.DDP, gpus=1)
-    assert "gradient buckets" not in parts(Sharding.DDP, gpus=1)
+    assert "communication" not in parts(ModelSharding.DDP, gpus=1)
+    assert "gradient buckets" not in parts(ModelSharding.DDP, gpus=1)
 
 
 def test_gathered_weights_are_the_largest_block_and_the_next():
     model = trained()
     assert largest_unit_bytes(model.trace, model.recording) == 80 * MIB
-    assert parts(Sharding.FSDP)["gathered weights"].expected == 160 * MIB
+    assert parts(ModelSharding.FSDP)["gathered weights"].expected == 160 * MIB
 
 
 def test_more_gpus_never_hold_more_each():
-    totals = [rank_of(trained(), gpus=gpus, sharding=Sharding.FSDP).total_bytes.expected for gpus in (2, 4, 8, 64)]
+    totals = [rank_of(trained(), gpus=gpus, sharding=ModelSharding.FSDP).total_bytes.expected for gpus in (2, 4, 8, 64)]
     assert totals == sorted(totals, reverse=True)
 
 
@@ -118,4 +120,4 @@ def test_inference_spreads_no_training_state():
         trace=replace(model.trace, recordings=(recording,)), workload=Workload(), calibration=UNCALIBRATED
     )
     with pytest.raises(UsageError, match="--train"):
-        rank_of(inference, gpus=2, sharding=Sharding.ZERO2)
+        rank_of(inference, gpus=2, sharding=ModelSharding.ZERO2)

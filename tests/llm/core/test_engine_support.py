@@ -4,7 +4,7 @@ import pytest
 
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
-from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.read.engine_support import load_engine_support
 from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
@@ -61,6 +61,6 @@ def test_every_gpu_of_the_database_is_known_to_the_table() -> None:
 
 
 def test_the_memory_of_a_deployment_that_does_not_run_is_refused() -> None:
-    request = MemoryRequest(model=find_model("llama-3.1-8b-instruct"), gpu=GPUS.find("apple-m4-max"))
+    request = StatedDeployment(model=find_model("llama-3.1-8b-instruct"), gpu=GPUS.find("apple-m4-max"))
     with pytest.raises(UsageError, match=r"vllm does not run on apple-m4-max \(Apple's GPUs\); use llama.cpp."):
         answer_memory(request, load_llm_memory())

@@ -8,7 +8,7 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits
-from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.config.parse import parse_config
@@ -31,7 +31,7 @@ def answer(config, **changes):
     model = LanguageModel(
         architecture=parse_config(config, name="model"), dtype="bf16", quantisation=None, source="test"
     )
-    return answer_memory(MemoryRequest(model=model, gpu=H100, **changes), CONSTANTS)
+    return answer_memory(StatedDeployment(model=model, gpu=H100, **changes), CONSTANTS)
 
 
 def test_llama_70b_fp8_on_four_h100():
@@ -157,7 +157,7 @@ def test_bytes_of_a_file_replace_the_formula():
         architecture=parse_config(cases.LLAMA_8B, name="model"), dtype="bf16", quantisation=None, source="test"
     )
     exact = replace(model, exact_bytes=17_000_000_000)
-    found = answer_memory(MemoryRequest(model=exact, gpu=H100, engine=Engine.TRTLLM), CONSTANTS)
+    found = answer_memory(StatedDeployment(model=exact, gpu=H100, engine=Engine.TRTLLM), CONSTANTS)
     assert found.stage.weight_bytes == pytest.approx(17_000_000_000)
-    other = answer_memory(MemoryRequest(model=exact, gpu=H100, engine=Engine.TRTLLM, weights="fp8"), CONSTANTS)
+    other = answer_memory(StatedDeployment(model=exact, gpu=H100, engine=Engine.TRTLLM, weights="fp8"), CONSTANTS)
     assert other.stage.weight_bytes < 10_000_000_000

@@ -6,9 +6,9 @@ import pytest
 
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
-from capplan.llm.core.serving.service import Service
-from capplan.llm.core.sharding import Offload, Sharding
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.serving.service import ServedDeployment
+from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.work import Load
 from capplan.llm.read.time_calibration import load_time_calibration
@@ -16,19 +16,19 @@ from capplan.specs import load_gpus
 
 DEPLOYMENTS = Deployments(gpus=load_gpus())
 CONSTANTS = constants_of(load_time_calibration())
-LLAMA = DeploymentWords(
+LLAMA = NamedDeployment(
     model="llama-3.1-8b-instruct", gpu="rtx-4090", engine="llama.cpp", weights="q8_0", sharding=Sharding()
 )
 QWEN = replace(LLAMA, model="qwen3-30b-a3b", weights="q4_k_m")
 
 
-def found(words: DeploymentWords, **offload: int) -> ServingDeployment:
-    sharding = Sharding(offload=Offload(**offload)) if offload else Sharding()
+def found(words: NamedDeployment, **offload: int) -> ServingDeployment:
+    sharding = Sharding(offload=HostOffload(**offload)) if offload else Sharding()
     return DEPLOYMENTS.find(replace(words, sharding=sharding))
 
 
 def decode_s(deployment: ServingDeployment, tokens: float = 1.0) -> float:
-    service = Service(
+    service = ServedDeployment(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine, constants=CONSTANTS
     )
     return float(service.step(Load.of(decoding=tokens, context=64.0)).total_s[0])
@@ -57,7 +57,7 @@ def test_a_token_waits_for_the_host_to_read_its_layers() -> None:
 
 
 def test_a_prompt_is_multiplied_on_the_gpu_after_its_weights_were_copied() -> None:
-    service = Service(
+    service = ServedDeployment(
         kernels=found(LLAMA, gpu_layers=22).kernels,
         machine=found(LLAMA, gpu_layers=22).machine,
         engine="llama.cpp",
@@ -90,13 +90,13 @@ def test_experts_in_host_memory_cost_less_than_their_whole_layers() -> None:
     ],
 )
 def test_what_cannot_be_left_to_the_host_is_said(
-    words: DeploymentWords, offload: dict[str, int], sentence: str
+    words: NamedDeployment, offload: dict[str, int], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         found(words, **offload)
 
 
 def test_several_gpus_leave_nothing_to_the_host() -> None:
-    sharding = Sharding(pipeline=2, offload=Offload(gpu_layers=8))
+    sharding = Sharding(pipeline=2, offload=HostOffload(gpu_layers=8))
     with pytest.raises(UsageError, match="beside one GPU, not 2"):
         DEPLOYMENTS.find(replace(LLAMA, sharding=sharding))

@@ -6,7 +6,7 @@ from capplan.core.weights import find_weight_format
 from capplan.errors import UnknownNameError
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.tensors import Role
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.weights import EngineLayout, stage_weights
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
@@ -105,8 +105,8 @@ def test_data_parallel_attention_repeats_attention_and_spreads_experts():
     spread = Sharding(data=8, expert=8)
     found = stage_weights(architecture, quantisation=quantisation, sharding=spread, layout=PLAIN)
     one = stage_weights(architecture, quantisation=quantisation, sharding=Sharding(), layout=PLAIN)
-    assert found.of(Role.ATTENTION) == one.of(Role.ATTENTION)
-    assert found.of(Role.EXPERT) == one.of(Role.EXPERT) / 8
+    assert found.of(WeightRole.ATTENTION) == one.of(WeightRole.ATTENTION)
+    assert found.of(WeightRole.EXPERT) == one.of(WeightRole.EXPERT) / 8
 
 
 def test_pipeline_stages_add_up_to_the_model():

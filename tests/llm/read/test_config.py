@@ -10,7 +10,7 @@ from capplan.errors import CapplanError
 from capplan.llm.core.layers import Attention
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.model_query import kv_bytes_per_token
-from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters, count_parameters
+from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_parameters, count_parameters
 from capplan.llm.read.config import traits
 from capplan.llm.read.config.parse import parse_config
 from capplan.llm.read.config.unusual import UnusualModelError
@@ -22,8 +22,8 @@ SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "llm" / "configs
 def test_llama_70b_by_its_parts():
     # linear: 80·(8192·8192·2 + 2·8192·1024 + 3·8192·28672); tables: 2·128256·8192; norms: 161·8192
     tensors = list(all_tensors(parse_config(cases.LLAMA_70B, name="llama")))
-    linear = sum(t.parameters for t in tensors if t.role in (Role.ATTENTION, Role.MLP))
-    norms = sum(t.parameters for t in tensors if t.role is Role.VECTOR)
+    linear = sum(t.parameters for t in tensors if t.role in (WeightRole.ATTENTION, WeightRole.MLP))
+    norms = sum(t.parameters for t in tensors if t.role is WeightRole.VECTOR)
     assert linear == 68_451_041_280
     assert norms == 1_318_912
     assert sum(t.parameters for t in tensors) == 70_553_706_496

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.llm.core.tensors import Role, count_parameters
+from capplan.llm.core.tensors import WeightRole, count_parameters
 from capplan.llm.read.catalogue import find_in_catalogue, load_catalogue
 from capplan.llm.read.config.unusual import UnusualModelError
 from capplan.llm.read.sources import find_model
@@ -347,13 +347,15 @@ def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
     assert block.format.name == "fp8_block"
     assert stored({"quant_method": "gptq", "bits": 4, "group_size": 32}).format.name == "gptq_g32"
     # per 64 weights a 16-bit scale and a 4-bit zero point
-    assert stored({"quant_method": "awq", "bits": 4, "group_size": 64}).bits(Role.MLP) == 4 + 20 / 64
+    assert stored({"quant_method": "awq", "bits": 4, "group_size": 64}).bits(WeightRole.MLP) == 4 + 20 / 64
     # bitsandbytes: an fp32 scale per 64 weights, or one of 8 bits, of which 256 share one of 32
     four = {"quant_method": "bitsandbytes", "load_in_4bit": True}
-    assert stored(four).bits(Role.MLP) == 4.5
-    assert stored({**four, "bnb_4bit_use_double_quant": True}).bits(Role.MLP) == pytest.approx(4 + 0.125 + 0.5 / 256)
-    assert stored({"quant_method": "bitsandbytes", "load_in_8bit": True}).bits(Role.MLP) == 8
-    assert stored(four).bits(Role.HEAD) == 16
+    assert stored(four).bits(WeightRole.MLP) == 4.5
+    assert stored({**four, "bnb_4bit_use_double_quant": True}).bits(WeightRole.MLP) == pytest.approx(
+        4 + 0.125 + 0.5 / 256
+    )
+    assert stored({"quant_method": "bitsandbytes", "load_in_8bit": True}).bits(WeightRole.MLP) == 8
+    assert stored(four).bits(WeightRole.HEAD) == 16
     group = {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "targets": ["Linear"]}
     kimi = stored(
         {
@@ -362,12 +364,12 @@ def test_checkpoint_formats_are_read_from_the_configuration(tmp_path):
             "ignore": ["lm_head", "re:.*self_attn.*", "re:.*mlp\\.(gate|up|down)_proj.*"],
         }
     )
-    assert (kimi.format.name, kimi.roles) == ("int4_g32", frozenset({Role.EXPERT}))
+    assert (kimi.format.name, kimi.roles) == ("int4_g32", frozenset({WeightRole.EXPERT}))
     # NVIDIA's checkpoints keep the attention of a first layer, or of every layer, in 16 bits
     some = stored({"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["model.layers.0.*", "lm_head"]})
     assert some.skipped_layers == frozenset({0})
-    assert some.bits(Role.EXPERT, layer=0) == 16
-    assert some.bits(Role.EXPERT, layer=1) == 4.5
+    assert some.bits(WeightRole.EXPERT, layer=0) == 16
+    assert some.bits(WeightRole.EXPERT, layer=1) == 4.5
 
 
 def test_a_split_gguf_file_needs_all_its_parts(tmp_path):
@@ -387,7 +389,7 @@ def test_hostile_patterns_cost_no_time(tmp_path):
     evil = {"quant_method": "fp8", "ignore": ["re:(\\w+)+(\\w+)+!$", "re:" + ".*a" * 150, "re:" + "(a|b)" * 50]}
     path = tmp_path / "evil.json"
     path.write_text(json.dumps({**cases.DEEPSEEK_V3, "quantization_config": evil}))
-    assert Role.EXPERT in find_model(str(path)).own_quantisation.roles
+    assert WeightRole.EXPERT in find_model(str(path)).own_quantisation.roles
 
 
 @settings(max_examples=200)

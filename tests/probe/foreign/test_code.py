@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from capplan.app.trace_cache import Question, files_behind
+from capplan.app.trace_cache import TraceKey, files_behind
 from capplan.errors import TraceError
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.importing import load_code
@@ -109,7 +109,7 @@ def test_modules_that_load_on_demand_are_not_touched(tmp_path: Path) -> None:
     sys.modules["lazy_part"] = lazy
     try:
         load_code(str(tmp_path / "net.py"))
-        assert files_behind(Question(words=f"{tmp_path}/net.py:Net"))
+        assert files_behind(TraceKey(words=f"{tmp_path}/net.py:Net"))
         assert sys.modules["lazy_part"] is lazy
     finally:
         del sys.modules["lazy_part"]

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 import torch
 
-from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import Measurement
 from capplan.core.workload import Precision
 from capplan.probe.inputs.request import ModelRequest
@@ -90,11 +90,11 @@ def test_both_searches_find_the_same_batch_of_a_model(run: Run) -> None:  # noqa
     words = ["examples/net.py:Net", "--input", "x=3x224x224", "--device", "cuda:0", "--memory-limit", "256MiB"]
     quick = ["--batch", "max", "--warmup", "2", "--repetitions", "6", "--format", "json"]
     largest = {}
-    for search in Search:
+    for search in BatchSearch:
         result = run("measure", *words, *quick, "--search", search)
         assert result.exit_code == 0, result.stderr
         largest[search] = json.loads(result.stdout)["measurements"][-1]["workload"]["batch"]
-    assert largest[Search.BINARY] == largest[Search.SEQUENTIAL] > 1
+    assert largest[BatchSearch.BINARY] == largest[BatchSearch.SEQUENTIAL] > 1
 
 
 def test_a_buffer_that_flushes_is_no_part_of_a_models_peak() -> None:

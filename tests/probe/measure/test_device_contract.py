@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
-from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.probe.measure.devices import CudaDevice, open_device
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.timing import Rounds
@@ -219,5 +219,5 @@ def test_both_searches_find_the_batch_that_a_limit_holds(bench: Bench) -> None:
         return True
 
     with bench.device.limited_to(16 * sample_bytes + sample_bytes // 2):
-        found = {search: largest_running_batch(runs, search=search, at_most=1000) for search in Search}
+        found = {search: largest_running_batch(runs, search=search, at_most=1000) for search in BatchSearch}
     assert set(found.values()) == {16}

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
-from capplan.core.measurement.choices import Search, TimingMethod
+from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
@@ -156,10 +156,10 @@ def test_out_of_memory_is_freed_and_tried_once_more(cuda: FakeCuda) -> None:
     assert "work" not in cuda.log
 
 
-@pytest.mark.parametrize("search", list(Search))
+@pytest.mark.parametrize("search", list(BatchSearch))
 @pytest.mark.parametrize(("limit", "largest"), [(None, 76), (1050 * MIB, 10)])
 def test_the_largest_batch_is_what_the_memory_holds(
-    cuda: FakeCuda, search: Search, limit: int | None, largest: int
+    cuda: FakeCuda, search: BatchSearch, limit: int | None, largest: int
 ) -> None:
     # 8 GiB less 512 MiB of others are 7680 MiB: 76 samples of 100 MiB. A limit of 1050 MiB holds 10.
     with session(cuda, "cuda:1", allowed_bytes=limit) as running:

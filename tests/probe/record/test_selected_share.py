@@ -12,7 +12,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Recording
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import parse_request
-from capplan.probe.record.assumed_values import Selection
+from capplan.probe.record.assumed_values import CandidateSelection
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_module
 
@@ -61,10 +61,10 @@ def test_the_caution_states_the_share():
 
 def test_shares_round_up_for_each_sample():
     # 7 candidates in each of 3 samples: two of each, so that sizes stay a multiple of the batch
-    assert Selection(share=0.25, batch=3).kept(21) == 6
+    assert CandidateSelection(share=0.25, batch=3).kept(21) == 6
     # 10 candidates do not divide among 3 samples
-    assert Selection(share=0.25, batch=3).kept(10) == 3
-    assert Selection(share=0.25, batch=3).kept(0) == 0
+    assert CandidateSelection(share=0.25, batch=3).kept(10) == 3
+    assert CandidateSelection(share=0.25, batch=3).kept(0) == 0
 
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])

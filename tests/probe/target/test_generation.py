@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor, nn
 
 import capplan
-from capplan.core.memory.summary import MemoryAnswer
+from capplan.core.memory.summary import MemorySummary
 from capplan.core.ops.flops import kernel_macs
 from capplan.errors import UsageError
 from capplan.probe.inputs.request import ModelRequest
@@ -136,6 +136,6 @@ def test_gradients_that_are_left_on_keep_activations() -> None:
     assert any("gradients are on in inference" in note for note in notes)
 
 
-def _activation_bytes(answer: MemoryAnswer) -> float:
+def _activation_bytes(answer: MemorySummary) -> float:
     (part,) = [part for part in answer.estimate.parts if part.name == "activations"]
     return part.size_bytes.expected

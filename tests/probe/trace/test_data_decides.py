@@ -148,7 +148,7 @@ def test_generation_ends_at_its_length_without_data() -> None:
 
 
 def test_a_loop_without_an_end_is_stopped_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder.Limits, "__init__", _few(recorder.Limits.__init__))
+    monkeypatch.setattr(recorder.PassLimits, "__init__", _few(recorder.PassLimits.__init__))
 
     def forever(layer: nn.Module, x: Tensor) -> Tensor:
         while True:

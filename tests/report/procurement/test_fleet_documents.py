@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.economics.assumptions import Demand
+from capplan.core.economics.assumptions import ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.build import Market, PlannedService, build_fleet_report
@@ -63,7 +63,7 @@ def section(page: str, name: str) -> str:
     return re.split(r'<section id="(?:m\d+|assumptions)"', whole, maxsplit=1)[0]
 
 
-def demand(report: Report, place: int) -> Demand:
+def demand(report: Report, place: int) -> ReportLoad:
     stated = report.models[place].demand
     assert stated is not None
     return stated

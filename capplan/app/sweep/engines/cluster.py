@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.app.sweep.engines.isolation import IsolatedTracer, asked_conditions, tracing_worker
-from capplan.app.sweep.engines.measuring import Place, matching_places, measure_here, run_once
+from capplan.app.sweep.engines.measuring import MeasuringDevice, matching_places, measure_here, run_once
 from capplan.app.sweep.engines.tasks import DevicesTask, MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
-from capplan.app.sweep.request import Limits, PlanContext
+from capplan.app.sweep.request import ModelLimits, SweepContext
 from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer, plan_model
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
@@ -50,9 +50,9 @@ def ray_module() -> Any:
 class RayEngine:
     """Runs jobs on a Ray cluster, which it joins and leaves but never starts or stops."""
 
-    context: PlanContext
+    context: SweepContext
     address: str
-    limits: Limits
+    limits: ModelLimits
 
     def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         """Yield each job with its answer, as it is finished.
@@ -201,8 +201,8 @@ class _Flow:
     """The tasks in flight, and what each is for."""
 
     ray: Any
-    context: PlanContext
-    limits: Limits
+    context: SweepContext
+    limits: ModelLimits
     planning: dict[Any, PlanningJob] = field(default_factory=dict)
     to_trace: deque[PlanningJob] = field(default_factory=deque)
 
@@ -256,12 +256,14 @@ class _Flow:
         return answer
 
 
-def remote_plan(job: PlanningJob, context: PlanContext, traces: Traces | None) -> JobAnswer:
+def remote_plan(job: PlanningJob, context: SweepContext, traces: Traces | None) -> JobAnswer:
     """Plan a job on a node; its traces come from the tracing task, or from the node's cache where None."""
     return plan_model(replace(job, traces=traces), context)
 
 
-def remote_trace(jobs: Sequence[PlanningJob], context: PlanContext, limits: Limits) -> "Traces | tuple[Traces, ...]":
+def remote_trace(
+    jobs: Sequence[PlanningJob], context: SweepContext, limits: ModelLimits
+) -> "Traces | tuple[Traces, ...]":
     """Trace models on a node, in a child process of the task; one result for each job."""
     worker = tracing_worker(limits)
     tracer = IsolatedTracer(worker=worker, time_s=limits.time_s)
@@ -272,7 +274,7 @@ def remote_trace(jobs: Sequence[PlanningJob], context: PlanContext, limits: Limi
     return found if len(found) > 1 else found[0]
 
 
-def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list[MeasuringDevice], dict[str, str]]:
     """Return the devices of a cluster's nodes that are GPUs of the sweep, and all devices with what drivers call them.
 
     A task that times a point takes a whole GPU of its node, so that Ray runs nothing else on it.
@@ -295,7 +297,7 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
         task = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here, max_retries=0)(remote_devices)
         asked[task.remote()] = f"node {node['NodeManagerAddress']} ({node['NodeID'][:8]})", count, here
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_DEVICES_TIMEOUT_S)
-    places: list[Place] = []
+    places: list[MeasuringDevice] = []
     devices: dict[str, str] = {}
     wanted = tuple(gpus)
     for reference, (where, count, here) in asked.items():
@@ -323,7 +325,7 @@ def _held_devices(ray: Any, reference: Any) -> tuple[Mapping[str, str], str]:
         return {}, f"could not be asked ({type(error).__name__})"
 
 
-def _on_node(ray: Any, place: Place, here: Any, *, has_gpus: bool) -> Place:
+def _on_node(ray: Any, place: MeasuringDevice, here: Any, *, has_gpus: bool) -> MeasuringDevice:
     """Return a place whose points are timed on its node, each with a whole GPU of it where it has any.
 
     There a task sees the GPU that Ray gives it as the first one.

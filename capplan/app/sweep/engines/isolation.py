@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from capplan.app.sweep.engines.tasks import TraceTask, make_planner, make_tracer
-from capplan.app.sweep.request import Limits, PlanContext, SweepModel
+from capplan.app.sweep.request import ModelLimits, SweepContext, SweepModel
 from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer
 from capplan.core.sweep.conditions import AnyConditions, Conditions
 from capplan.core.sweep.overview import Failed
@@ -38,7 +38,7 @@ def failure_of(died: WorkerDiedError) -> Failed:
     return Failed(kind=_KINDS.get(died.death, FailureKind.CRASH).value, reason=str(died))
 
 
-def tracing_worker(limits: Limits) -> Worker:
+def tracing_worker(limits: ModelLimits) -> Worker:
     """Return a process for tracing, whose imports count for no model's time.
 
     Args:
@@ -47,7 +47,7 @@ def tracing_worker(limits: Limits) -> Worker:
     return Worker(make_tracer, memory_bytes=limits.memory_bytes, environment=ONE_THREAD)
 
 
-def planning_worker(limits: Limits, context: PlanContext) -> Worker:
+def planning_worker(limits: ModelLimits, context: SweepContext) -> Worker:
     """Return a process for planning.
 
     Args:
@@ -117,8 +117,8 @@ class IsolatedStages:
 
     planner: Worker
     tracer: Worker
-    limits: Limits
-    context: PlanContext
+    limits: ModelLimits
+    context: SweepContext
     stop: Event | None = None
     _tracer: IsolatedTracer | None = None
 
@@ -185,14 +185,14 @@ _SHARE_OF_MEMORY = 0.8
 class LocalEngine:
     """Runs jobs on a number of processes of this machine."""
 
-    context: PlanContext
+    context: SweepContext
     workers: int
-    limits: Limits
+    limits: ModelLimits
 
     def run(self, jobs: Iterable[PlanningJob]) -> Iterator[tuple[PlanningJob, JobAnswer]]:
         """Yield each job with its answer, as it is finished; leaving the iteration ends the processes."""
         limits = replace(self.limits, memory_bytes=self.limits.memory_bytes or default_memory_bytes(self.workers))
-        shared = _Shared(jobs=iter(jobs))
+        shared = _SharedState(jobs=iter(jobs))
         threads = [
             Thread(target=_work, args=(shared, self.context, limits), name=f"sweep-{index}", daemon=True)
             for index in range(self.workers)
@@ -209,7 +209,7 @@ class LocalEngine:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Shared:
+class _SharedState:
     """What the threads of a run share: the jobs still to do, the answers, and whether to stop."""
 
     jobs: Iterator[PlanningJob]
@@ -232,7 +232,7 @@ class _Shared:
         return found
 
 
-def _work(shared: _Shared, context: PlanContext, limits: Limits) -> None:
+def _work(shared: _SharedState, context: SweepContext, limits: ModelLimits) -> None:
     """Work on jobs with a process of each stage until none is left."""
     stages = IsolatedStages(
         planner=planning_worker(limits, context),

@@ -38,7 +38,7 @@ RowName = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MeasuringDevice:
     """A device that points of one GPU can be timed on: its name for torch, and where it is.
 
     `close` ends whatever `run` keeps from one point to the next.
@@ -135,7 +135,7 @@ def points_to_measure(
                 )
 
 
-def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[MeasuringDevice], dict[str, str]]:
     """Return the devices of this machine that are GPUs of the sweep, and all devices with what drivers call them.
 
     Args:
@@ -147,7 +147,7 @@ def local_places(known: Gpus, gpus: Iterable[str]) -> tuple[list[Place], dict[st
     return [_kept_busy(place) for place in matching_places(known, gpus, devices, where="this machine")], devices
 
 
-def _kept_busy(place: Place) -> Place:
+def _kept_busy(place: MeasuringDevice) -> MeasuringDevice:
     """Return a place with one process for all its points, so that libraries are imported once.
 
     That process starts another one for each point, and holds nothing on the device itself.
@@ -162,7 +162,9 @@ def _kept_busy(place: Place) -> Place:
     return replace(place, run=run, close=worker.close)
 
 
-def matching_places(known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str) -> list[Place]:
+def matching_places(
+    known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str
+) -> list[MeasuringDevice]:
     """Return a place for each device whose driver's name is that of one of the GPUs."""
     wanted, found = set(gpus), []
     for device, name in devices.items():
@@ -171,7 +173,7 @@ def matching_places(known: Gpus, gpus: Iterable[str], devices: Mapping[str, str]
         except UnknownNameError:
             continue
         if gpu.id in wanted:
-            found.append(Place(gpu=gpu.id, device=device, where=where, run=measure_here))
+            found.append(MeasuringDevice(gpu=gpu.id, device=device, where=where, run=measure_here))
     return found
 
 
@@ -219,7 +221,9 @@ class Timed:
     failed: Failed | None = None
 
 
-def measure_points(places: Sequence[Place], tasks: Iterable[MeasureTask], store: MeasurementStore) -> Iterator[Timed]:
+def measure_points(
+    places: Sequence[MeasuringDevice], tasks: Iterable[MeasureTask], store: MeasurementStore
+) -> Iterator[Timed]:
     """Time points, one at a time on each place, and append each to the measurement file as it finishes.
 
     Args:
@@ -251,7 +255,10 @@ def measure_points(places: Sequence[Place], tasks: Iterable[MeasureTask], store:
 
 
 def _measure_at(
-    place: Place, tasks: "queue.SimpleQueue[MeasureTask]", done: "queue.SimpleQueue[Timed | None]", stop: Event
+    place: MeasuringDevice,
+    tasks: "queue.SimpleQueue[MeasureTask]",
+    done: "queue.SimpleQueue[Timed | None]",
+    stop: Event,
 ) -> None:
     while not stop.is_set():
         try:

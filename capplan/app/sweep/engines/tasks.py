@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from capplan.app.sweep.request import PlanContext, SweepModel
+from capplan.app.sweep.request import SweepContext, SweepModel
 from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, plan_model, trace_model
 from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
@@ -47,7 +47,7 @@ def make_tracer() -> Callable[[TraceTask], Traces]:
     return lambda task: trace_model(task.model, task.conditions)
 
 
-def make_planner(context: PlanContext) -> Callable[[PlanningJob], JobAnswer]:
+def make_planner(context: SweepContext) -> Callable[[PlanningJob], JobAnswer]:
     """Return what plans a model.
 
     Args:

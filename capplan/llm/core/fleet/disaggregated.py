@@ -12,7 +12,7 @@ import numpy as np
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.service import Service, decode_step_s, lone_ttft_s, most_running
+from capplan.llm.core.serving.service import ServedDeployment, decode_step_s, lone_ttft_s, most_running
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 
@@ -30,7 +30,7 @@ class Side:
     """
 
     gpu: str
-    service: Service
+    service: ServedDeployment
     sharding: Sharding
     capacity: float
     kv_bytes_per_token: float

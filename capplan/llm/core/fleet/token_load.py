@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from capplan.llm.core.serving.asked import Task
+from capplan.llm.core.serving.asked import ServingTask
 from capplan.llm.core.serving.service import Demand, Speculation
 from capplan.llm.core.simulation.arrivals import Lengths
 
@@ -56,7 +56,7 @@ class TokenLoad:
     gap_scv: float = 1.0
     prefix_fraction: float = 0.0
     speculation: Speculation | None = None
-    task: Task = Task.GENERATE
+    task: ServingTask = ServingTask.GENERATE
     documents: int = 1
     images: Images | None = None
     job: BatchJob | None = None

@@ -6,7 +6,7 @@ from math import inf
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.errors import UsageError
-from capplan.llm.core.deployment import DeploymentWords
+from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
@@ -23,7 +23,7 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, with_rescues
-from capplan.llm.core.search.search import DEFAULT_ENGINES, PlanQuestion, Search, Sizing
+from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.units import counted
@@ -105,7 +105,7 @@ def _check_context(model: str, longest: int | None, load: TokenLoad) -> None:
         )
 
 
-_Judged = dict[DeploymentWords, DeploymentFit | DeploymentRejection]
+_Judged = dict[NamedDeployment, DeploymentFit | DeploymentRejection]
 
 
 def _over_servers(search: Search, judged: _Judged) -> _Judged:
@@ -140,7 +140,7 @@ def _settle(search: Search, judged: _Judged) -> _Settled:
     """
     fits = [(words, each) for words, each in judged.items() if isinstance(each, DeploymentFit)]
     least = {index: fit for index, (_, fit) in enumerate(fits)}
-    sizings: dict[int, Sizing] = {}
+    sizings: dict[int, ReplicaSizing] = {}
     heap = [(rank_key(fit), index) for index, fit in least.items()]
     heapq.heapify(heap)
     settled: list[DeploymentFit] = []
@@ -174,7 +174,7 @@ def _mixed(search: Search, fits: tuple[DeploymentFit, ...]) -> MixedFleet | None
     return next((mixed for mixed in found[:_MOST_MIXED] if all(map(search.holds, mixed.parts))), None)
 
 
-def _finished(search: Search, sizing: Sizing) -> Sizing:
+def _finished(search: Search, sizing: ReplicaSizing) -> ReplicaSizing:
     """Simulate a deployment until its replicas are known."""
     while not sizing.is_settled:
         found = search.sized(sizing)
@@ -188,7 +188,7 @@ def _ranked(fits: dict[int, DeploymentFit], places: list[int]) -> list[Deploymen
     return [fits[index] for index in sorted(places, key=lambda index: (rank_key(fits[index]), index))]
 
 
-def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
+def _assumptions(question: SearchSpace) -> tuple[str, ...]:
     load = question.load
     if load.concurrency is None:
         comes = "bursts" if load.gap_scv > 1 else "at random (Poisson)"
@@ -208,7 +208,7 @@ def _assumptions(question: PlanQuestion) -> tuple[str, ...]:
     )
 
 
-def _network_words(question: PlanQuestion) -> tuple[str, ...]:
+def _network_words(question: SearchSpace) -> tuple[str, ...]:
     if question.network_bytes_per_s is not None:
         return ()
     return (
@@ -217,7 +217,7 @@ def _network_words(question: PlanQuestion) -> tuple[str, ...]:
     )
 
 
-def _certainty_words(question: PlanQuestion) -> tuple[str, ...]:
+def _certainty_words(question: SearchSpace) -> tuple[str, ...]:
     if not question.limits.are_set or question.certainty_fraction == 0.5:
         return ()
     return (
@@ -226,7 +226,7 @@ def _certainty_words(question: PlanQuestion) -> tuple[str, ...]:
     )
 
 
-def _offer_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+def _offer_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return notes on the cheapest price per GPU that looks cheaper than the recommended fleet, and why it is none."""
     if not fits:
         return ()
@@ -252,7 +252,7 @@ def _offer_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tup
     )
 
 
-def _notes(question: PlanQuestion) -> tuple[str, ...]:
+def _notes(question: SearchSpace) -> tuple[str, ...]:
     """Return notes on what was not searched, and on why a measured run can be cheaper than the fleet."""
     engines = [engine for engine in DEFAULT_ENGINES if engine not in question.engines]
     notes = []
@@ -274,7 +274,7 @@ def _half_notes(fits: tuple[DeploymentFit, ...], search: Search) -> tuple[str, .
     return tuple(note for note in notes if note)
 
 
-def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return the range of a token's cost where a fixed number of clients gets what the estimated speed gives."""
     cost = fits[0].usd_per_million_output_tokens if fits else None
     if question.load.concurrency is None or cost is None:
@@ -287,7 +287,7 @@ def _cost_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tupl
     )
 
 
-def _near_miss_notes(question: PlanQuestion, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
+def _near_miss_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return notes on deployments that would be cheaper if a measurement found them faster than estimated."""
     unit = " requests/s" if question.load.concurrency is None else " clients"
     return tuple(

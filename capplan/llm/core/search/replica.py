@@ -14,7 +14,7 @@ from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import ServingCase
 from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
 from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.core.serving.service import Demand, Service, Waiting, first_token_s, step_seconds
+from capplan.llm.core.serving.service import Demand, ServedDeployment, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
 from capplan.llm.core.simulation.continuous_batching import (
     Admission,
@@ -38,14 +38,14 @@ class Replica:
         demand: Lengths and capacity of the replica, whatever the rate.
     """
 
-    service: Service
+    service: ServedDeployment
     deployment: ServingDeployment
     demand: Demand
     _grids: dict[int, StepGrid] = field(default_factory=dict)
     _lone: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
-    def of(cls, service: Service, deployment: ServingDeployment, load: TokenLoad) -> "Replica":
+    def of(cls, service: ServedDeployment, deployment: ServingDeployment, load: TokenLoad) -> "Replica":
         """Return a replica of a deployment for the requests of a load."""
         capacity = deployment.sequences_that_fit(load.cached_len)
         return cls(service, deployment, request_demand(deployment, service.constants, load, capacity=capacity))

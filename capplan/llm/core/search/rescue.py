@@ -7,7 +7,7 @@ from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
 from capplan.llm.core.engines import version_of
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
-from capplan.llm.core.memory_answer import MemoryRequest, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.search.search import DRAW_OPTION, Search
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
@@ -73,7 +73,7 @@ def _other_limit(each: DeploymentRejection) -> str | None:
 def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
     """Ask the memory model which single change lets one request fit."""
     asked = search.question
-    request = MemoryRequest(
+    request = StatedDeployment(
         model=search.model,
         gpu=search.find_gpu(each.gpu),
         sharding=each.sharding,

@@ -13,7 +13,7 @@ from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
 from capplan.llm.core.adapters import Adapters
-from capplan.llm.core.deployment import DeploymentWords, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import (
@@ -40,8 +40,8 @@ from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, half_width, interval, widened
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
-from capplan.llm.core.serving.service import Demand, Service
-from capplan.llm.core.sharding import Offload, Sharding
+from capplan.llm.core.serving.service import Demand, ServedDeployment
+from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
@@ -60,7 +60,7 @@ _MOST_GROWTH = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestion:
+class SearchSpace:
     """A model, a load and limits, and the deployments to search.
 
     Attributes:
@@ -100,14 +100,14 @@ class PlanQuestion:
     adapters: Adapters | None = None
     sampling: Sampling = Sampling.GREEDY
     utilization_fraction: float | None = None
-    offload: Offload | None = None
+    offload: HostOffload | None = None
     cpu: str = ""
     kv_offload_bytes: float = 0.0
     max_power_draw_w: float | None = None
 
-    def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> DeploymentWords:
+    def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> NamedDeployment:
         """Return the words of a deployment of the model, with what is asked of all of them."""
-        return DeploymentWords(
+        return NamedDeployment(
             model=self.model,
             gpu=gpu,
             engine=engine,
@@ -141,9 +141,9 @@ class Search:
         power_law: The law of power; None where energy is not asked for.
     """
 
-    question: PlanQuestion
+    question: SearchSpace
     model: LanguageModel
-    find: Callable[[DeploymentWords], ServingDeployment]
+    find: Callable[[NamedDeployment], ServingDeployment]
     find_gpu: Callable[[str], GpuSpec]
     memory: LlmMemoryConstants
     calibration: LlmCalibration
@@ -151,7 +151,7 @@ class Search:
     adjustment: Callable[[ServingDeployment], Adjustment | None] = lambda _: None
     power_law: PowerLaw | None = None
 
-    def candidates(self) -> Iterator[DeploymentWords]:
+    def candidates(self) -> Iterator[NamedDeployment]:
         """Yield the deployments to judge."""
         asked = self.question
         for gpu in asked.gpus:
@@ -180,7 +180,7 @@ class Search:
         offers = self.question.rents.get(gpu, ())
         return fast_link_gpus(offers, in_one_server=joined_gpus(spec), is_bridged=is_bridged(spec))
 
-    def words_of(self, fit: DeploymentFit) -> DeploymentWords:
+    def words_of(self, fit: DeploymentFit) -> NamedDeployment:
         """Return the words that name the deployment of a fit."""
         words = self.question.words(
             gpu=fit.gpu,
@@ -196,7 +196,7 @@ class Search:
         offers = self.question.rents.get(fit.gpu, ())
         return replace(fit, rent=best_offer(offers, fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus))
 
-    def judge(self, words: DeploymentWords) -> DeploymentFit | DeploymentRejection:
+    def judge(self, words: NamedDeployment) -> DeploymentFit | DeploymentRejection:
         """Return how a deployment carries the load by its mean times, or why it does not."""
         try:
             deployment = self.find(words)
@@ -215,7 +215,7 @@ class Search:
         fit = self._fit(deployment, curve, capacity)
         return self.over_draw(words, fit) or fit
 
-    def over_draw(self, words: DeploymentWords, fit: DeploymentFit) -> DeploymentRejection | None:
+    def over_draw(self, words: NamedDeployment, fit: DeploymentFit) -> DeploymentRejection | None:
         """Return a rejection if all GPUs of a fleet draw more than they may, or their power is not known."""
         most = self.question.max_power_draw_w
         if most is None or (fit.energy is not None and fit.energy.power_w.expected <= most):
@@ -224,10 +224,10 @@ class Search:
         made = rejection(words, f"its GPUs draw {drawn}; {DRAW_OPTION} is {format_watts(most)}", Obstacle.LIMIT)
         return replace(made, broken_option=DRAW_OPTION)
 
-    def service(self, deployment: ServingDeployment) -> Service:
+    def service(self, deployment: ServingDeployment) -> ServedDeployment:
         """Return a deployment ready to be asked for times."""
         learnt = self.adjustment(deployment)
-        return Service(
+        return ServedDeployment(
             kernels=deployment.kernels,
             machine=deployment.machine,
             engine=deployment.engine,
@@ -366,13 +366,13 @@ class Search:
         name = width_name(metric, Serving.OPEN_LOAD, kind=deployment.kind)
         return self.calibration.width(name, deployment.engine)
 
-    def sizing(self, fit: DeploymentFit, words: DeploymentWords) -> "Sizing":
+    def sizing(self, fit: DeploymentFit, words: NamedDeployment) -> "ReplicaSizing":
         """Return a deployment of which no number of replicas was simulated yet."""
         deployment = self.find(words)
         replica = Replica.of(self.service(deployment), deployment, self.question.load)
-        return Sizing(words=words, fit=fit, too_few=fit.needed - 1, replica=replica)
+        return ReplicaSizing(words=words, fit=fit, too_few=fit.needed - 1, replica=replica)
 
-    def sized(self, sizing: "Sizing") -> "Sizing | DeploymentRejection":
+    def sized(self, sizing: "ReplicaSizing") -> "ReplicaSizing | DeploymentRejection":
         """Simulate a deployment once or twice more, so that the replicas that keep the limits are known better.
 
         First it is simulated with the replicas of the closed form, then with the most that are tried, then between
@@ -392,7 +392,7 @@ class Search:
             sizing.words, self._asked(broken), f"at {self.question.limits.statistic} with {most} replicas"
         )
 
-    def _probed(self, sizing: "Sizing", needed: int) -> "tuple[Sizing, BrokenLimit | None]":
+    def _probed(self, sizing: "ReplicaSizing", needed: int) -> "tuple[ReplicaSizing, BrokenLimit | None]":
         """Simulate a deployment with so many replicas beside the redundancy."""
         answer = self._simulate(sizing.replica, needed + self.question.redundancy)
         broken = self._broken(answer, sizing.replica.deployment)
@@ -401,7 +401,7 @@ class Search:
         made = self._with_simulation(sizing.replica.deployment, sizing.fit, needed, answer)
         return replace(sizing, enough=made), None
 
-    def at_least(self, sizing: "Sizing") -> DeploymentFit:
+    def at_least(self, sizing: "ReplicaSizing") -> DeploymentFit:
         """Return a deployment with the fewest replicas that no simulation has ruled out: it will not cost less."""
         if sizing.enough is not None and sizing.is_settled:
             return sizing.enough
@@ -497,7 +497,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class ReplicaSizing:
     """The number of replicas that a deployment needs, as simulations have found it so far.
 
     Attributes:
@@ -508,7 +508,7 @@ class Sizing:
         enough: The deployment with the fewest replicas that kept the limits; None before any did.
     """
 
-    words: DeploymentWords
+    words: NamedDeployment
     fit: DeploymentFit
     replica: Replica
     too_few: int
@@ -544,7 +544,7 @@ def _memory_reason(deployment: ServingDeployment, tokens: float) -> str:
     return f"memory: {pool:.3g} GiB per GPU are left for the cache, too little for one request of {tokens:.0f} tokens"
 
 
-def rejection(words: DeploymentWords, reason: str, obstacle: Obstacle) -> DeploymentRejection:
+def rejection(words: NamedDeployment, reason: str, obstacle: Obstacle) -> DeploymentRejection:
     """Return a rejection of a deployment.
 
     Args:
@@ -562,7 +562,7 @@ def rejection(words: DeploymentWords, reason: str, obstacle: Obstacle) -> Deploy
     )
 
 
-def limit_rejection(words: DeploymentWords, broken: BrokenLimit, when: str) -> DeploymentRejection:
+def limit_rejection(words: NamedDeployment, broken: BrokenLimit, when: str) -> DeploymentRejection:
     """Return a rejection of a deployment that breaks a limit.
 
     Args:

@@ -10,7 +10,7 @@ MOST_CLIENTS = 65_536
 """Clients, and requests at once, that are answered for at most; they are stepped through."""
 
 
-class Task(StrEnum):
+class ServingTask(StrEnum):
     """What a model is served for: answers token by token, one vector a text, or one score a document."""
 
     GENERATE = "generate"

@@ -7,7 +7,7 @@ from capplan.llm.core.serving.evidence import ModelKind
 from capplan.llm.core.serving.load_curve import open_load
 from capplan.llm.core.serving.service import (
     Demand,
-    Service,
+    ServedDeployment,
     ServingTimes,
     closed_loop,
     fixed_batch,
@@ -67,7 +67,7 @@ class ServingCase:
 
 def answer(case: ServingCase, constants: Constants) -> ServingTimes:
     """Predict a run; tokens per second are those of all replicas."""
-    service = Service(
+    service = ServedDeployment(
         kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants, flags=case.flags
     )
     each = case.clients / case.replicas

@@ -120,7 +120,7 @@ def simulate(loop: ClosedLoop, seconds: StepSeconds) -> LoopTimes:
         seconds: Time of a step.
     """
     most = int(min(loop.clients, loop.most_sequences if loop.evicts else loop.capacity))
-    return _Run(loop, step_grid(most + 1, loop.token_budget, seconds)).times()
+    return _LoopState(loop, step_grid(most + 1, loop.token_budget, seconds)).times()
 
 
 def admit_prompts(waiting: deque[int], left: list[float], *, room: float, slots: float) -> tuple[list[int], float]:
@@ -153,7 +153,7 @@ _BEFORE = -1_000_000
 """An iteration long before the first, in which the requests of the first wave were sent."""
 
 
-class _Run:
+class _LoopState:
     """The state of a loop: requests by number in the order in which they were sent, and what the engine holds.
 
     `running` holds the step in which each answer ends. `left` are prompt tokens still to be processed, and `room_for`

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.llm.core.serving.service import Service
+from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.timing.step_time import class_names, step_table, step_time
 from capplan.llm.core.timing.work import Load, step_work
 
@@ -23,7 +23,7 @@ class StepPart:
     launches: float | None = None
 
 
-def explain_step(service: Service, load: Load) -> tuple[StepPart, ...]:
+def explain_step(service: ServedDeployment, load: Load) -> tuple[StepPart, ...]:
     """Return the parts of a step on one GPU of one pipeline stage, the longest first.
 
     Args:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.calibrate.solver import Problem, minimise
+from capplan.core.calibrate.solver import LeastSquares, minimise
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes
 from capplan.llm.core.serving.load_curve import open_waiting
-from capplan.llm.core.serving.service import Service, loop_times, waiting_names, waiting_parts
+from capplan.llm.core.serving.service import ServedDeployment, loop_times, waiting_names, waiting_parts
 from capplan.llm.core.serving.serving_point import (
     ArrivalPattern,
     Requests,
@@ -231,7 +231,7 @@ def _minimise(
     def derivatives(vector: FloatArray) -> tuple[FloatArray, FloatArray]:
         return residuals(vector), _jacobian(steps, points, vector, layout) / spread[:, None]
 
-    problem = Problem(
+    problem = LeastSquares(
         residuals=residuals,
         derivatives=derivatives,
         row_weight=block_weights([item.block for item in items], correlation=CORRELATION),
@@ -264,8 +264,8 @@ def _jacobian(steps: StepTable, points: _Points, vector: FloatArray, layout: Con
     return jacobian
 
 
-def _service(case: ServingCase, constants: Constants) -> Service:
-    return Service(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
+def _service(case: ServingCase, constants: Constants) -> ServedDeployment:
+    return ServedDeployment(kernels=case.kernels, machine=case.machine, engine=case.engine, constants=constants)
 
 
 def _corrections(items: Sequence[Observation], followed: Followed, closed: FloatArray) -> FloatArray:
@@ -334,7 +334,7 @@ def _fit_sum(
         total = known + terms.sum(axis=1)
         return (np.log(total) - observed) / 0.3, terms / total[:, None] / 0.3
 
-    problem = Problem(
+    problem = LeastSquares(
         residuals=lambda theta: derivatives(theta)[0],
         derivatives=derivatives,
         row_weight=weight,

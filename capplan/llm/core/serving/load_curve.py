@@ -12,7 +12,7 @@ import numpy as np
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.service import (
     Demand,
-    Service,
+    ServedDeployment,
     ServingTimes,
     Waiting,
     added_s,
@@ -51,7 +51,7 @@ class LoadPoint:
         return self.ttft_s + max(output_len - 1.0, 0.0) * self.tpot_s
 
 
-def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
+def load_curve(service: ServedDeployment, demand: Demand) -> tuple[LoadPoint, ...]:
     """Follow one replica from an idle one to a full one, by the number of requests in it.
 
     Args:
@@ -62,7 +62,7 @@ def load_curve(service: Service, demand: Demand) -> tuple[LoadPoint, ...]:
     return load_points(service, demand, running=sizes)
 
 
-def load_points(service: Service, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+def load_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
     """Compute the points at which so many requests are in one replica.
 
     Args:
@@ -97,7 +97,7 @@ class _Loaded:
     waiting: Waiting
 
 
-def _loaded(service: Service, demand: Demand, running: FloatArray) -> _Loaded:
+def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _Loaded:
     """Compute what follows from the number of requests: rate by Little's law, prefill as a server of M/D/1."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = requests_of(service, demand, running)
@@ -122,7 +122,7 @@ def _loaded(service: Service, demand: Demand, running: FloatArray) -> _Loaded:
     return _Loaded(rate_per_s=rate, tpot_s=tpot_s, prefill_s=prefill_s, waiting=waiting)
 
 
-def open_waiting(service: Service, demand: Demand, *, rate_per_s: float) -> Waiting:
+def open_waiting(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> Waiting:
     """Return what the time to the first token is a sum of at a rate.
 
     Args:
@@ -137,7 +137,7 @@ def open_waiting(service: Service, demand: Demand, *, rate_per_s: float) -> Wait
     )
 
 
-def _prompt_points(service: Service, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
+def _prompt_points(service: ServedDeployment, demand: Demand, *, running: FloatArray) -> tuple[LoadPoint, ...]:
     """Compute points of a replica whose answers are one token or one vector: embedding, reranking, classification.
 
     A full replica processes prompts in steps of the token budget; a lone one takes its own tokens alone. Between them
@@ -216,7 +216,7 @@ def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
     )
 
 
-def open_load(service: Service, demand: Demand, *, rate_per_s: float) -> ServingTimes:
+def open_load(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> ServingTimes:
     """Predict Poisson arrivals at a rate: the number of requests in the replica by Little's law, as a fixed point.
 
     A rate that the replica cannot keep up with is answered as an offline run whose requests wait.

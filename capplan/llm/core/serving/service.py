@@ -18,7 +18,7 @@ from capplan.llm.core.timing.work import Kernels, Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServedDeployment:
     """A deployment ready to be asked: its kernels on a GPU, the engine, and fitted constants.
 
     `flags` are what the engine is told instead of its defaults. Its steps take `time_factor` times as long as the
@@ -134,18 +134,18 @@ class ServingTimes:
     is_saturated: bool = False
 
 
-def _combine(service: Service, steps: TwoSteps) -> float:
+def _combine(service: ServedDeployment, steps: TwoSteps) -> float:
     decode_s, mixed_s = step_times_s(service, steps.decode, steps.mixed)
     return float((steps.decodes * decode_s + steps.prefills * added_s(service, steps, decode_s, mixed_s))[0])
 
 
-def step_times_s(service: Service, *loads: Load) -> tuple[FloatArray, ...]:
+def step_times_s(service: ServedDeployment, *loads: Load) -> tuple[FloatArray, ...]:
     """Compute the times of the steps of several loads at once, an array for each load. [s]"""
     ends = np.cumsum([load.decoding.size for load in loads])
     return tuple(np.split(service.step(Load.joined(loads)).total_s, ends[:-1]))
 
 
-def added_s(service: Service, steps: TwoSteps, decode_s: FloatArray, mixed_s: FloatArray) -> FloatArray:
+def added_s(service: ServedDeployment, steps: TwoSteps, decode_s: FloatArray, mixed_s: FloatArray) -> FloatArray:
     """Compute what prompt tokens add to a step, as far as decoding sequences feel it. [s]
 
     Args:
@@ -158,7 +158,7 @@ def added_s(service: Service, steps: TwoSteps, decode_s: FloatArray, mixed_s: Fl
     return np.asarray(share * np.maximum(mixed_s - steps.beside * decode_s, 0.0))
 
 
-def step_seconds(service: Service, demand: Demand) -> StepSeconds:
+def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
     """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     context, share = demand.input_len + demand.output_len / 2, service.of_engine("prefill_share")
@@ -187,7 +187,7 @@ def step_seconds(service: Service, demand: Demand) -> StepSeconds:
 
 
 def decode_step_s(
-    service: Service, decoding: FloatArray, *, context: float, speculation: Speculation | None = None
+    service: ServedDeployment, decoding: FloatArray, *, context: float, speculation: Speculation | None = None
 ) -> FloatArray:
     """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
 
@@ -208,7 +208,7 @@ def decode_step_s(
     return np.asarray(verified + drafts * (plain.total_s / service.kernels.layers + head_s))
 
 
-def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingTimes:
+def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
     """Predict a closed loop: each client sends its next request when it has its answer.
 
     Args:
@@ -228,7 +228,7 @@ def closed_loop(service: Service, demand: Demand, *, clients: float) -> ServingT
     )
 
 
-def _most_in_loop(service: Service, demand: Demand) -> float:
+def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
     """Return how many requests run at a time: on average half of each answer is held by engines that evict."""
     most = _most_running(service, demand)
     if not service.scheduling.evicts:
@@ -269,7 +269,7 @@ class Waiting:
         return self.lone_s, self.later_s, self.burst_s, self.polled_s, 1.0
 
 
-def first_token_s(service: Service, waiting: Waiting, *, in_step: bool) -> float | FloatArray:
+def first_token_s(service: ServedDeployment, waiting: Waiting, *, in_step: bool) -> float | FloatArray:
     """Compute the time to the first token from its parts with the engine's constants. [s]
 
     Estimates, simulations and plans all use it.
@@ -301,7 +301,7 @@ def _steady_waiting(loop: LoopTimes) -> Waiting:
     return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, polled_s=loop.busy_share * loop.tpot_s)
 
 
-def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes:
+def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> LoopTimes:
     """Step through a closed loop of one replica, without what clients and servers add to the first token."""
     scheduling = service.scheduling
     loop = ClosedLoop(
@@ -322,12 +322,12 @@ def loop_times(service: Service, demand: Demand, *, clients: float) -> LoopTimes
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
 
 
-def _most_running(service: Service, demand: Demand) -> float:
+def _most_running(service: ServedDeployment, demand: Demand) -> float:
     most = service.scheduling.most_sequences * service.kernels.data_parallel
     return max(1.0, min(demand.capacity, most))
 
 
-def offline(service: Service, demand: Demand) -> ServingTimes:
+def offline(service: ServedDeployment, demand: Demand) -> ServingTimes:
     """Predict an offline run: all requests wait from the start, and memory or the engine decides the batch.
 
     TTFT is that of a lone prompt, because that of an offline run depends on how many requests wait.
@@ -343,14 +343,14 @@ def offline(service: Service, demand: Demand) -> ServingTimes:
     )
 
 
-def _saturated_step_s(service: Service, demand: Demand, batch: float) -> float:
+def _saturated_step_s(service: ServedDeployment, demand: Demand, batch: float) -> float:
     """Compute the time of a step of a full batch, with what the prompts that replace finished requests add. [s]"""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
     requests = requests_of(service, demand, batch)
     return _combine(service, saturated(requests, pipeline=stages, data=data, mixes=service.scheduling.mixes))
 
 
-def _finite_run(service: Service, demand: Demand, requests: float) -> float:
+def _finite_run(service: ServedDeployment, demand: Demand, requests: float) -> float:
     """Compute the tokens per second of an offline run of so many requests. [1/s]
 
     Requests of equal length run in waves of a full batch. The last wave is what is left over: it decodes in a smaller
@@ -364,7 +364,7 @@ def _finite_run(service: Service, demand: Demand, requests: float) -> float:
     return requests / steps_s
 
 
-def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTimes:
+def fixed_batch(service: ServedDeployment, demand: Demand, *, batch: float) -> ServingTimes:
     """Predict a static batch: all prompts at once, then one step for every further token."""
     stages = service.kernels.pipeline_parallel
     requests = requests_of(service, demand, batch)
@@ -379,7 +379,7 @@ def fixed_batch(service: Service, demand: Demand, *, batch: float) -> ServingTim
     )
 
 
-def steady_load(service: Service, demand: Demand, *, running: float) -> ServingTimes:
+def steady_load(service: ServedDeployment, demand: Demand, *, running: float) -> ServingTimes:
     """Predict a replica in which as many sequences run all the time; TPOT is that of a step without prompts.
 
     Args:
@@ -398,18 +398,18 @@ def steady_load(service: Service, demand: Demand, *, running: float) -> ServingT
     )
 
 
-def most_running(service: Service, demand: Demand) -> float:
+def most_running(service: ServedDeployment, demand: Demand) -> float:
     """Return how many requests one replica processes at a time, by memory and by the engine."""
     return _most_running(service, demand)
 
 
-def lone_ttft_s(service: Service, demand: Demand) -> float:
+def lone_ttft_s(service: ServedDeployment, demand: Demand) -> float:
     """Compute the time to the first token of one prompt on an idle replica. [s]"""
     steps = lone_prefill(requests_of(service, demand, 1.0), pipeline=service.kernels.pipeline_parallel)
     return _combine(service, steps)
 
 
-def requests_of(service: Service, demand: Demand, batch: float | FloatArray) -> Requests:
+def requests_of(service: ServedDeployment, demand: Demand, batch: float | FloatArray) -> Requests:
     """Describe the requests of a replica that processes a batch at a time."""
     return Requests(
         input_len=demand.input_len,

@@ -103,10 +103,10 @@ def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, 
         grid: Times of steps.
         clients: Clients that send their next request when they have their answer; None for requests at their times.
     """
-    return _Run(arrivals, admission, grid, clients=clients).times()
+    return _ReplicaState(arrivals, admission, grid, clients=clients).times()
 
 
-class _Run:
+class _ReplicaState:
     """The state of one replica: requests that wait, sequences that run, and the tokens in the cache."""
 
     def __init__(self, arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> None:

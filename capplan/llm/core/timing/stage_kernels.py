@@ -13,8 +13,8 @@ from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.quantisation import Quantisation
-from capplan.llm.core.sharding import Offload, Sharding
-from capplan.llm.core.tensors import Role, Split, Tensor, layer_tensors
+from capplan.llm.core.sharding import HostOffload, Sharding
+from capplan.llm.core.tensors import Split, Tensor, WeightRole, layer_tensors
 from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, ggml_kernel, weight_kernel
 from capplan.llm.core.timing.work import AttentionKernel, ExpertProduct, Kernels, Product, StateKernel
@@ -36,7 +36,7 @@ class Formats:
     units: frozenset[Arithmetic]
     decode: KernelClass = KernelClass.DECODE_GQA
     prefill: KernelClass = KernelClass.PREFILL
-    mixed_bytes: tuple[tuple[Role, float], ...] = ()
+    mixed_bytes: tuple[tuple[WeightRole, float], ...] = ()
     sorts_logits: bool = False
     adapters: Adapters | None = None
     is_ggml: bool = False
@@ -53,7 +53,7 @@ def stage_kernels(architecture: Architecture, *, sharding: Sharding, formats: Fo
         formats: Number formats of weights and cache.
     """
     lister, layers = _Lister(architecture, sharding, formats), architecture.layers
-    offload = sharding.offload or Offload()
+    offload = sharding.offload or HostOffload()
     whole = offload.host_layers(len(layers))
     near, away = _Parts(), _Parts()
     places = Counter((layer, index < whole, index < offload.expert_layers) for index, layer in enumerate(layers))
@@ -107,7 +107,7 @@ class _Lister:
     sharding: Sharding
     formats: Formats
 
-    def _kernel(self, role: Role) -> WeightKernel:
+    def _kernel(self, role: WeightRole) -> WeightKernel:
         kernel = weight_kernel(self.formats.quantisation, role, units=self.formats.units)
         stored = dict(self.formats.mixed_bytes).get(role)
         kernel = kernel if stored is None else replace(kernel, weight_bytes=stored)
@@ -117,7 +117,7 @@ class _Lister:
         """Yield a product for the tensors of a layer that an engine concatenates."""
         fused: dict[str, list[Tensor]] = {}
         for tensor in layer_tensors(layer, hidden_dim=self.architecture.hidden_dim):
-            if tensor.product and tensor.role is not Role.EXPERT:
+            if tensor.product and tensor.role is not WeightRole.EXPERT:
                 fused.setdefault(tensor.product, []).append(tensor)
         for tensors in fused.values():
             outputs = sum(self._outputs(tensor) for tensor in tensors)
@@ -174,7 +174,7 @@ class _Lister:
             return
         width = mlp.width / self.sharding.expert_tensor
         inner = mlp.latent_dim or self.architecture.hidden_dim
-        kernel = self._kernel(Role.EXPERT)
+        kernel = self._kernel(WeightRole.EXPERT)
         yield ExpertProduct(
             elements=(3 if mlp.gated else 2) * inner * width,
             hidden=inner,
@@ -244,7 +244,7 @@ class _Lister:
 
     def head(self) -> Product:
         """Return the output head, on the last of the pipeline's stages: a share of it for each stage."""
-        kernel = self._kernel(Role.HEAD)
+        kernel = self._kernel(WeightRole.HEAD)
         return Product(
             outputs=self.architecture.vocab_size / self.sharding.tensor,
             inputs=self.architecture.hidden_dim,

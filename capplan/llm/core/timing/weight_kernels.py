@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from capplan.llm.core.quantisation import Quantisation
-from capplan.llm.core.tensors import Role
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.kernel_classes import KernelClass
 
 
@@ -71,7 +71,7 @@ def ggml_kernel(kernel: WeightKernel) -> WeightKernel:
     return replace(kernel, input_bytes=2.0, arithmetic=Arithmetic.HALF_SUMS, gemm=gemm)
 
 
-def weight_kernel(quantisation: Quantisation, role: Role, *, units: Set[Arithmetic]) -> WeightKernel:
+def weight_kernel(quantisation: Quantisation, role: WeightRole, *, units: Set[Arithmetic]) -> WeightKernel:
     """Choose how a matrix is multiplied; a GPU without the units for a format computes in 16 bits.
 
     Args:

@@ -9,7 +9,7 @@ from capplan.llm.core.training.calibration import TrainingCalibration, TrainingE
 from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory
-from capplan.llm.core.training.step_time import StepTime, step_time
+from capplan.llm.core.training.step_time import TrainingStepTime, step_time
 from capplan.llm.core.training.work import step_work, training_gpu
 
 
@@ -74,7 +74,7 @@ class TrainingEstimate:
     """The speed of a job: the time of an optimizer step by part, tokens per second, and shares of the peak rate."""
 
     memory: TrainingMemoryAnswer
-    step: StepTime
+    step: TrainingStepTime
     step_s: Interval
     tokens_per_s: Interval
     rates: TrainingRates

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, LatentAttention
-from capplan.llm.core.tensors import Role, all_tensors, count_active_parameters
+from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_parameters
 from capplan.llm.core.training.job import Compute, Method, Recompute, TrainingJob
 
 _PEAK_OF = {
@@ -27,7 +27,9 @@ def matmul_parameters(architecture: Architecture) -> int:
     """Count the parameters in matrix products that one token passes: without embeddings and norms, with the head."""
     embedding = architecture.vocab_size * architecture.hidden_dim
     vectors = sum(
-        tensor.parameters for tensor in all_tensors(architecture) if tensor.role in (Role.VECTOR, Role.CONVOLUTION)
+        tensor.parameters
+        for tensor in all_tensors(architecture)
+        if tensor.role in (WeightRole.VECTOR, WeightRole.CONVOLUTION)
     )
     active = count_active_parameters(architecture) - vectors - embedding
     return active + (embedding if architecture.tied_embeddings else 0)

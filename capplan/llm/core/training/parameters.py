@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.tensors import Role, Split, Tensor, embedding_tensors, head_tensors, layer_tensors
+from capplan.llm.core.tensors import Split, Tensor, WeightRole, embedding_tensors, head_tensors, layer_tensors
 from capplan.llm.core.training.job import Adapter, TrainingJob, TrainingLayout
 
 
@@ -60,7 +60,7 @@ def cut_elements(tensor: Tensor, layout: TrainingLayout) -> float:
 
 def is_expert(tensor: Tensor) -> bool:
     """Return True if a tensor belongs to the routed experts."""
-    return tensor.role is Role.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert"))
+    return tensor.role is WeightRole.EXPERT or (tensor.copies > 1 and tensor.name.startswith("expert"))
 
 
 @lru_cache(maxsize=4096)
@@ -131,7 +131,7 @@ def adapted_matrices(layer: Layer, hidden_dim: int, adapter: Adapter) -> Iterato
         adapter: The matrices that have an adapter.
     """
     for tensor in layer_tensors(layer, hidden_dim=hidden_dim):
-        if not tensor.product or tensor.role is Role.ROUTER:
+        if not tensor.product or tensor.role is WeightRole.ROUTER:
             continue
         name = tensor.name.rpartition(" ")[2]
         target = {"up": "gate_up", "in": "q", "q_a": "q", "q_b": "q", "kv_a": "k", "kv_b": "v", "out": "o"}.get(

@@ -14,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.job import Compute, TrainingJob
-from capplan.llm.core.training.run import Dataset, Reliability, TrainingRun, plan_run
+from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
     Found,
     LayoutCandidate,
@@ -32,7 +32,7 @@ class RunTerms:
     """What a run trains on, and how often it is interrupted."""
 
     dataset: Dataset = field(default_factory=Dataset)
-    reliability: Reliability = field(default_factory=Reliability)
+    reliability: RunReliability = field(default_factory=RunReliability)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTerms:
+class PlanConstraints:
     """What a plan may use and must keep: GPU counts, sequences of a step, and limits on time and money."""
 
     counts: tuple[int, ...]
@@ -134,7 +134,7 @@ class TrainingPlan:
 
     job: TrainingJob
     terms: RunTerms
-    asked: PlanTerms
+    asked: PlanConstraints
     priced: tuple[PricedTraining, ...]
     runners_up: Mapping[tuple[str, int], LayoutCandidate]
     passed_over: Mapping[tuple[str, int], LayoutCandidate]
@@ -205,7 +205,7 @@ def plan_training(
     job: TrainingJob,
     *,
     gpus: Sequence[GpuSpec],
-    asked: PlanTerms,
+    asked: PlanConstraints,
     terms: RunTerms,
     offers: Mapping[str, TrainingOffer],
     calibration: TrainingCalibration,

@@ -57,7 +57,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reliability:
+class RunReliability:
     """How often a run fails and what that costs.
 
     `hours_between_failures` are GPU hours. A checkpoint is written to storage of `storage_bytes_per_s` in all. A
@@ -162,7 +162,7 @@ def checkpoint_bytes(job: TrainingJob) -> float:
     return CHECKPOINT_BYTES_PER_PARAMETER * (held + experts)
 
 
-def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: Reliability) -> TrainingRun:
+def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: RunReliability) -> TrainingRun:
     """Return the time of a whole run with failures and checkpoints.
 
     Args:

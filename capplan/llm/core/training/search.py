@@ -11,7 +11,7 @@ from capplan.llm.core.training.calibration import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
 from capplan.llm.core.training.memory import MemoryScope, estimate_memory
-from capplan.llm.core.training.step_time import StepTime, step_time
+from capplan.llm.core.training.step_time import TrainingStepTime, step_time
 from capplan.llm.core.training.work import TrainingGpu, step_work
 
 _MOST_PIPELINE, _MOST_MICRO_BATCH = 32, 64
@@ -43,7 +43,7 @@ class LayoutCandidate:
 
     job: TrainingJob
     gpu: str
-    step: StepTime
+    step: TrainingStepTime
     peak_bytes: float
     fit_probability: float
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from capplan.core.assumed import HIDING_SHARE
 from capplan.llm.core.training.frameworks import Family
-from capplan.llm.core.training.work import AttentionClass, Link, Product, StepWork
+from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass, TrainingStepWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class TimeConstants:
     to issue an operator, `doubling` the loss of a step with each doubling of servers. `families` scale whole steps.
     """
 
-    products: Mapping[Product, float]
+    products: Mapping[ProductClass, float]
     grouped: float
     attention: Mapping[AttentionClass, float]
     stream_fused: float
@@ -30,7 +30,7 @@ class TimeConstants:
     misaligned: float
     partial_waves: float
     filling_rows: float
-    links: Mapping[Link, float]
+    links: Mapping[CollectiveLink, float]
     exposed_tensor: float
     exposed_pipeline: float
     exposed_expert: float
@@ -43,7 +43,7 @@ class TimeConstants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepTime:
+class TrainingStepTime:
     """The time of one optimizer step by part; the total is their sum. [s]"""
 
     products_s: float
@@ -92,7 +92,7 @@ class StepTime:
         return max(parts, key=lambda name: parts[name])
 
 
-def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepTime:
+def step_time(work: TrainingStepWork, constants: TimeConstants, family: Family) -> TrainingStepTime:
     """Estimate the time of one step.
 
     Args:
@@ -102,7 +102,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     """
     times, links = work.accumulation / constants.families[family], constants.links
     product = constants.products[work.product] / (constants.misaligned if work.is_misaligned else 1.0)
-    wide = constants.products[Product.WIDE]
+    wide = constants.products[ProductClass.WIDE]
     products = (work.dense_s + constants.partial_waves * work.wave_s) / product + work.head_s / wide
     experts = work.grouped_s / (product * constants.grouped) * (1 + constants.filling_rows / work.expert_rows)
     attention = work.attention_s / constants.attention[work.attention]
@@ -124,7 +124,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
     optimizer = work.optimizer_s / constants.stream_fused
     bubble = compute * work.bubble_fraction
     jitter = constants.doubling * math.log2(max(1, work.servers)) * (compute + bubble)
-    return StepTime(
+    return TrainingStepTime(
         products_s=times * products,
         experts_s=times * experts,
         attention_s=times * attention,
@@ -139,7 +139,7 @@ def step_time(work: StepWork, constants: TimeConstants, family: Family) -> StepT
         shard_s=shard,
         gradients_s=gradients,
         optimizer_s=optimizer,
-        offload_s=work.host_s / links[Link.HOST],
+        offload_s=work.host_s / links[CollectiveLink.HOST],
         jitter_s=jitter,
     )
 

@@ -21,7 +21,7 @@ from capplan.core.gpus.sustained import copy_share, half_peak, half_share
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Layer
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
-from capplan.llm.core.tensors import Role, Split, layer_tensors
+from capplan.llm.core.tensors import Split, WeightRole, layer_tensors
 from capplan.llm.core.training.job import (
     AttentionImplementation,
     BaseFormat,
@@ -44,7 +44,7 @@ from capplan.llm.core.training.parameters import (
 _HALF = 2.0
 
 
-class Product(StrEnum):
+class ProductClass(StrEnum):
     """Classes of matrix products that share their efficiency."""
 
     WIDE = "16-bit and wider"
@@ -63,7 +63,7 @@ class AttentionClass(StrEnum):
     TUNED = "tuned"
 
 
-class Link(StrEnum):
+class CollectiveLink(StrEnum):
     """The links that collectives pass: fast links of a server, the host's bus, the network between servers."""
 
     FAST = "fast"
@@ -143,7 +143,7 @@ def training_gpu(gpu: GpuSpec, laws: RateLaws, *, network_bytes_per_s: float | N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepWork:
+class TrainingStepWork:
     """The ideal times of one step on one GPU of the slowest stage. [s]
 
     Of one micro-batch: `dense_s` of matrix products at the sustained rate of their class, `wave_s` of one wave of
@@ -167,21 +167,21 @@ class StepWork:
     dequantise_s: float
     kernels: float
     tensor_s: float
-    tensor_link: Link
+    tensor_link: CollectiveLink
     expert_s: float
-    expert_link: Link
+    expert_link: CollectiveLink
     context_s: float
-    context_link: Link
+    context_link: CollectiveLink
     pipeline_s: float
-    pipeline_link: Link
+    pipeline_link: CollectiveLink
     shard_s: float
-    shard_link: Link
+    shard_link: CollectiveLink
     gradient_s: float
-    gradient_link: Link
+    gradient_link: CollectiveLink
     optimizer_s: float
     host_s: float
     expert_rows: float
-    product: Product
+    product: ProductClass
     attention: AttentionClass
     overlaps_tensor: bool
     fuses: bool
@@ -192,7 +192,7 @@ class StepWork:
     servers: int
 
 
-def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
+def step_work(job: TrainingJob, gpu: TrainingGpu) -> TrainingStepWork:
     """Reduce a job to its work on one GPU.
 
     Args:
@@ -217,7 +217,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         share = sizes[-1] / total
     tensor_link, tensor_rate = _link(layout.tensor, job, gpu)
     comm = _collectives(job, gpu, held, layers=share * total)
-    return StepWork(
+    return TrainingStepWork(
         dense_s=share * work.dense / rate,
         wave_s=share * work.waves / rate,
         grouped_s=share * work.grouped / rate,
@@ -225,7 +225,7 @@ def step_work(job: TrainingJob, gpu: TrainingGpu) -> StepWork:
         attention_s=share * work.attention / gpu.half_flops_per_s,
         stream_s=share * work.stream / gpu.copy_bytes_per_s,
         loss_s=loss_s,
-        casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not Product.WIDE else 0.0,
+        casts_s=share * work.casts / gpu.copy_bytes_per_s if product is not ProductClass.WIDE else 0.0,
         dequantise_s=share * work.dequantised / gpu.copy_bytes_per_s,
         expert_rows=_expert_rows(job),
         kernels=share * total * _kernels_per_layer(job) * passes.forward * 3,
@@ -309,12 +309,12 @@ def _passes(job: TrainingJob) -> _Passes:
             return _Passes(1.0, base, 0.0)
 
 
-def _product(job: TrainingJob, gpu: TrainingGpu) -> tuple[Product, float]:
+def _product(job: TrainingJob, gpu: TrainingGpu) -> tuple[ProductClass, float]:
     if job.compute is Compute.NVFP4 and gpu.gpu.peak(PeakKind.FP4):
-        return Product.FP4, gpu.fp4_flops_per_s
+        return ProductClass.FP4, gpu.fp4_flops_per_s
     if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4) and gpu.gpu.peak(PeakKind.FP8):
-        return Product.FP8, gpu.fp8_flops_per_s
-    return Product.WIDE, _wide_rate(job, gpu)
+        return ProductClass.FP8, gpu.fp8_flops_per_s
+    return ProductClass.WIDE, _wide_rate(job, gpu)
 
 
 def _wide_rate(job: TrainingJob, gpu: TrainingGpu) -> float:
@@ -393,7 +393,7 @@ def _layer_work(layer: Layer, job: TrainingJob, passes: _Passes, *, units: int) 
             grouped += passes.products * 2.0 * routed * size
             casts += passes.products * _CAST_BYTES * routed * (tensor.inputs + tensor.outputs) / 2
             continue
-        cut = layout.tensor if tensor.split is not Split.NONE and tensor.role is not Role.ROUTER else 1
+        cut = layout.tensor if tensor.split is not Split.NONE and tensor.role is not WeightRole.ROUTER else 1
         dense += passes.products * 2.0 * tokens * size / cut
         casts += passes.products * _CAST_BYTES * tokens * (tensor.inputs + tensor.outputs) / 2 / cut
         quantised += size / cut
@@ -508,28 +508,28 @@ def _is_misaligned(job: TrainingJob) -> bool:
     )
 
 
-def _link(group: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, float]:
+def _link(group: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[CollectiveLink, float]:
     """Return the link that a group of neighbouring GPUs passes, and its rate in one direction. [bytes/s]"""
     if group <= 1:
-        return Link.FAST, gpu.fast_bytes_per_s or gpu.host_bytes_per_s
+        return CollectiveLink.FAST, gpu.fast_bytes_per_s or gpu.host_bytes_per_s
     if gpu.fast_bytes_per_s and group <= gpu.fast_gpus:
-        return Link.FAST, gpu.fast_bytes_per_s
+        return CollectiveLink.FAST, gpu.fast_bytes_per_s
     if group <= job.layout.gpus_per_node:
-        return Link.HOST, gpu.host_bytes_per_s
-    return Link.NETWORK, gpu.network_bytes_per_s
+        return CollectiveLink.HOST, gpu.host_bytes_per_s
+    return CollectiveLink.NETWORK, gpu.network_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Collectives:
     tensor_bytes: float
-    expert: tuple[float, Link]
-    context: tuple[float, Link]
-    pipeline: tuple[float, Link]
-    shard: tuple[float, Link]
-    gradient: tuple[float, Link]
+    expert: tuple[float, CollectiveLink]
+    context: tuple[float, CollectiveLink]
+    pipeline: tuple[float, CollectiveLink]
+    shard: tuple[float, CollectiveLink]
+    gradient: tuple[float, CollectiveLink]
 
     def placed(self) -> dict[str, Any]:
-        """Return the fields of `StepWork` for the collectives that pass one link each."""
+        """Return the fields of `TrainingStepWork` for the collectives that pass one link each."""
         found: dict[str, Any] = {}
         for name in ("expert", "context", "pipeline", "shard", "gradient"):
             found[f"{name}_s"], found[f"{name}_link"] = getattr(self, name)
@@ -543,7 +543,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
     if layout.tensor > 1:
         once = 2.0 * (layout.tensor - 1) / layout.tensor * _HALF * tokens * hidden  # an all-reduce, or its two halves
         tensor_bytes = 2.0 * layers * once * (forward + 1.0)
-    expert_s, expert_link = 0.0, Link.FAST
+    expert_s, expert_link = 0.0, CollectiveLink.FAST
     if layout.expert > 1:
         expert_link, rate = _link(layout.expert * layout.expert_tensor, job, gpu)
         routed = sum(
@@ -553,11 +553,11 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
         )
         group = layout.expert * layout.expert_tensor
         elsewhere = (layout.expert - 1) / layout.expert
-        if expert_link is Link.NETWORK:
+        if expert_link is CollectiveLink.NETWORK:
             elsewhere = 1.0 - max(layout.gpus_per_node, gpu.fast_gpus) / group  # the rest stays within the server
         sent = tokens / layout.tensor * hidden * _HALF * elsewhere
         expert_s = 2.0 * routed * layers / len(job.architecture.layers) * sent * (forward + 1.0) / rate
-    context_s, context_link = 0.0, Link.FAST
+    context_s, context_link = 0.0, CollectiveLink.FAST
     if layout.context > 1:
         context_link, rate = _link(layout.tensor * layout.context, job, gpu)
         widths = [
@@ -567,7 +567,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
         ]
         width = sum(widths) * layers / len(job.architecture.layers) / layout.tensor
         context_s = _HALF * width * tokens * (layout.context - 1) * (forward + 2.0) / rate
-    pipeline_s, pipeline_link = 0.0, Link.FAST
+    pipeline_s, pipeline_link = 0.0, CollectiveLink.FAST
     if layout.pipeline > 1:
         pipeline_link, rate = _link(layout.gpus, job, gpu)
         cut = layout.tensor
@@ -583,7 +583,7 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
     )
 
 
-def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, float]:
+def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[CollectiveLink, float]:
     """Return the link of a collective over data-parallel ranks, and the rate at which one rank's tensor passes it.
 
     The ranks of one server that belong to a collective share its bytes among all of their network ports, as NCCL's
@@ -592,22 +592,22 @@ def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[Link, f
     layout = job.layout
     spanned = ranks * layout.tensor  # neighbours share matrices, so that ranks lie as far apart as these are many
     if gpu.fast_bytes_per_s and spanned <= gpu.fast_gpus:
-        return Link.FAST, gpu.fast_bytes_per_s
+        return CollectiveLink.FAST, gpu.fast_bytes_per_s
     if spanned <= layout.gpus_per_node:
-        return Link.HOST, gpu.host_bytes_per_s
+        return CollectiveLink.HOST, gpu.host_bytes_per_s
     together = max(1, max(layout.gpus_per_node, gpu.fast_gpus) // layout.tensor)
     inside = gpu.fast_bytes_per_s or gpu.host_bytes_per_s
-    return Link.NETWORK, min(inside, gpu.network_bytes_per_s * together)
+    return CollectiveLink.NETWORK, min(inside, gpu.network_bytes_per_s * together)
 
 
 def _state_traffic(
     job: TrainingJob, gpu: TrainingGpu, held: StageParameters
-) -> tuple[tuple[float, Link], tuple[float, Link]]:
+) -> tuple[tuple[float, CollectiveLink], tuple[float, CollectiveLink]]:
     """Return the time to gather sharded parameters in a step, and to reduce gradients in a step."""
     layout = job.layout
     ranks = layout.data * layout.context
     if ranks <= 1:
-        return (0.0, Link.FAST), (0.0, Link.FAST)
+        return (0.0, CollectiveLink.FAST), (0.0, CollectiveLink.FAST)
     common = held.total - (held.experts if layout.expert_ranks == 1 else 0.0)
     trained = held.adapters if job.is_adapted else common
     link, rate = _state_link(ranks, job, gpu)
@@ -625,7 +625,7 @@ def _state_traffic(
     gradient_bytes = _HALF if job.framework.gradient_bytes <= _HALF else 4.0
     gathered_bytes = _HALF if layout.shard is not Shard.NONE else gradient_bytes
     moved = (ranks - 1) / ranks * (gradient_bytes + gathered_bytes) * trained  # a scatter of sums, and a gather
-    return (0.0, Link.FAST), (moved / rate, link)
+    return (0.0, CollectiveLink.FAST), (moved / rate, link)
 
 
 _REDUCED_IN_FP32 = 1.5

@@ -9,7 +9,7 @@ from capplan.core.weights import WeightFormat, find_weight_format
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
 from capplan.llm.core.quantisation import Quantisation, default_roles
-from capplan.llm.core.tensors import Role
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.read.config.fields import Fields
 
 _MOST_PATTERNS = 20_000
@@ -132,15 +132,15 @@ def _compressed_format(found: Fields) -> WeightFormat:
     raise found.error(f"compressed-tensors with {bits}-bit weights is not one whose sizes are known")
 
 
-def _mixed_roles(found: Fields, architecture: Architecture) -> tuple[tuple[Role, WeightFormat], ...]:
+def _mixed_roles(found: Fields, architecture: Architecture) -> tuple[tuple[WeightRole, WeightFormat], ...]:
     """Return the format of each role where groups of modules with formats of their own are listed."""
     groups = found.raw("config_groups")
     if (found.word("quant_algo") or "").upper() != "MIXED_PRECISION" or not isinstance(groups, dict):
         return ()
     layers = range(len(architecture.layers))
     names = {role: set(modules) for layer in layers for role, modules in _modules(architecture, layer)}
-    names[Role.HEAD] = {"lm_head"}
-    mixed: dict[Role, WeightFormat] = {}
+    names[WeightRole.HEAD] = {"lm_head"}
+    mixed: dict[WeightRole, WeightFormat] = {}
     for group in groups.values():
         targets = group.get("targets") if isinstance(group, dict) else None
         weights = group.get("weights") if isinstance(group, dict) else None
@@ -165,7 +165,7 @@ def _apply_patterns(architecture: Architecture, weights: WeightFormat, patterns:
     """Return the roles that are quantised in most layers, and the layers that are left out whole."""
     matchers = [_matcher(pattern) for pattern in patterns]
     layers = len(architecture.layers)
-    quantised: dict[Role, set[int]] = {}
+    quantised: dict[WeightRole, set[int]] = {}
     for layer in range(layers):
         for role, names in _modules(architecture, layer):
             kept = any(matcher(name) for matcher in matchers for name in names)
@@ -182,27 +182,27 @@ def _apply_patterns(architecture: Architecture, weights: WeightFormat, patterns:
     return Quantisation(format=weights, roles=roles, skipped_layers=skipped)
 
 
-def _modules(architecture: Architecture, layer: int) -> Iterator[tuple[Role, tuple[str, ...]]]:
+def _modules(architecture: Architecture, layer: int) -> Iterator[tuple[WeightRole, tuple[str, ...]]]:
     """Yield the roles of a layer's matrices with the names that a typical module of each goes by."""
     held = architecture.layers[layer]
     if isinstance(held.mixer, Attention | LatentAttention):
-        yield Role.ATTENTION, _names(layer, "self_attn.o_proj")
+        yield WeightRole.ATTENTION, _names(layer, "self_attn.o_proj")
     elif held.mixer is not None:
-        yield Role.LINEAR_ATTENTION, _names(layer, "linear_attn.in_proj_qkv")
+        yield WeightRole.LINEAR_ATTENTION, _names(layer, "linear_attn.in_proj_qkv")
     if isinstance(held.mlp, DenseMlp):
-        yield Role.MLP, _names(layer, "mlp.down_proj")
+        yield WeightRole.MLP, _names(layer, "mlp.down_proj")
     if isinstance(held.mlp, Experts):
         yield (
-            Role.EXPERT,
+            WeightRole.EXPERT,
             _names(layer, "experts.0.down_proj")  # Gemma 4 has them beside an ordinary MLP
             if held.mlp.dense is not None
             else _names(layer, "mlp.experts.0.down_proj") + _names(layer, "block_sparse_moe.experts.0.w2"),
         )
         if held.mlp.dense is not None:
-            yield Role.MLP, _names(layer, "mlp.down_proj")
+            yield WeightRole.MLP, _names(layer, "mlp.down_proj")
         if held.mlp.shared_width:
             yield (
-                Role.SHARED_EXPERT,
+                WeightRole.SHARED_EXPERT,
                 _names(layer, "mlp.shared_experts.down_proj") + _names(layer, "mlp.shared_expert.down_proj"),
             )
 

@@ -11,17 +11,13 @@ from capplan.llm.core.serving.energy import MeasuredEnergy
 from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.sharding import Sharding
 from capplan.specs.fitted import load_power_law
-from capplan.tables import columns_of, read_rows
+from capplan.tables import UnreadableRowError, columns_of, read_rows
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
 _UNLIMITED = {"inf", "infinity"}
 _UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
 """Words that other tools write for a format that the engine chose."""
-
-
-class _UnreadableRowError(ValueError):
-    """A row that cannot be read; its text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +78,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
     energy = measured_energy({name: _number(row, name) for name in METER_COLUMNS}, task=row.get("task", ""))
     values = _values(row) if energy is None or energy.is_timed else {}
     if not values and energy is None:
-        raise _UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+        raise UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
     return MeasuredRun(
         model=row.get("model", ""),
         gpu=row.get("gpu", ""),
@@ -111,7 +107,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
 def _sampling(row: Mapping[str, str]) -> Sampling:
     word = row.get("sampling", "") or Sampling.GREEDY.value
     if word not in [each.value for each in Sampling]:
-        raise _UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
+        raise UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
     return Sampling(word)
 
 
@@ -123,9 +119,9 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise _UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
+        raise UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
     if not 0 <= value < float("inf"):
-        raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
+        raise UnreadableRowError(f"{name} is {text}, which is not a quantity")
     return value
 
 
@@ -138,7 +134,7 @@ def _format(row: Mapping[str, str], name: str) -> str:
 def _positive(row: Mapping[str, str], name: str) -> float:
     value = _number(row, name)
     if not value:
-        raise _UnreadableRowError(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
+        raise UnreadableRowError(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
     return value
 
 
@@ -147,7 +143,7 @@ def _count(row: Mapping[str, str], name: str) -> int:
     if value is None:
         return 1
     if value < 1 or value != int(value):
-        raise _UnreadableRowError(f"{name} is {row[name]}, which is not a number of GPUs")
+        raise UnreadableRowError(f"{name} is {row[name]}, which is not a number of GPUs")
     return int(value)
 
 
@@ -156,7 +152,7 @@ def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
     if gpus is None:
         return 1
     if gpus < sharding.gpus or gpus % sharding.gpus:
-        raise _UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
+        raise UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
     return int(gpus) // sharding.gpus
 
 
@@ -167,14 +163,14 @@ def _lengths(text: str) -> tuple[float, float]:
         return 1.0, 0.0
     low, high = float(found[1]), float(found[2])
     if not 0 < low <= high:
-        raise _UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
+        raise UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
     return (low + high) / 2, (high - low) / (low + high)
 
 
 def _clients(row: Mapping[str, str]) -> float | None:
     clients = _number(row, "concurrency")
     if clients is not None and clients < 1:
-        raise _UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
+        raise UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
     return clients
 
 
@@ -182,7 +178,7 @@ def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
     """Return the requests of an offline run: those stated, else those that its source says it used."""
     stated = _number(row, "requests")
     if stated is not None and stated < 1:
-        raise _UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
+        raise UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
     if stated or serving is not Serving.OFFLINE:
         return stated
     lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
@@ -200,7 +196,7 @@ def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float
     if word == "steady":
         return Serving.STEADY
     if word != "online":
-        raise _UnreadableRowError(f"serving is {word!r}; known are online, offline, steady and fixed_batch")
+        raise UnreadableRowError(f"serving is {word!r}; known are online, offline, steady and fixed_batch")
     return Serving.CLOSED_LOOP
 
 

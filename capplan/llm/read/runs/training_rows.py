@@ -29,7 +29,7 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.memory import MemoryScope
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.tables import read_rows
+from capplan.tables import UnreadableRowError, read_rows
 
 REQUIRED = ("model", "gpu", "framework")
 _GIB = 2**30
@@ -61,10 +61,6 @@ _OPTIMIZERS = (
 )
 
 
-class _UnreadableRowError(ValueError):
-    """A row that cannot be read; its text says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFile:
     """The runs of a file, and the rows that are not of a kind that is predicted."""
@@ -90,7 +86,7 @@ def read_training(path: Path) -> TrainingFile:
         row = {name: cell.strip() for name, cell in cells.items()}
         try:
             runs.append(parse_training(row, line=line))
-        except (_UnreadableRowError, CapplanError) as error:
+        except (UnreadableRowError, CapplanError) as error:
             skipped.append(
                 SkippedTraining(
                     file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
@@ -111,7 +107,7 @@ def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
         ValueError: A value is missing or wrong; the text says which.
     """
     if row.get("size_class") in ("vision", "bert"):
-        raise _UnreadableRowError(f"a model of class {row['size_class']} is not a decoder of text")
+        raise UnreadableRowError(f"a model of class {row['size_class']} is not a decoder of text")
     framework = _framework(row)
     architecture = _architecture(row)
     method, adapter = _method(row)
@@ -191,9 +187,9 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise _UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
+        raise UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
     if not 0 <= value < float("inf"):
-        raise _UnreadableRowError(f"{name} is {text}, which is not a quantity")
+        raise UnreadableRowError(f"{name} is {text}, which is not a quantity")
     return value
 
 
@@ -206,10 +202,10 @@ def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
     value = _number(row, name)
     if value is None or value < 1:
         if default is None:
-            raise _UnreadableRowError(f"{name} is not stated")
+            raise UnreadableRowError(f"{name} is not stated")
         return default
     if value > _LARGEST_COUNT:
-        raise _UnreadableRowError(f"{name} is {value:g}, which is more than {_LARGEST_COUNT:g}")
+        raise UnreadableRowError(f"{name} is {value:g}, which is more than {_LARGEST_COUNT:g}")
     return round(value)
 
 
@@ -220,16 +216,16 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
         return known.architecture
     for word in row.get("note", "").split(";"):
         if word.strip() in _DESIGNS:
-            raise _UnreadableRowError(f"{_DESIGNS[word.strip()]}, and the model is not built in")
+            raise UnreadableRowError(f"{_DESIGNS[word.strip()]}, and the model is not built in")
     if not row.get("hidden") or not row.get("layers"):
-        raise _UnreadableRowError("its layers are not stated, and the model is not built in")
+        raise UnreadableRowError("its layers are not stated, and the model is not built in")
     hidden = _count(row, "hidden", None)
     tensor = _count(row, "tp", 1)
     heads = _count(row, "heads", max(1, hidden // (128 * tensor)) * tensor)  # heads of 128 are the most common
     head_dim = _count(row, "head_dim", hidden // heads)
     layers = _count(row, "layers", None)
     if layers > _MOST_LAYERS:
-        raise _UnreadableRowError(f"layers is {layers}, which is more than {_MOST_LAYERS}")
+        raise UnreadableRowError(f"layers is {layers}, which is more than {_MOST_LAYERS}")
     gated = row.get("gated", "") in ("1", "True", "true")
     attention = Attention(
         query_heads=heads, kv_heads=_count(row, "kv_heads", heads), key_dim=head_dim, value_dim=head_dim
@@ -283,7 +279,7 @@ def _method(row: Mapping[str, str]) -> tuple[Method, Adapter]:
     if task in ("lora", "qlora"):
         method = Method.QLORA if row.get("base_quant", "") else Method.LORA
         return method, Adapter(rank=rank, targets=targets)
-    raise _UnreadableRowError(f"the method {task!r} is not full training, LoRA or QLoRA")
+    raise UnreadableRowError(f"the method {task!r} is not full training, LoRA or QLoRA")
 
 
 def _adapter_targets(text: str) -> tuple[str, ...]:
@@ -308,7 +304,7 @@ def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLay
     elif data:
         gpus = product * data
     else:
-        raise _UnreadableRowError("neither gpus nor dp is stated")
+        raise UnreadableRowError("neither gpus nor dp is stated")
     if gpus % product and data:
         gpus = product * data
     ranks = max(1, gpus // product) * context
@@ -344,7 +340,7 @@ def _shard(text: str) -> Shard:
     for word, shard in words:
         if word in text:
             return shard
-    raise _UnreadableRowError(f"sharding {text!r} is not one of {', '.join(_SHARDS)}")
+    raise UnreadableRowError(f"sharding {text!r} is not one of {', '.join(_SHARDS)}")
 
 
 def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
@@ -409,7 +405,7 @@ def _compute(row: Mapping[str, str]) -> Compute:
         return Compute.BF16
     if "16" in text or "half" in text:
         return Compute.FP16
-    raise _UnreadableRowError(f"precision {text!r} is not known")
+    raise UnreadableRowError(f"precision {text!r} is not known")
 
 
 def _states(row: Mapping[str, str], framework: TrainingFramework, method: Method) -> States:

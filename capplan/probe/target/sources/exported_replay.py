@@ -80,12 +80,12 @@ class ExportedModule(torch.nn.Module):
             values[name] = next(given) if weight is None else _attribute(self, weight.path)
         device, budget = inputs[0].device, Budget(self._where)
         with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
-            run = _Run(root=self, device=device, budget=budget)
+            run = _Replay(root=self, device=device, budget=budget)
             return tuple(_run(run, self._graph, values, last_uses=self._last_uses))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _Replay:
     """One pass: the module, where its tensors are, and what the file may take."""
 
     root: torch.nn.Module
@@ -153,7 +153,7 @@ def _module_path(node: Mapping[str, Any]) -> str:
 
 
 def _run(
-    run: _Run, graph: Mapping[str, Any], values: dict[str, Any], *, last_uses: Sequence[Sequence[str]] = ()
+    run: _Replay, graph: Mapping[str, Any], values: dict[str, Any], *, last_uses: Sequence[Sequence[str]] = ()
 ) -> list[Any]:
     """Run a graph's nodes; a value is dropped after its last use, so that memory is freed as in the original."""
     device = run.device
@@ -176,7 +176,7 @@ def _run(
     return [_value(output, values, device) for output in graph["outputs"]]
 
 
-def _callable(run: _Run, target: str) -> Callable[..., Any]:
+def _callable(run: _Replay, target: str) -> Callable[..., Any]:
     """Return the operator that a target names, out of PyTorch's own.
 
     Raises:
@@ -225,7 +225,7 @@ def _arithmetic(name: str, *values: Any) -> Any:
     return made
 
 
-def _loop(run: _Run, operator: Callable[..., Any]) -> Callable[..., Any]:
+def _loop(run: _Replay, operator: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loop's operator, to which an archive's graphs are given as functions."""
 
     def call(*args: Any) -> Any:
@@ -238,7 +238,7 @@ def _is_graph(arg: Any) -> bool:
     return isinstance(arg, Mapping) and "graph" in arg
 
 
-def _function(run: _Run, graph: Mapping[str, Any]) -> Callable[..., Any]:
+def _function(run: _Replay, graph: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function that runs a graph and returns its only result by itself, as the condition of a loop."""
 
     def call(*args: Any) -> Any:
@@ -254,7 +254,7 @@ def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str,
     return max(first, second, key=lambda each: len(each["graph"]["nodes"]))
 
 
-def _run_part(run: _Run, graph: Mapping[str, Any], args: Sequence[Any]) -> Any:
+def _run_part(run: _Replay, graph: Mapping[str, Any], args: Sequence[Any]) -> Any:
     names = [str(next(iter(item.values()))["name"]) for item in graph["graph"]["inputs"]]
     return _run(run, graph["graph"], dict(zip(names, args, strict=True)))
 

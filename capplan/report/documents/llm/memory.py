@@ -54,7 +54,7 @@ class ByteInterval(msgspec.Struct, frozen=True, kw_only=True):
     high: Bytes
 
 
-class StageDocument(msgspec.Struct, frozen=True, kw_only=True):
+class StageMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of one pipeline stage's GPU."""
 
     stage: Count
@@ -121,7 +121,7 @@ class LlmMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     max_context: Annotated[
         int, Meta(ge=0, description="Longest sequence that fits alone, at most what the model allows.")
     ]
-    stages: tuple[StageDocument, ...]
+    stages: tuple[StageMemoryDocument, ...]
     alternatives: Annotated[tuple[AlternativeDocument, ...], Meta(description="What other choices would give.")]
     evidence: Annotated[str, Meta(description="measured, transferred, extrapolated or documented")]
     source: str
@@ -214,8 +214,8 @@ def _model(model: LanguageModel) -> LlmModelDocument:
     )
 
 
-def _stage(stage: StageMemory) -> StageDocument:
-    return StageDocument(
+def _stage(stage: StageMemory) -> StageMemoryDocument:
+    return StageMemoryDocument(
         stage=stage.stage,
         weights_bytes=round(stage.weight_bytes),
         activation_bytes=round(stage.activation_bytes),

@@ -6,7 +6,7 @@ from capplan.core.economics.cost import OwnedCost
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.serving.asked import Task
+from capplan.llm.core.serving.asked import ServingTask
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Table, figure, words
 from capplan.units import counted, format_fraction, format_watts
 
@@ -40,7 +40,7 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
             f"busy time; {best.usd_per_million_output_tokens:.3g} with all of it on the output"
         )
     if money.joules_per_output_token is not None:
-        drawn, unit = "", "output token" if fleet.plan.load.task is Task.GENERATE else "request"
+        drawn, unit = "", "output token" if fleet.plan.load.task is ServingTask.GENERATE else "request"
         if money.energy is not None:
             power = money.energy.power_w
             ends = f"{format_watts(power.low)} to {format_watts(power.high)}"

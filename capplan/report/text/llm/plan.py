@@ -14,7 +14,7 @@ from capplan.llm.core.fleet.deployment_plan import (
 )
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.asked import Task
+from capplan.llm.core.serving.asked import ServingTask
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles
 from capplan.report.sections import (
@@ -87,9 +87,9 @@ def load_words(load: TokenLoad) -> str:
     many = f"{load.rate_per_s:g} requests/s" if load.concurrency is None else _clients(load.concurrency)
     if load.job is not None:
         many = f"a job of {load.job.prompts:,} requests within {long_time(load.job.within_s)}"
-    if load.task is Task.EMBED:
+    if load.task is ServingTask.EMBED:
         return f"{many} of {load.input_len:g} tokens to embed"
-    if load.task is Task.RERANK:
+    if load.task is ServingTask.RERANK:
         return f"{many} of {load.documents} documents to rank, {load.input_len:g} tokens each"
     pictures = f", {load.images.count} images among them" if load.images else ""
     return f"{many} of {load.input_len:g} tokens in{pictures}, {load.output_len:g} out"
@@ -100,7 +100,7 @@ def headline(plan: DeploymentPlan) -> str:
     best, asked = plan.recommended, f"{plan.model} at {load_words(plan.load)}"
     if best is None:
         return f"No deployment searched carries {asked} within the limits: {plan.advice}"
-    generates = plan.load.task is Task.GENERATE
+    generates = plan.load.task is ServingTask.GENERATE
     cost = best.usd_per_million_output_tokens if generates else best.usd_per_million_tokens
     kind = "output tokens" if generates else "tokens"
     money = f": {best.usd_per_hour:,.2f} USD/h, {cost:.3g} USD per million {kind}" if cost else ""
@@ -224,7 +224,7 @@ def why_rejected(each: DeploymentRejection) -> str:
 
 def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
     """Return the columns of a plan's deployments; tasks without tokens to decode have no TPOT."""
-    generates = plan.load.task is Task.GENERATE
+    generates = plan.load.task is ServingTask.GENERATE
 
     def cost(fit: DeploymentFit) -> float | None:
         return fit.usd_per_million_output_tokens if generates else fit.usd_per_million_tokens

@@ -9,7 +9,7 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.limits import expected_limits
 from capplan.llm.core.fleet.planned import PlannedFleet
-from capplan.llm.core.serving.asked import Statistic, Task
+from capplan.llm.core.serving.asked import ServingTask, Statistic
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
 from capplan.report.text.llm.money import money_lines
@@ -122,19 +122,19 @@ def _cost(plan: DeploymentPlan, best: DeploymentFit) -> str:
     if hourly is None:
         return "no price is known: ask for a quote"
     text = f"{hourly:,.2f} USD/h, {hourly * HOURS_PER_YEAR / 12:,.0f} USD a month"
-    if plan.load.task is not Task.GENERATE:
+    if plan.load.task is not ServingTask.GENERATE:
         return f"{text}, {best.usd_per_million_tokens:.3g} USD per million tokens"
     split = best.split_usd_per_million
     parts = f" ({split[0]:.3g} in and {split[1]:.3g} out by busy time)" if split else ""
     return f"{text}, {best.usd_per_million_output_tokens:.3g} USD per million output tokens{parts}"
 
 
-def _energy(energy: ServingEnergy, task: Task) -> str:
+def _energy(energy: ServingEnergy, task: ServingTask) -> str:
     power, joules = energy.power_w, energy.joules_per_output_token
     return (
         f"all GPUs without their hosts {format_watts(power.expected)} ({format_watts(power.low)} to "
         f"{format_watts(power.high)}), {format_joules(joules.expected)} ({format_joules(joules.low)} to "
-        f"{format_joules(joules.high)}) {'an output token' if task is Task.GENERATE else 'a request'}"
+        f"{format_joules(joules.high)}) {'an output token' if task is ServingTask.GENERATE else 'a request'}"
     )
 
 
@@ -150,11 +150,11 @@ def _times(plan: DeploymentPlan, best: DeploymentFit) -> str:
 
     shows = seen is not None and statistic is not Statistic.MEAN
     first = time(
-        "TTFT" if plan.load.task is Task.GENERATE else "latency",
+        "TTFT" if plan.load.task is ServingTask.GENERATE else "latency",
         best.ttft_s,
         seen.ttft_s.at(statistic) if seen and shows else None,
     )
-    if plan.load.task is not Task.GENERATE:
+    if plan.load.task is not ServingTask.GENERATE:
         return first
     gaps = time("TPOT", best.tpot_s, seen.tpot_s.at(statistic) if seen and shows else None)
     return f"{first}; {gaps}"
@@ -225,7 +225,7 @@ _TAKEN_IN: tuple[Column[DeploymentFit], ...] = (
 
 def _choices(plan: DeploymentPlan, width: int) -> list[Line]:
     others = different_choices(plan.fits)[1 : 1 + OTHER_CHOICES]
-    columns = (*_COLUMNS, *(_ANSWERED if plan.load.task is Task.GENERATE else _TAKEN_IN))
+    columns = (*_COLUMNS, *(_ANSWERED if plan.load.task is ServingTask.GENERATE else _TAKEN_IN))
     return [*styled_table(Table(columns, others), width=width), line("")] if others else []
 
 

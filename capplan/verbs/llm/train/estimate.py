@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ShownFields:
+class LlmTrainEstimateQuestion(
+    LanguageModelFields, ReplicaGpuFields, TrainingMethodFields, TrainingLayoutFields, RunFields, OwnRunFields,
+    TrainingFilesFields,
+):  # fmt: skip
+    """How long a training step takes, and a whole run."""
+
     launch: Annotated[
         bool,
         Option(help="Write a configuration for the framework.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
     ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmTrainEstimateQuestion(
-    LanguageModelFields, ReplicaGpuFields, TrainingMethodFields, TrainingLayoutFields, RunFields, OwnRunFields,
-    _ShownFields, TrainingFilesFields,
-):  # fmt: skip
-    """How long a training step takes, and a whole run."""
 
 
 def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Context) -> "PricedTraining":

@@ -103,7 +103,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
         CapplanError: a name is not known.
     """
     from capplan.llm.answer.rents import on_demand_offers, searched_gpus, training_offers
-    from capplan.llm.core.training.plan import PlanTerms, plan_training
+    from capplan.llm.core.training.plan import PlanConstraints, plan_training
     from capplan.llm.read.sources import find_model
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
@@ -122,7 +122,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
         found = plan_training(
             job,
             gpus=[gpus.find(name) for name in named],
-            asked=PlanTerms(
+            asked=PlanConstraints(
                 counts=counts,
                 global_batch=batch,
                 deadline_s=question.deadline_s,

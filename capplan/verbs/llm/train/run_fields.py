@@ -83,7 +83,7 @@ class RunFields:
             UsageError: the data set is stated twice, or in part.
         """
         from capplan.llm.core.training.plan import RunTerms
-        from capplan.llm.core.training.run import Dataset, Reliability
+        from capplan.llm.core.training.run import Dataset, RunReliability
 
         if self.tokens is not None and self.samples is not None:
             raise UsageError("--tokens and --samples both state the data set; give one.")
@@ -100,7 +100,7 @@ class RunFields:
                 epochs=self.epochs,
                 is_packed=not self.padded,
             ),
-            reliability=Reliability(
+            reliability=RunReliability(
                 hours_between_failures=self.failure_hours,
                 storage_bytes_per_s=self.storage_bytes_per_s,
                 restart_s=self.restart_s,

@@ -9,7 +9,7 @@ from capplan.llm.core.serving.load_curve import open_load
 from capplan.llm.core.serving.priors import PRIOR, default_layout
 from capplan.llm.core.serving.service import (
     Demand,
-    Service,
+    ServedDeployment,
     closed_loop,
     fixed_batch,
     lone_ttft_s,
@@ -33,8 +33,8 @@ def constants() -> Constants:
     return layout.view(layout.pack(PRIOR))
 
 
-def service(engine: str = "vllm", *, pipeline: int = 1) -> Service:
-    return Service(
+def service(engine: str = "vllm", *, pipeline: int = 1) -> ServedDeployment:
+    return ServedDeployment(
         kernels=kernels(LLAMA_8B, sharding=Sharding(pipeline=pipeline)),
         machine=machine(),
         engine=engine,

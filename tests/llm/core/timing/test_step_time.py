@@ -218,14 +218,14 @@ def test_a_gpu_without_fp8_units_computes_fp8_weights_in_16_bits() -> None:
     assert ampere is not None
     from capplan.core.weights import find_weight_format
     from capplan.llm.core.quantisation import Quantisation
-    from capplan.llm.core.tensors import Role
+    from capplan.llm.core.tensors import WeightRole
     from capplan.llm.core.timing.kernel_classes import KernelClass
     from capplan.llm.core.timing.weight_kernels import weight_kernel
 
-    stored = Quantisation(format=find_weight_format("fp8"), roles=frozenset({Role.MLP}))
-    assert weight_kernel(stored, Role.MLP, units=ampere.units).gemm is KernelClass.GEMM_W8A16
-    assert weight_kernel(stored, Role.MLP, units=machine().units).gemm is KernelClass.GEMM_FP8
-    assert weight_kernel(stored, Role.HEAD, units=machine().units).gemm is KernelClass.GEMM_16
+    stored = Quantisation(format=find_weight_format("fp8"), roles=frozenset({WeightRole.MLP}))
+    assert weight_kernel(stored, WeightRole.MLP, units=ampere.units).gemm is KernelClass.GEMM_W8A16
+    assert weight_kernel(stored, WeightRole.MLP, units=machine().units).gemm is KernelClass.GEMM_FP8
+    assert weight_kernel(stored, WeightRole.HEAD, units=machine().units).gemm is KernelClass.GEMM_16
 
 
 def test_a_gpu_without_any_matrix_rate_has_no_machine() -> None:

@@ -31,8 +31,8 @@ from capplan.llm.core.training.job import (
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
-from capplan.llm.core.training.plan import PlanTerms, RunTerms, plan_training
-from capplan.llm.core.training.run import Dataset, Reliability, plan_run
+from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
+from capplan.llm.core.training.run import Dataset, RunReliability, plan_run
 from capplan.llm.core.training.search import Peaks, TrainingOffer, layouts, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
@@ -210,7 +210,7 @@ def test_an_own_run_narrows_the_interval() -> None:
 def test_more_tokens_take_more_days_and_more_failures_cost_more() -> None:
     def days(tokens: float, hours: float = 5e4) -> float:
         run = plan_run(
-            job(), step_s=Interval.exact(1.0), tokens=tokens, reliability=Reliability(hours_between_failures=hours)
+            job(), step_s=Interval.exact(1.0), tokens=tokens, reliability=RunReliability(hours_between_failures=hours)
         )
         return run.wall_s.expected
 
@@ -389,7 +389,7 @@ def test_a_tighter_limit_is_never_cheaper(limit: str) -> None:
 
     def usd(**limits: float) -> float:
         plan = plan_training(
-            job(), gpus=[SPEC], asked=PlanTerms(counts=(8, 16, 32), global_batch=256, **limits),
+            job(), gpus=[SPEC], asked=PlanConstraints(counts=(8, 16, 32), global_batch=256, **limits),
             terms=RunTerms(dataset=Dataset(tokens=1e10)), offers=offers, calibration=CALIBRATION,
             laws=load_rate_laws(), law=load_power_law(),
         )  # fmt: skip

@@ -26,7 +26,7 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.memory import bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
-from capplan.llm.core.training.run import Reliability, daly_interval_s, plan_run, young_interval_s
+from capplan.llm.core.training.run import RunReliability, daly_interval_s, plan_run, young_interval_s
 from capplan.llm.core.training.work import bubble_fraction
 from capplan.llm.read.catalogue import find_in_catalogue
 from tests.llm.core.training.training_cases import MEMORY
@@ -261,7 +261,7 @@ def test_days_of_megatron_2021(params: float, tokens: float, gpus: int, tflops: 
         job,
         step_s=Interval.exact(step_s * job.step_tokens / per_step),
         tokens=tokens,
-        reliability=Reliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
+        reliability=RunReliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
     )
     assert run.ideal_s / 86400 == pytest.approx(days, abs=0.06)
     assert run.wall_s.expected == pytest.approx(run.ideal_s, rel=1e-4)
@@ -390,7 +390,7 @@ def test_gpu_hours_follow_from_published_rates(tokens: float, tokens_per_s: floa
         job,
         step_s=Interval.exact(job.step_tokens / (tokens_per_s * gpus)),
         tokens=tokens,
-        reliability=Reliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
+        reliability=RunReliability(hours_between_failures=1e15, storage_bytes_per_s=1e18, restart_s=0.0),
     )
     assert run.ideal_s / 3600 * gpus == pytest.approx(gpu_hours, rel=0.01)
 
@@ -417,13 +417,13 @@ def test_mfu_of_model_cards_follows_from_gpu_hours(  # noqa: PLR0917 - the colum
 def test_failures_of_llama_3() -> None:
     # arXiv 2407.21783: 419 unexpected interruptions in 54 days on 16 384 GPUs
     hours = 54 * 24 * 16_384
-    assert Reliability().hours_between_failures == pytest.approx(hours / 419, rel=2e-3)
+    assert RunReliability().hours_between_failures == pytest.approx(hours / 419, rel=2e-3)
     job = job_of(architecture_of("llama-3.1-405b-instruct"), layout=TrainingLayout(gpus=16_384, tensor=8, pipeline=16))
     run = plan_run(
         job,
         step_s=Interval.exact(10.0),
         tokens=job.step_tokens * 54 * 86400 / 10.0,
-        reliability=Reliability(storage_bytes_per_s=2e12, restart_s=600.0),
+        reliability=RunReliability(storage_bytes_per_s=2e12, restart_s=600.0),
     )
     assert run.ideal_s == pytest.approx(54 * 86400)
     assert run.failures == pytest.approx(419, rel=0.15)  # the wall time is longer than the steps

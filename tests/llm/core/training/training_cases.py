@@ -5,7 +5,7 @@ from capplan.llm.core.training.calibration import TrainingCalibration, TrainingE
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
-from capplan.llm.core.training.work import AttentionClass, Link, Product, TrainingGpu
+from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass, TrainingGpu
 
 GIB = 2**30
 
@@ -19,7 +19,7 @@ MEMORY = MemoryConstants(
     network_bytes=1.0 * GIB,
 )
 TIME = TimeConstants(
-    products=dict.fromkeys(Product, 0.8),
+    products=dict.fromkeys(ProductClass, 0.8),
     grouped=0.5,
     attention=dict.fromkeys(AttentionClass, 0.5),
     stream_fused=0.8,
@@ -27,7 +27,7 @@ TIME = TimeConstants(
     misaligned=1.5,
     partial_waves=0.5,
     filling_rows=100.0,
-    links=dict.fromkeys(Link, 0.7),
+    links=dict.fromkeys(CollectiveLink, 0.7),
     exposed_tensor=0.7,
     exposed_pipeline=0.5,
     exposed_expert=0.8,
