@@ -51,7 +51,7 @@ def memory(
     pp: int = ...,
     ep: int = ...,
     dp: int = ...,
-    engine: str = ...,
+    engine: str | None = ...,
     engine_version: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
@@ -80,7 +80,7 @@ def memory(
         pp: Pipeline stages.
         ep: GPUs among which whole experts are distributed.
         dp: Ranks of attention data parallelism.
-        engine: vllm, sglang, trtllm or llama.cpp.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
         engine_version: Version of the engine, such as 0.19; the newest by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
@@ -113,7 +113,7 @@ def estimate(
     pp: int = ...,
     ep: int = ...,
     dp: int = ...,
-    engine: str = ...,
+    engine: str | None = ...,
     engine_version: str | None = ...,
     cpu: str | None = ...,
     adapters: int = ...,
@@ -153,7 +153,7 @@ def estimate(
         pp: Pipeline stages.
         ep: GPUs among which whole experts are distributed.
         dp: Ranks of attention data parallelism.
-        engine: vllm, sglang, trtllm or llama.cpp.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
         engine_version: Version of the engine, such as 0.19; the newest by default.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.
@@ -331,7 +331,7 @@ def simulate(
     pp: int = ...,
     ep: int = ...,
     dp: int = ...,
-    engine: str = ...,
+    engine: str | None = ...,
     engine_version: str | None = ...,
     cpu: str | None = ...,
     adapters: int = ...,
@@ -391,7 +391,7 @@ def simulate(
         pp: Pipeline stages.
         ep: GPUs among which whole experts are distributed.
         dp: Ranks of attention data parallelism.
-        engine: vllm, sglang, trtllm or llama.cpp.
+        engine: vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.
         engine_version: Version of the engine, such as 0.19; the newest by default.
         cpu: CPU of the host, for gpu_layers and n_cpu_moe (`capplan gpus --cpus`); a desktop's by default.
         adapters: LoRA adapters that are resident at a time.

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from msgspec import Meta
 
+from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.strict_json import JsonError, read_json
 from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
@@ -148,7 +149,7 @@ class LlmPageQuestion:
     weights: _Words = ""
     kv: _Words = ""
     tp: Annotated[Degree, _FORM] = DeploymentFields.tp
-    engine: _Words = DeploymentFields.engine
+    engine: _Words = Engine.VLLM.value
     input_len: Annotated[Tokens, _FORM] = MeanLengthFields.input_len
     output_len: Annotated[Tokens, _FORM] = MeanLengthFields.output_len
     rate: _Amount = None

@@ -9,7 +9,7 @@ from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
 from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
-from capplan.llm.core.kv import kv_element_bytes
+from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model import LanguageModel
@@ -19,7 +19,7 @@ from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, eviden
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import WeightRole, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
-from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class, state_bytes
+from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
 from capplan.llm.core.timing.host_cache import HostCache, host_cache
 from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
@@ -260,7 +260,9 @@ def _formats(
         mixed_bytes=_mixed_bytes(model, quantisation),
         adapters=words.adapters,
         is_ggml=find_engine(words.engine) is Engine.LLAMACPP,
-        state_bytes=state_bytes(variant),
+        state_bytes=state_element_bytes(
+            model.architecture, find_engine(words.engine), version=version_of(words.version)
+        ),
         sorts_logits=words.sampling is Sampling.FILTERED and SCHEDULING[variant].sorts_logits,
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
 
+from capplan.core.serving_engines import Engine
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, GatedDeltaNet, LatentAttention, Mamba2
@@ -91,11 +92,29 @@ class StageCache:
         )
 
 
+def state_element_bytes(architecture: Architecture, engine: Engine, *, version: tuple[int, ...] | None) -> float:
+    """Return the bytes of an element of recurrent states in an engine. [bytes]
+
+    vLLM keeps what `mamba_ssm_cache_dtype` or `mamba_ssm_dtype` of the configuration says, 32 bits for Nemotron-H where
+    it says nothing, and the model's 16 bits otherwise (MambaStateDtypeCalculator and model_executor/models/config.py of
+    vLLM 0.33). Before 0.14 it is taken to keep 16 bits always, other engines 32 bits where nothing is stated.
+
+    Args:
+        architecture: The model.
+        engine: The engine.
+        version: Its version, None for the newest.
+    """
+    if engine is not Engine.VLLM:
+        return architecture.state_bytes or 4.0
+    return 2.0 if version is not None and version < (0, 14) else architecture.state_bytes or 2.0
+
+
 def stage_cache(
     architecture: Architecture,
     *,
     sharding: Sharding,
     element_bytes: float,
+    state_bytes: float = 4.0,
     stage: int = 0,
 ) -> StageCache:
     """Describe the KV cache of one GPU of a pipeline stage.
@@ -104,14 +123,17 @@ def stage_cache(
         architecture: The model.
         sharding: How the GPUs share the model.
         element_bytes: Bytes of one cached element, scales included.
+        state_bytes: Bytes of one element of recurrent states.
         stage: Index of the pipeline stage.
     """
     indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
-    layers = (_layer_cache(architecture.layers[index], sharding.tensor, element_bytes) for index in indices)
+    layers = (
+        _layer_cache(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices
+    )
     return StageCache(layers=tuple(layer for layer in layers if layer is not None))
 
 
-def _layer_cache(layer: Layer, tensor: int, element_bytes: float) -> LayerCache | None:
+def _layer_cache(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> LayerCache | None:
     match layer.mixer:
         case Attention() as mixer:
             if mixer.kv_owner is not None:
@@ -123,10 +145,10 @@ def _layer_cache(layer: Layer, tensor: int, element_bytes: float) -> LayerCache 
             index = INDEXER_BYTES_PER_TOKEN if mixer.indexer is not None else 0.0
             return LayerCache(token_bytes=mixer.cached_dim * element_bytes + index)
         case GatedDeltaNet() as mixer:
-            state = 4.0 * mixer.value_heads * mixer.key_dim * mixer.value_dim
+            state = state_bytes * mixer.value_heads * mixer.key_dim * mixer.value_dim
             return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
         case Mamba2() as mixer:
-            state = 4.0 * mixer.heads * mixer.head_dim * mixer.state_dim
+            state = state_bytes * mixer.heads * mixer.head_dim * mixer.state_dim
             return LayerCache(state_bytes=(state + _conv_bytes(mixer)) / tensor)
         case None:
             return None

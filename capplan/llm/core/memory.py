@@ -24,10 +24,10 @@ REFERENCE_SEQUENCES = 1024
 class Deployment:
     """A model on GPUs: how it is stored, shared and served.
 
-    `cache_bytes` is the size of one cached element. `total_bytes` is what the driver reports of one GPU. `fraction` is
-    the engine's memory fraction. `batched_tokens` and `max_sequences` are the engine's limits for one step.
-    `exact_weight_fraction` scales the weights to the bytes that a file header states. `adapters` are resident beside
-    the model, None for none.
+    `cache_bytes` is the size of one cached element, `state_bytes` that of one of a recurrent state. `total_bytes` is
+    what the driver reports of one GPU. `fraction` is the engine's memory fraction. `batched_tokens` and `max_sequences`
+    are the engine's limits for one step. `exact_weight_fraction` scales the weights to the bytes that a file header
+    states. `adapters` are resident beside the model, None for none.
     """
 
     architecture: Architecture
@@ -41,6 +41,7 @@ class Deployment:
     max_sequences: int
     exact_weight_fraction: float = 1.0
     adapters: Adapters | None = None
+    state_bytes: float = 4.0
 
     @property
     def block_tokens(self) -> int:
@@ -205,7 +206,11 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         other_bytes=other,
         pool_bytes=_pool(deployment, weight_bytes + activation + other),
         cache=stage_cache(
-            layers_on_gpu(architecture, sharding), sharding=sharding, element_bytes=deployment.cache_bytes, stage=stage
+            layers_on_gpu(architecture, sharding),
+            sharding=sharding,
+            element_bytes=deployment.cache_bytes,
+            state_bytes=deployment.state_bytes,
+            stage=stage,
         ),
         host_bytes=left * deployment.exact_weight_fraction,
         block_tokens=deployment.block_tokens,

@@ -10,7 +10,7 @@ from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
-from capplan.llm.core.kv import kv_element_bytes
+from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
 from capplan.llm.core.model import LanguageModel
@@ -224,6 +224,7 @@ def _divide(request: StatedDeployment, quantisation: Quantisation, engine: Engin
         max_sequences=request.max_sequences or sequences,
         exact_weight_fraction=_exact_fraction(request, quantisation),
         adapters=request.adapters,
+        state_bytes=state_element_bytes(request.model.architecture, request.engine, version=request.version),
     )
     memory = divide_memory(deployment)
     if request.pool_bytes is None:
@@ -295,7 +296,11 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
             f"sequence of {length} tokens takes {stage.cache.sequence_bytes(length) / 2**30:.3f} GiB"
         )
     if stage.cache.state_bytes:
-        yield f"linear attention keeps {stage.cache.state_bytes / 2**20:.1f} MiB per sequence whatever its length"
+        bits = 8 * memory.deployment.state_bytes
+        yield (
+            f"linear attention and state-space layers keep {stage.cache.state_bytes / 2**20:.1f} MiB per sequence "
+            f"whatever its length, in {bits:.0f} bits"
+        )
     if request.engine is Engine.VLLM and (stage.cache.windows or stage.cache.state_bytes):
         yield "kv_tokens is what vLLM logs for a hybrid cache, less than what fits with windows"
     yield from _sharding_notes(request)

@@ -126,6 +126,7 @@ LLM_ESTIMATE = Verb(
     answer=answer_llm_estimate,
     settle=_settle,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     files=_files,
     schema="llm-estimate",

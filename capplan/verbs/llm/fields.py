@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.core.batches import BatchChoice, Batches
-from capplan.core.serving_engines import Engine
+from capplan.core.serving_engines import Engine, find_engine
+from capplan.core.weights import find_weight_format
 from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
@@ -160,11 +161,28 @@ class DeploymentFields(OffloadFields):
     dp: Annotated[
         int, Meta(ge=1, le=10**7), Option(help="Ranks of attention data parallelism.", shows_default=True)
     ] = 1
-    engine: Annotated[Word, Option(help="vllm, sglang, trtllm or llama.cpp.", shows_default=True)] = "vllm"
+    engine: Annotated[
+        Word | None,
+        Option(help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm."),
+    ] = None
     engine_version: Annotated[
         Word | None,
         Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION"),
     ] = None
+
+    def engine_for(self, model: str) -> Engine:
+        """Return the engine that was asked for; by default the one that GGUF files, formats and offload belong to.
+
+        Args:
+            model: the words of the model; a file that ends in .gguf is llama.cpp's.
+
+        Raises:
+            UnknownNameError: there is no such engine or weight format.
+        """
+        if self.engine is not None:
+            return find_engine(self.engine)
+        is_gguf = model.lower().endswith(".gguf") or (self.weights and find_weight_format(self.weights).gguf)
+        return Engine.LLAMACPP if is_gguf or self.offload() is not None else Engine.VLLM
 
     def sharding(self) -> "Sharding":
         """Return how the GPUs of a replica, and the host, share the model."""
@@ -375,7 +393,7 @@ class ReplicaFields(
         return NamedDeployment(
             model=model,
             gpu=self.gpu,
-            engine=self.engine,
+            engine=self.engine_for(model).value,
             version=self.engine_version or "",
             sharding=self.sharding(),
             weights=self.weights or "",

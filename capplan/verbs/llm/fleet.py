@@ -110,6 +110,7 @@ LLM_FLEET = Verb(
     answer=answer_llm_fleet,
     effort=Effort.LONG,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
     for_service=_for_service,

@@ -70,7 +70,6 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     Raises:
         CapplanError: a name is not known, or the deployment is not possible.
     """
-    from capplan.core.serving_engines import find_engine
     from capplan.llm.core.engines import parse_version
     from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
     from capplan.llm.read.memory_calibration import load_llm_memory
@@ -82,7 +81,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
         sharding=question.sharding(),
         weights=question.weights,
         kv=question.kv,
-        engine=find_engine(question.engine),
+        engine=question.engine_for(question.model),
         version=None if question.engine_version is None else parse_version(question.engine_version),
         sequence_tokens=question.max_len,
         fraction=question.utilization_fraction,
@@ -118,6 +117,7 @@ LLM_MEMORY = Verb(
     ),
     answer=answer_llm_memory,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.holds_what_was_asked else 1),
     schema="llm-memory",

@@ -103,6 +103,7 @@ LLM_MODELS = Verb(
     answer=answer_llm_models,
     settle=_settle,
     sections=_sections,
+    is_one_screen=True,
     lines=_lines,
     document=_document,
     schema="llm-models",

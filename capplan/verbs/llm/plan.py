@@ -228,6 +228,7 @@ LLM_PLAN = Verb(
     answer=answer_llm_plan,
     effort=Effort.LONG,
     sections=_sections,
+    is_one_screen=True,
     lines=_lines,
     document=_document,
     files=_files,

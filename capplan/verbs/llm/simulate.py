@@ -232,6 +232,7 @@ LLM_SIMULATE = Verb(
     effort=Effort.LONG,
     settle=_settle,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     files=_files,
     schema="llm-simulate",

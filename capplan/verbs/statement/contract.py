@@ -173,6 +173,7 @@ class Verb(Generic[Question, Answer]):
         is_local: the answer is about the machine that works it out, so that no service gives it.
         effort: how long an answer takes, by which a service orders what waits.
         hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
+        is_one_screen: a pipe gets lines of at most 100 characters, as a wide terminal does, instead of whole tables.
     """
 
     path: str
@@ -198,6 +199,7 @@ class Verb(Generic[Question, Answer]):
     is_local: bool = False
     effort: Effort = Effort.ORDINARY
     hints_may_wait: bool = False
+    is_one_screen: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -259,3 +259,34 @@ def test_a_csv_and_a_table_of_energy_have_its_columns(run: Run, calibration: Pat
     shown = run(*asked, "--energy").stdout
     assert "Power of all GPUs, without the host" in shown
     assert "per output token" not in run(*asked).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [
+        ((), "vllm"),
+        (("--weights", "Q4_K_M"), "llama.cpp"),
+        (("--n-cpu-moe", 1), "llama.cpp"),
+        (("--weights", "q4_k_m", "--engine", "vllm"), "vllm"),
+    ],
+)
+def test_gguf_formats_and_layers_in_host_memory_are_served_by_llama_cpp(
+    run: Run, words: tuple[object, ...], engine: str
+) -> None:
+    result = run("llm", "memory", "gpt-oss-20b", "--gpu", "l40s", "--json", *words)
+    assert json.loads(result.stdout)["engine"] == engine
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("estimate", *LLAMA, "-c", "1,8"),
+        ("memory", *LLAMA, "--adapters", 20),
+        ("models", "--where", "moe = yes and params < 40B"),
+        ("simulate", *LLAMA, "--rate", 1, "--requests", 100),
+    ],
+)
+def test_an_answer_in_a_pipe_is_one_screen(run: Run, words: tuple[object, ...]) -> None:
+    lines = run("llm", *words).stdout.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100

@@ -113,3 +113,19 @@ GEMMA_3_27B: dict[str, Any] = {
     "max_position_embeddings": 131072,
     "tie_word_embeddings": True,
 }
+
+NEMOTRON_LAYER = {
+    "model_type": "nemotron_h",
+    "hidden_size": 4480,
+    "num_hidden_layers": 1,
+    "hybrid_override_pattern": "M",
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 80,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "conv_kernel": 4,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "intermediate_size": 15680,
+    "vocab_size": 131072,
+}

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.llm.core.kv import PagedPool, kv_element_bytes, longest_sequence, stage_cache, uniform_tokens
+from capplan.core.serving_engines import Engine
+from capplan.llm.core.kv import (
+    PagedPool,
+    kv_element_bytes,
+    longest_sequence,
+    stage_cache,
+    state_element_bytes,
+    uniform_tokens,
+)
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
@@ -74,13 +82,16 @@ def test_gemma_pages_are_padded_to_groups_of_ten_layers():
     assert pool.sequence_pages(8192) == 512 + 6 * 65
 
 
+QWEN3_NEXT = {
+    **cases.QWEN3_14B, "model_type": "qwen3_next", "num_hidden_layers": 4, "num_attention_heads": 16,
+    "num_key_value_heads": 2, "head_dim": 256, "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+
+
 def test_linear_attention_keeps_a_state_and_enlarges_the_blocks():
-    config = {
-        **cases.QWEN3_14B, "model_type": "qwen3_next", "num_hidden_layers": 4, "num_attention_heads": 16,
-        "num_key_value_heads": 2, "head_dim": 256, "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-        "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
-        "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
-    }  # fmt: skip
+    config = QWEN3_NEXT
     found = cache(config)
     state = 32 * 128 * 128 * 4 + 3 * (2 * 16 * 128 + 32 * 128) * 2  # fp32 state and three 16-bit inputs
     assert found.state_bytes == 3 * state
@@ -89,6 +100,23 @@ def test_linear_attention_keeps_a_state_and_enlarges_the_blocks():
     pool = PagedPool(found)
     assert pool.block_tokens % 16 == 0
     assert pool.block_tokens * 2048 >= state > (pool.block_tokens - 16) * 2048
+
+
+@pytest.mark.parametrize(
+    ("family", "stated", "engine", "version", "size_bytes"),
+    [
+        # vLLM 0.33: auto is the model's 16 bits, Nemotron-H's 32 bits, Qwen3.5's what mamba_ssm_dtype says
+        (QWEN3_NEXT, {}, Engine.VLLM, None, 2.0),
+        (QWEN3_NEXT, {"mamba_ssm_dtype": "float32"}, Engine.VLLM, None, 4.0),
+        (cases.NEMOTRON_LAYER, {}, Engine.VLLM, None, 4.0),
+        (cases.NEMOTRON_LAYER, {"mamba_ssm_cache_dtype": "float16"}, Engine.VLLM, None, 2.0),
+        (cases.NEMOTRON_LAYER, {}, Engine.VLLM, (0, 11), 2.0),
+        (QWEN3_NEXT, {}, Engine.SGLANG, None, 4.0),
+    ],
+)
+def test_an_engine_keeps_states_in_the_bits_of_the_configuration(family, stated, engine, version, size_bytes):
+    architecture = parse_config({**family, **stated}, name="model")
+    assert state_element_bytes(architecture, engine, version=version) == size_bytes
 
 
 @given(tokens=st.integers(1, 200_000), more=st.integers(0, 10_000))

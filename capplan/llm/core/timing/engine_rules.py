@@ -144,15 +144,3 @@ def prefill_class(variant: str, *, cache_bytes: float, units: Set[Arithmetic]) -
     """
     narrow = variant.startswith("trtllm") and cache_bytes == 1 and Arithmetic.FP8 in units
     return KernelClass.PREFILL_FP8 if narrow else KernelClass.PREFILL
-
-
-def state_bytes(variant: str) -> float:
-    """Return the bytes of an element of a state-space layer's state. [bytes]
-
-    vLLM before 0.14 keeps it in the model's 16 bits unless --mamba-ssm-cache-dtype says otherwise; the others keep the
-    32 bits that the models ask for.
-
-    Args:
-        variant: Variant of the engine.
-    """
-    return 2.0 if variant == "vllm before 0.14" else 4.0

@@ -229,7 +229,9 @@ class _Lister:
         if isinstance(mixer, GatedDeltaNet):
             elements = mixer.value_heads * mixer.key_dim * mixer.value_dim / tensor
             flops = 8.0 * elements
-            yield StateKernel(sequence_bytes=4.0 * elements, token_flops=flops, prompt_flops=flops, count=count)
+            yield StateKernel(
+                sequence_bytes=self.formats.state_bytes * elements, token_flops=flops, prompt_flops=flops, count=count
+            )
         if isinstance(mixer, Mamba2):
             elements = mixer.inner_dim * mixer.state_dim / tensor
             within = _BLOCK * (mixer.groups * mixer.state_dim + mixer.inner_dim) / tensor

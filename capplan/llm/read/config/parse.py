@@ -1,11 +1,11 @@
 """Turn a Hugging Face `config.json` into the architecture of a language model, or say why that is not possible."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capplan.errors import UnknownNameError
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention, Mixer, Mlp
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer, Mlp
 from capplan.llm.read.config.fields import Fields
 from capplan.llm.read.config.layers import (
     head_dim,
@@ -70,8 +70,20 @@ def parse_config(config: Mapping[str, Any], *, name: str, where: str | None = No
         vision=vision,
         vision_note=vision_note,
         draft_layers=fields.optional_size(*_DRAFTS, least=0) or 0,
+        state_bytes=_state_bytes(fields, layers),
         ignored_fields=refuse_unread(fields),
     )
+
+
+_STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
+
+
+def _state_bytes(fields: Fields, layers: Sequence[Layer]) -> float | None:
+    """Return the bytes of an element of recurrent states that the configuration states."""
+    if not any(isinstance(layer.mixer, GatedDeltaNet | Mamba2) for layer in layers):
+        return None
+    word = fields.word("mamba_ssm_cache_dtype") or fields.word("mamba_ssm_dtype")
+    return _STATE_BYTES.get((word or "").removeprefix("torch."))
 
 
 def _family(fields: Fields, root: Fields) -> str:

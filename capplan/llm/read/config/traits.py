@@ -274,7 +274,13 @@ TRAITS: Mapping[str, Traits] = {
     "internlm3": Traits(output_bias=None, mlp_bias=None),
     "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
     "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, router_bias=True),
-    "nemotron_h": Traits(gated=False, norms=1, router_bias=True, layout=LayerLayout.PATTERN),
+    "nemotron_h": Traits(
+        gated=False,
+        norms=1,
+        router_bias=True,
+        layout=LayerLayout.PATTERN,
+        defaults={"mamba_ssm_cache_dtype": "float32"},  # vLLM 0.33, NemotronHForCausalLMConfig
+    ),
     "nemotron-nas": replace(_PLAIN, layout=LayerLayout.BLOCKS),
 }
 """Families by `model_type` of the (text) configuration."""

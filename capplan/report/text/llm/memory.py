@@ -25,7 +25,10 @@ def llm_memory_sections(answer: MemoryAnswer) -> list[Section]:
         Lines([_what_fits(answer)]),
     ]
     if answer.alternatives:
-        blocks += [Lines(["What other choices would give:"]), Table(_ALTERNATIVES, _alternatives(answer))]
+        blocks += [
+            Lines(["What other choices would give:"]),
+            Table(_ALTERNATIVES, _alternatives(answer), is_attached=True),
+        ]
     evidence = f"{answer.evidence}: {answer.memory.deployment.engine.source}"
     blocks.append(Lines([*answer.notes, evidence], role=LineRole.LIST))
     return [Section(blocks)]

@@ -34,8 +34,12 @@ _MODELS: tuple[Column[LanguageModel], ...] = (
     data("kv_bytes_per_token", lambda model: f"{kv_bytes_per_token(model):.0f}"),
     figure("context", lambda model: model.architecture.max_positions or None, "{:,}".format, unknown="unknown"),
     data("context_tokens", lambda model: model.architecture.max_positions or None),
-    words("checkpoint", lambda model: model.own_quantisation.format.name, name="checkpoint"),
-    words("checked by", lambda model: "published total" if (model.check or "").startswith("published") else "formula"),
+    words("checkpoint", lambda model: model.own_quantisation.format.name, name="checkpoint", rank=1),
+    words(
+        "checked by",
+        lambda model: "published total" if (model.check or "").startswith("published") else "formula",
+        rank=2,
+    ),
     data("source", lambda model: model.source),
     data("check", lambda model: model.check),
 )

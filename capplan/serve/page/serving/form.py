@@ -25,7 +25,6 @@ from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import LlmPageQuestion
 from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
-from capplan.verbs.llm.fields import DeploymentFields
 from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
 from capplan.verbs.statement.options import Door, renamed_options
 
@@ -118,7 +117,7 @@ def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
         "weights": question.weights or None,
         "kv": question.kv or None,
         "tp": question.tp,
-        "engine": DeploymentFields.engine if question.engine == "any" else question.engine,
+        "engine": None if question.engine == "any" else question.engine,
     }
 
 

@@ -94,6 +94,7 @@ LLM_TRAIN_ESTIMATE = Verb(
     ),
     answer=answer_llm_train_estimate,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.estimate.memory.fits else 1),
     schema="llm-train-estimate",

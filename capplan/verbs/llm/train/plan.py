@@ -162,6 +162,7 @@ LLM_TRAIN_PLAN = Verb(
     ),
     answer=answer_llm_train_plan,
     sections=_sections,
+    is_one_screen=True,
     document=_document,
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
     schema="llm-train-plan",

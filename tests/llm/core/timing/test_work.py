@@ -20,7 +20,7 @@ from capplan.llm.core.timing.work import (
     step_work,
 )
 from capplan.llm.read.config.parse import parse_config
-from tests.llm.core.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LLAMA_70B
+from tests.llm.core.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LLAMA_70B, NEMOTRON_LAYER
 
 ALL_UNITS = frozenset(Arithmetic)
 
@@ -182,21 +182,6 @@ def _attention_columns(found: Kernels) -> list[tuple[AttentionKernel, int]]:
     return [(item, first + index) for index, item in enumerate(found.attentions)]
 
 
-NEMOTRON_LAYER = {
-    "model_type": "nemotron_h",
-    "hidden_size": 4480,
-    "num_hidden_layers": 1,
-    "hybrid_override_pattern": "M",
-    "mamba_num_heads": 128,
-    "mamba_head_dim": 80,
-    "ssm_state_size": 128,
-    "n_groups": 8,
-    "conv_kernel": 4,
-    "num_attention_heads": 40,
-    "num_key_value_heads": 8,
-    "intermediate_size": 15680,
-    "vocab_size": 131072,
-}
 """One state-space layer of NVIDIA-Nemotron-Nano-9B-v2."""
 
 
