@@ -1,6 +1,7 @@
 """Predict what clients of a deployment see: time to first token, time between tokens, tokens per second."""
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -78,6 +79,8 @@ class Speculation:
 
 WAVES = 10.0
 """Requests that each client of a benchmark sends, as most tools do."""
+_STEADY_REQUESTS = 600
+"""Requests of all clients that the steady state is seen over; ten of each of a few clients are a small sample."""
 BENCHMARK_SPREAD = 0.1 / 0.9
 """Relative half-width of the lengths of benchmarks that draw them from 0.8 to 1 times the longest."""
 
@@ -303,9 +306,10 @@ def _steady_waiting(loop: LoopTimes) -> Waiting:
 
 def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> LoopTimes:
     """Step through a closed loop of one replica, without what clients and servers add to the first token."""
-    scheduling = service.scheduling
+    scheduling, count = service.scheduling, max(1, round(clients))
     loop = ClosedLoop(
-        clients=max(1, round(clients)),
+        clients=count,
+        waves=int(WAVES) if demand.counts_burst else max(int(WAVES), ceil(_STEADY_REQUESTS / count)),
         input_len=demand.prefill_len,
         output_len=demand.output_len,
         spread=demand.spread,
