@@ -2,7 +2,8 @@
 
 python benchmarks/sweep_scale.py [--jobs N] [--gpus N]
 
-Answers of a made-up model are kept under many names, as if workers had sent them: no model is planned. Prints rows per
+Another process sends answers of a hundred made-up models under many names through a pipe, as workers do: no model is
+planned, and what the sender takes is not counted. Prints rows per
 second that one driver keeps and commits, bytes per row on the way and on disk, and the growth of the driver's memory
 for each finished model.
 """
@@ -11,6 +12,9 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from capplan.app.sweep import tables
@@ -40,6 +44,24 @@ def made_up(gpus: list[str], seed: int) -> Columns:
     return {**columns, "gpu": [gpu for gpu, _ in rows], "batch": [batch for _, batch in rows]}
 
 
+DISTINCT = 100
+"""Made-up models that the names share: more than one file of results holds, so that none compresses by repeats."""
+
+
+def send(pipe: Connection, gpus: list[str], names: Sequence[str]) -> None:
+    """Send the rows of each name; the pipe takes as much as its reader wants."""
+    tables_sent = [
+        tables.in_order(tables.planned_table(made_up(gpus, seed), model="", workload=WORKLOAD))
+        for seed in range(min(DISTINCT, len(names)))
+    ]
+    place = tables_sent[0].schema.get_field_index("model")
+    field = tables_sent[0].schema.field(place)
+    for index, name in enumerate(names):
+        table = tables_sent[index % DISTINCT]
+        named = tables.arrow().array([name] * table.num_rows, field.type)
+        pipe.send_bytes(tables.to_bytes(table.set_column(place, field, named)))
+
+
 def main() -> None:
     """Print what the driver took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,17 +72,19 @@ def main() -> None:
     digests = {gpu: f"{index:024x}" for index, gpu in enumerate(gpus)}
     names = [f"timm:model_{index:06}" for index in range(words.jobs)]
     wanted = Wanted(units=frozenset((name, WORKLOAD) for name in names), gpus=digests, rents={})
-    answers = [
-        tables.to_bytes(
-            tables.in_order(tables.planned_table(made_up(gpus, index), model=names[index], workload=WORKLOAD))
-        )
-        for index in range(words.jobs)
-    ]
+    spawn = get_context("spawn")
+    answers, sending = spawn.Pipe(duplex=False)
+    sender = spawn.Process(target=send, args=(sending, gpus, names), daemon=True)
+    sender.start()
+    answers.poll(None)  # the sender has made its answers
+    sent = 0
     rows_each = words.gpus * len(BATCHES)
     with tempfile.TemporaryDirectory() as folder, SweepStore(folder=Path(folder)) as store:
         before, started, uncommitted, most = resident_bytes_here(), time.process_time(), 0, 0
         here = time.thread_time()
-        for name, answer in zip(names, answers, strict=True):
+        for name in names:
+            answer = answers.recv_bytes()
+            sent += len(answer)
             store.add(answer, [Unit(model=name, workload=WORKLOAD, key="0" * 24, gpus=digests)])
             uncommitted += rows_each
             if uncommitted >= ROWS_PER_FILE:
@@ -72,7 +96,6 @@ def main() -> None:
         files = store.contents.files.values()
         rows, size = sum(each.rows for each in files), sum(each.size_bytes for each in files)
         state = sum(path.stat().st_size for path in (Path(folder) / "_sweep").glob("*"))
-    sent = sum(map(len, answers))
     print(f"{words.jobs} models × {words.gpus} GPUs × {len(BATCHES)} batches = {rows:,} rows in {len(files)} files")
     print(
         f"kept and committed in {taken_s:.1f} CPU-s: {rows / taken_s:,.0f} rows/s, {words.jobs / taken_s:,.1f} models/s"

@@ -121,5 +121,12 @@ def affordable(
     limit = filters.max_usd_per_hour if filters.max_usd_per_hour is not None else float("inf")
     kept = tuple(gpu for gpu in gpus if gpu.id in rents and rents[gpu.id].usd_per_machine_hour <= limit)
     if not kept:
-        raise UsageError("no GPU asked for has such a price; `capplan prices` lists what is known.")
+        known = [rents[gpu.id] for gpu in gpus if gpu.id in rents]
+        lowest = min(known, key=lambda rent: rent.usd_per_machine_hour, default=None)
+        raise UsageError(
+            "no GPU asked for has a price that counts; `capplan prices` lists what is known."
+            if lowest is None
+            else f"no GPU asked for costs at most {limit:g} USD an hour; the cheapest machine is {lowest.offer_words} "
+            f"with {lowest.gpu}, {lowest.usd_per_machine_hour:.3g} USD an hour."
+        )
     return kept

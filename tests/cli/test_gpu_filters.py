@@ -47,7 +47,7 @@ def test_a_comparison_without_names_takes_recommended_gpus_of_the_price(run: Run
 def test_where_nothing_passes_it_is_said(run: Run, net_trace: Path, command: str) -> None:
     result = run(command, net_trace, "--batch", "8", "--max-price", "0.0001")
     assert result.exit_code == 2
-    assert "no GPU asked for has such a price" in result.stderr
+    assert "no GPU asked for costs at most 0.0001 USD an hour; the cheapest machine is " in result.stderr
     result = run(command, net_trace, "--batch", "8", "--provider", "nobody")
     assert result.exit_code == 2
     assert "unknown provider 'nobody'" in result.stderr

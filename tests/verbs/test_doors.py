@@ -101,7 +101,7 @@ def test_a_question_survives_the_wire_and_the_command_line() -> None:
         ({"batch": [1], "batches": [2]}, UsageError, "given twice"),
         ({"precision": "fp17"}, UnknownNameError, "unknown precision 'fp17'"),
         ({"sort": "colour"}, UnknownNameError, "unknown sort key"),
-        ({"seq_len": 0}, UsageError, "seq_len: expected `int` >= 1, not 0"),
+        ({"seq_len": 0}, UsageError, "seq_len: expected a whole number of at least 1, not 0"),
         ({"max_latency_s": "5 parsecs"}, UsageError, "max_latency_s: '5 parsecs' is not a quantity"),
         ({"arguments": 3}, UsageError, "arguments holds arguments by name"),
         ({"specs": ["here"]}, UnknownNameError, "unknown field 'specs'"),

@@ -34,7 +34,7 @@ def test_no_value_of_any_field_is_a_bug(path):
 def test_a_quantity_is_a_number_or_words(path, name, value):
     """Such values came through to the planner, which failed with a TypeError."""
     kind = find_verb(path).question
-    with pytest.raises(CapplanError, match=f"{name}: expected `float"):
+    with pytest.raises(CapplanError, match=f"{name}: expected a number"):
         question_from_mapping(kind, {"model": "m", name: value})
     assert getattr(question_from_mapping(kind, {"model": "m", name: 2}), name) == 2
     json_value = msgspec.json.decode(b"2.5")

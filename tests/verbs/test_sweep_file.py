@@ -58,7 +58,7 @@ def read(**changes: object) -> object:
         ({"workloads": [{"batch": 0}]}, r"workloads\[0\]\.batch: '0': a batch lies between 1 and"),
         ({"workloads": [{"batch": [1, "auto"]}]}, r"auto and max stand alone"),
         ({"workloads": [{"optimizer": "sgd"}]}, r"describe a training step; add mode: training"),
-        ({"workloads": [{"utilization": 2}]}, r"utilization: expected `float` <= 1"),
+        ({"workloads": [{"utilization": 2}]}, r"utilization: expected a number from 0.01 to 1, not 2"),
         (
             {"workloads": [{"precision": "fp16", "weights": "int3"}]},
             r"workloads\[0\]\.weights: unknown format of weights",
@@ -71,7 +71,7 @@ def read(**changes: object) -> object:
             {"workloads": [{"precision": ["fp16", "amp-fp16"], "weights": "int8"}]},
             r"neither under autocast nor in training",
         ),
-        ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: expected `str"),
+        ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: expected text, not 8"),
         ({"workloads": "fp32"}, r"workloads\[0\]: must be keys with values"),
     ],
 )

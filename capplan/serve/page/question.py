@@ -12,7 +12,7 @@ from capplan.core.batches import LARGEST_BATCH
 from capplan.serve.questions import check_bounds
 from capplan.verbs.plan import PLAN, PlanQuestion
 from capplan.verbs.statement.fields import Text
-from capplan.verbs.statement.options import Door, Field, Option
+from capplan.verbs.statement.options import Door, Field, Option, renamed_options
 from capplan.verbs.statement.read import changed_fields, read_question
 
 MOST_MODELS = 4
@@ -23,8 +23,8 @@ class _PageFields:
     """The fields of the form that no other door has."""
 
     models: Annotated[tuple[Text, ...], Meta(max_length=MOST_MODELS), Option(flags=("--model",), doors=Door.PAGE)] = ()
-    batch: Annotated[int, Meta(ge=1, le=LARGEST_BATCH), Option(doors=Door.PAGE)] = 32
-    load: Annotated[float | None, Meta(ge=0.0, le=1e15), Option(doors=Door.PAGE)] = None
+    batch: Annotated[int, Meta(ge=1, le=LARGEST_BATCH), Option(doors=Door.PAGE, label="Batch")] = 32
+    load: Annotated[float | None, Meta(ge=0.0, le=1e15), Option(doors=Door.PAGE, label="Load")] = None
     every: Annotated[bool, Option(doors=Door.PAGE)] = False
     explain: Annotated[Text, Option(doors=Door.PAGE)] = ""
 
@@ -61,6 +61,11 @@ def form_fields() -> Mapping[str, Field]:
     return {field.name if field.is_list else field.key.replace("-", "_"): field for field in fields}
 
 
+def by_labels(sentence: str) -> str:
+    """Return a sentence that calls fields as the form does, where it named options of the command line."""
+    return renamed_options(sentence, form_fields().values(), door=Door.PAGE)
+
+
 FIRST_FIELDS = ("precision", "gpus", "max_latency")
 """The fields that most questions need, which the form shows first; the others stand behind *More settings*."""
 
@@ -86,7 +91,9 @@ def question_of_page(pairs: Sequence[tuple[str, str]]) -> PageQuestion:
         else:
             own[name] = value
     check_bounds({**own, **options})
-    state = read_question(_PageFields, own, door=Door.PAGE, is_text=True)
+    state = read_question(
+        _PageFields, own, door=Door.PAGE, name_of=lambda field: field.option.label or field.name, is_text=True
+    )
     values = {each: getattr(state, each) for each in ("models", "batch", "load", "every", "explain")}
     question = PageQuestion(**values, options=options)
     question.plan_of("")

@@ -1,6 +1,7 @@
 """The answer to the form, laid out: what templates need, already written as text."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from capplan.serve.page.curves import (
     throughput_chart,
 )
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
-from capplan.serve.page.question import PageQuestion, address
+from capplan.serve.page.question import PageQuestion, address, by_labels, form_fields
 from capplan.serve.planning.answer import TaskContext, opened
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
@@ -140,13 +141,18 @@ def view_model(
     try:
         plan = answer_plan(asked, case)
         return _view(question, plan, words, case, identity)
-    except UnknownNameError as error:  # without its hint, which names what only the command line takes
+    except UnknownNameError as error:
         case.missing += list(case.needed)[before:]
         remedies = _suggested(error, question, words)
-        return ModelView(words=words, identity=identity, error=error.sentence, remedies=remedies), None
+        sentence = error.sentence if _COMMAND_LINE.search(str(error)) else str(error)
+        return ModelView(words=words, identity=identity, error=sentence, remedies=remedies), None
     except CapplanError as error:
         case.missing += list(case.needed)[before:]
-        return ModelView(words=words, identity=identity, error=str(error)), None
+        return ModelView(words=words, identity=identity, error=by_labels(str(error))), None
+
+
+_COMMAND_LINE = re.compile(r"`capplan |FILE\.py")
+"""Stands in hints about what only the command line takes."""
 
 
 def compare(models: Sequence[PlannedStep], *, batch: int) -> ComparisonCharts | None:
@@ -212,7 +218,7 @@ def _view(
         rejections=tuple(map(_rejected, nearest[: None if question.every else SHOWN])),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(each, question) for each in plan.changes),
-        notes=tuple(dict.fromkeys((*plan.cautions, *plan.notes))),
+        notes=tuple(map(by_labels, dict.fromkeys((*plan.cautions, *plan.notes)))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),
         memory=memory_bars(named, parts, f"{identity}-memory"),
@@ -382,19 +388,20 @@ def _fitting(plan: Plan) -> str:
 
 
 def _rejected(rejection: Rejection) -> tuple[str, str]:
-    return rejection.gpu.id, f"{rejection.constraint.value}: {rejection.reason}"
+    return rejection.gpu.id, by_labels(f"{rejection.constraint.value}: {rejection.reason}")
 
 
 def _changed(change: ConditionEffect, question: PageQuestion) -> tuple[str, str]:
-    """Return what another condition gains, in words, and the address of the form with that condition."""
+    """Return what another condition gains, in words, and the address of the form with it; "" where it has no field."""
     before, after = change.before.latency.latency_s.expected, change.after.latency.latency_s.expected
     words = (
         f"{change.name} ({change.option}): {format_speedup(change.speedup)} on {change.after.gpu.id}, "
         f"{format_seconds(after)} instead of {format_seconds(before)}"
     )
     option, _, value = change.option.strip().removeprefix("--").partition(" ")
-    is_field = option in ("precision", "framework", "layout")
-    return words, address(question, explain="", **({option: value} if is_field else {}))
+    if option not in form_fields():
+        return words, ""
+    return by_labels(words), address(question, explain="", **{option: value or "true"})
 
 
 def _explained(

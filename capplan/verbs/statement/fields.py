@@ -300,8 +300,12 @@ class TrainingFields:
         ),
     ] = Optimizer.ADAMW  # fmt: skip
     checkpointing: Annotated[
-        bool, Option(help="Recompute activations in the backward pass.", topic=Topic.WORKLOAD, doors=SWEPT)
-    ] = False
+        bool,
+        Option(
+            help="Recompute activations in the backward pass.", topic=Topic.WORKLOAD, doors=SWEPT | Door.PAGE,
+            label="Checkpointing",
+        ),
+    ] = False  # fmt: skip
     accumulate: Annotated[
         int,
         Meta(ge=1, le=2**20),

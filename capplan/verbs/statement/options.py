@@ -221,11 +221,13 @@ def renamed_options(sentence: str, fields: Iterable[Field], *, door: Door) -> st
     Args:
         sentence: what may name options, such as "add --gpus N".
         fields: the fields whose options are replaced; others stay.
-        door: Python, or HTTP, whose names are those of the JSON.
+        door: Python; HTTP, whose names are those of the JSON; or the page, whose names are the labels of its form.
     """
-    names = {
-        flag: field.wire if door is Door.HTTP else field.name
-        for field in fields
-        for flag in (field.flag, *field.option.flags)
-    }
+
+    def name_of(field: Field) -> str:
+        if door is Door.PAGE:
+            return f"“{field.option.label}”" if field.option.label else field.flag
+        return field.wire if door is Door.HTTP else field.name
+
+    names = {flag: name_of(field) for field in fields for flag in (field.flag, *field.option.flags)}
     return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)

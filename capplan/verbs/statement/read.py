@@ -1,5 +1,6 @@
 """Read a question from what a door received, and write a question as a door takes it."""
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, is_dataclass, replace
@@ -116,11 +117,46 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
     try:
         return msgspec.convert(value, bounded_type(field), strict=not is_text, dec_hook=_hook)
     except msgspec.ValidationError as error:
-        reason = _lowered(str(error)).partition(", got `")[0].replace(" | null`", "`")
+        reason = _in_words(_lowered(str(error)).partition(", got `")[0], field)
         reason = reason.replace("invalid RFC3339 encoded date", "expected a day such as 2026-11-21")
         raise UsageError(f"{what}: {reason}, not {short_repr(value)}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error
+
+
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
+    "object": "names with values",
+}  # fmt: skip
+_REFUSED = re.compile(r"expected `([a-z |]+)`(?: of length (>=|<=) (\d+))?")
+_NO_BOUND = 1e12
+"""Bounds from here on only keep numbers finite; nobody who mistypes one needs to know them."""
+
+
+def _in_words(reason: str, field: Field) -> str:
+    """Return what msgspec expected in plain English, with the bounds of a number."""
+    found = _REFUSED.match(reason)
+    if found is None:
+        return reason
+    kinds = [kind for kind in found[1].split(" | ") if kind != "null"]
+    words = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
+    if found[2]:
+        unit = "items" if "array" in kinds else "characters"
+        return f"expected {words} of at {'most' if found[2] == '<=' else 'least'} {int(found[3]):,} {unit}"
+    if field.meta is None or not {"int", "float"} & set(kinds):
+        return f"expected {words}"
+    limits = (field.meta.ge, field.meta.gt, field.meta.le)
+    low, above, high = (
+        None if limit is None or limit >= _NO_BOUND else f"{limit:,}".removesuffix(".0") for limit in limits
+    )
+    if low and high:
+        return f"expected {words} from {low} to {high}"
+    bounds = (
+        f"of at least {low}" if low else "",
+        f"above {above}" if above else "",
+        f"of at most {high}" if high else "",
+    )
+    return f"expected {words} {' and '.join(filter(None, bounds))}".rstrip()
 
 
 def bounded_type(field: Field) -> Any:
