@@ -16,17 +16,32 @@ _REFUSED = frozenset(
 """Operators that read or write files, or change the process."""
 
 
+_NOT_GIVEN = object()
+
+
 def is_allowed(namespace: str, name: str) -> bool:
     """Return True if a file may name an operator: it computes on tensors, and neither opens files nor sets anything."""
     return namespace in NAMESPACES and name not in _REFUSED and not name.startswith("_test")
 
 
-def as_from_python(name: str, overload: Callable[..., Any]) -> Callable[..., Any]:
-    """Call an operator as Python code would, so that autocast and attention act on it as on code."""
-    for place in (torch._C._nn, torch._C._VariableFunctions):
-        if (binding := getattr(place, name, None)) is not None:
-            return partial(_call_either, binding, overload)
-    return overload
+def as_from_python(name: str, overload: Any) -> Callable[..., Any]:
+    """Return what calls an operator as Python code would, so that autocast and attention act on it as on code.
+
+    It refuses None for a tensor: operators without kernels of their own, as `aten::copy`, end the process of it.
+    """
+    places = (torch._C._nn, torch._C._VariableFunctions)
+    binding = next((found for place in places if (found := getattr(place, name, None)) is not None), None)
+    call = overload if binding is None else partial(_call_either, binding, overload)
+    arguments = overload._schema.arguments
+    required = [(index, each.name) for index, each in enumerate(arguments) if isinstance(each.type, torch.TensorType)]
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for index, argument in required:
+            if (args[index] if index < len(args) else kwargs.get(argument, _NOT_GIVEN)) is None:
+                raise TypeError(f"{name} takes a tensor for {argument!r}, not None")
+        return call(*args, **kwargs)
+
+    return checked
 
 
 def _call_either(binding: Callable[..., Any], overload: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -74,6 +74,7 @@ REFUSED = {
     "a power without end": first(node("_operator.pow", {"as_int": 10}, {"as_int": 10**9})),
     "a product above 64 bits": first(node("_operator.mul", {"as_int": 2**62}, {"as_int": 2**62})),
     "an integer above 64 bits": first(node("_operator.add", {"as_int": 10**4000}, {"as_int": 1})),
+    "None for a tensor": first(node("torch.ops.aten.copy.default", {"as_none": True}, {"as_int": 9})),
     "150,000 nodes": many_nodes,
     "an input of -1 rows": sized("x", {"as_int": -1}),
     "an input of 2.5 rows": sized("x", {"as_int": 2.5}),

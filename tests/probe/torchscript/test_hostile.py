@@ -58,6 +58,12 @@ def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     read(base(tmp_path_factory.mktemp("first")), "input=8")
 
 
+def test_none_in_the_place_of_a_tensor_is_refused(tmp_path: Path) -> None:
+    """`aten::copy` of PyTorch 2.13 ends the process with a segmentation fault where its tensor is None."""
+    with pytest.raises(CapplanError, match="copy takes a tensor for 'self', not None"):
+        read(with_line(base(tmp_path), "l = torch.copy(None, 9999999)"), "input=8")
+
+
 @pytest.mark.parametrize("line", FORWARDS.values(), ids=FORWARDS.keys())
 def test_a_hostile_forward_is_refused_at_once(line: str, tmp_path: Path) -> None:
     lines = line.replace("; ", "\n    ")
