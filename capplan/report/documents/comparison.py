@@ -1,6 +1,6 @@
 """A comparison as a typed document: base units, fractions from 0 to 1, intervals as objects."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -12,10 +12,9 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Framework, Host, Layout, Mode, Precision
+from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument
 from capplan.report.documents.common import Bounded, bounded_latency
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 
 class ComparedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +77,9 @@ class ComparisonRowDocument(msgspec.Struct, frozen=True, kw_only=True):
     power_evidence: str | UnsetType = UNSET
 
 
-class ComparisonDocument(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan compare --format json` writes. Fractions run from 0 to 1."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     models: Annotated[tuple[ComparedModelDocument, ...], Meta(min_length=1)]
     conditions: ComparisonConditions
     rows: tuple[ComparisonRowDocument, ...]

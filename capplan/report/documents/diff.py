@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from capplan.errors import UsageError
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 
 NOISE = 1e-9
 """Relative differences below this are rounding."""
@@ -140,10 +141,9 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True):
     relative: float | None
 
 
-class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
+class DiffDocument(Document, frozen=True, kw_only=True):
     """What `capplan diff --json` writes: every figure that differs."""
 
-    schema_version: Literal[1]
     changes: tuple[ChangeDocument, ...]
 
 
@@ -153,7 +153,7 @@ def diff_document(changes: Sequence[Change]) -> DiffDocument:
     Args:
         changes: The figures that differ.
     """
-    return DiffDocument(schema_version=1, changes=tuple(map(_change, changes)))
+    return DiffDocument(schema_version=SCHEMA_VERSION, changes=tuple(map(_change, changes)))
 
 
 def _change(change: Change) -> ChangeDocument:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.units import format_bytes, format_rate, format_seconds
 
@@ -39,10 +38,9 @@ class CheckedLimit:
     words: str
 
 
-class CheckDocument(msgspec.Struct, frozen=True, kw_only=True):
+class CheckDocument(Document, frozen=True, kw_only=True):
     """What `capplan check --json` writes: one outcome per limit, in base units."""
 
-    schema_version: Literal[1]
     kept: bool
     outcomes: tuple[CheckedLimit, ...]
 
@@ -53,7 +51,9 @@ def check_document(outcomes: Sequence[CheckedLimit]) -> CheckDocument:
     Args:
         outcomes: One outcome per limit and GPU.
     """
-    return CheckDocument(schema_version=1, kept=all(each.is_kept for each in outcomes), outcomes=tuple(outcomes))
+    return CheckDocument(
+        schema_version=SCHEMA_VERSION, kept=all(each.is_kept for each in outcomes), outcomes=tuple(outcomes)
+    )
 
 
 def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, where: str) -> tuple[CheckedLimit, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,9 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
 from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, Term
 from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, Segment, Source, Status
+from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 _ALWAYS_KNOWN = frozenset(
     {"id", "name", "vendor", "architecture", "memory_bytes", "memory_bandwidth_bytes_per_s", "devices_per_board",
@@ -116,18 +115,15 @@ if not TYPE_CHECKING:
     )
 
 
-class GpusDocument(msgspec.Struct, frozen=True, kw_only=True):
+class GpusDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan gpus --json` and `gpus compare --json` write."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     gpus: tuple[GpuDocument, ...]
 
 
-class PricesDocument(msgspec.Struct, frozen=True, kw_only=True):
+class PricesDocument(Document, frozen=True, kw_only=True):
     """What `capplan prices --json` writes."""
 
-    schema_version: Literal[1]
     currency: Literal["USD"]
     prices: tuple[PriceDocument, ...]
 

@@ -1,13 +1,14 @@
 """What this machine holds as typed documents: its GPUs, the traces of earlier runs, and configured defaults."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.gpus.installed import InstalledGpu, differences
 from capplan.core.gpus.spec import GpuSpec
+from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument
 from capplan.version import __version__
 
 Match: TypeAlias = tuple[InstalledGpu, GpuSpec | None]
@@ -32,11 +33,9 @@ class InstalledGpuDocument(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class InstalledGpusDocument(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledGpusDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan gpus detect --json` writes, in base units."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     gpus: tuple[InstalledGpuDocument, ...]
 
 
@@ -47,7 +46,9 @@ def installed_document(matches: Sequence[Match]) -> InstalledGpusDocument:
         matches: Each device with its spec, in the driver's order.
     """
     return InstalledGpusDocument(
-        schema_version=1, capplan_version=__version__, gpus=tuple(_gpu(device, spec) for device, spec in matches)
+        schema_version=SCHEMA_VERSION,
+        capplan_version=__version__,
+        gpus=tuple(_gpu(device, spec) for device, spec in matches),
     )
 
 

@@ -1,6 +1,6 @@
 """A memory answer as a typed document: base units, intervals as objects."""
 
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -11,10 +11,9 @@ from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.workload import ModelSharding
+from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument
 from capplan.report.documents.common import WorkloadDocument, workload_document
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 Allocated = Annotated[Interval, Meta(description="torch.cuda.max_memory_allocated")]
 Reserved = Annotated[Interval, Meta(description="torch.cuda.max_memory_reserved")]
@@ -77,11 +76,9 @@ class RuleOfThumbDocument(msgspec.Struct, frozen=True, kw_only=True):
     chosen: tuple[str, ...]
 
 
-class MemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan memory --format json` writes. Figures outside `gpus` are for the first GPU named, or for none."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     model: str
     target: str
     workload: WorkloadDocument

@@ -9,6 +9,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.pipelines.measured import PipelineMetric, PipelineValidation
 from capplan.core.pipelines.memory import PipelineMemory
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.plan import PlannedPipeline, planned_pipeline
 
 
@@ -52,10 +53,9 @@ class JudgedPipelineRow(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
 
-class PipelineValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineValidationDocument(Document, frozen=True, kw_only=True):
     """What `capplan validate --format json` writes for measured pipelines."""
 
-    schema_version: int
     cells: tuple[PipelineErrors, ...]
     rows: tuple[JudgedPipelineRow, ...]
     skipped: Annotated[dict[str, int], Meta(description="why rows were left out, with how many")]
@@ -98,7 +98,9 @@ def pipeline_validation_document(found: PipelineValidation) -> PipelineValidatio
         )
         for row in found.rows
     )
-    return PipelineValidationDocument(schema_version=1, cells=cells, rows=rows, skipped=dict(found.skipped))
+    return PipelineValidationDocument(
+        schema_version=SCHEMA_VERSION, cells=cells, rows=rows, skipped=dict(found.skipped)
+    )
 
 
 class PlacedMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,10 +119,9 @@ class PlacedMemory(msgspec.Struct, frozen=True, kw_only=True):
     max_batch: int | None = None
 
 
-class PipelineMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineMemoryDocument(Document, frozen=True, kw_only=True):
     """What `capplan memory --format json` writes for a pipeline."""
 
-    schema_version: int
     name: str
     batch: int
     pipeline: PlannedPipeline
@@ -150,7 +151,7 @@ def pipeline_memory_document(answer: PipelineMemory) -> PipelineMemoryDocument:
         for place in answer.places
     )
     return PipelineMemoryDocument(
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         name=answer.name,
         batch=answer.batch,
         pipeline=planned_pipeline(answer.facts),

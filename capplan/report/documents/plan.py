@@ -1,7 +1,7 @@
 """A plan as a typed document: base units, fractions from 0 to 1, intervals as objects."""
 
 from datetime import date
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -25,11 +25,9 @@ from capplan.core.plan.types import (
     Rejection,
 )
 from capplan.errors import UsageError
-from capplan.report.documents.codec import from_plain
+from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument, from_plain
 from capplan.report.documents.common import Bounded, WorkloadDocument, bounded, bounded_latency, workload_document
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 
 class PlannedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,11 +259,9 @@ class PlanProvenance(msgspec.Struct, frozen=True, kw_only=True):
     calibration: str | None
 
 
-class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+class PlanDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan plan --format json` writes for one model; for several models, a list of these."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     model: PlannedModel
     workload: WorkloadDocument
     limits: Limits

@@ -10,7 +10,7 @@ from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.money_tables import local_cards
 from capplan.report.procurement.tables import price_table, refusal_table
-from capplan.report.procurement.types import Refusal, Report
+from capplan.report.procurement.types import InfeasibleGpu, Report
 from tests.report.procurement.made_up import EXAMPLES, made_report
 
 pytestmark = pytest.mark.slow
@@ -98,7 +98,8 @@ def test_gpus_that_one_reason_excludes_share_a_row() -> None:
     model = made_report("image-service").models[0]
     given = [("A", "too old"), ("B", "too small"), ("C", "too old"), ("D", "too old")]
     refusals = tuple(
-        Refusal(gpu=name.lower(), gpu_name=name, batch=1, constraint="scope", reason=reason) for name, reason in given
+        InfeasibleGpu(gpu=name.lower(), gpu_name=name, batch=1, constraint="scope", reason=reason)
+        for name, reason in given
     )
     rows = refusal_table(replace(model, refusals=refusals)).rows
     assert [(row[0], row[-1]) for row in rows] == [("3 GPUs", "too old: A, C, D"), ("B", "too small")]

@@ -1,6 +1,6 @@
 """Several models on one fleet as a typed document."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,9 +12,8 @@ from capplan.llm.core.fleet.gpu_sharing import SharedGpus
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.plan import sharding_fields
-
-SCHEMA_VERSION: Final = 1
 
 
 class FleetPartDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +91,9 @@ class PlannedModelDocument(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None
 
 
-class LlmFleetDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmFleetDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm fleet --format json` writes, the cheapest fleet first."""
 
-    schema_version: Literal[1]
     models: tuple[PlannedModelDocument, ...]
     recommended: SharedFleetDocument | None
     fleets: tuple[SharedFleetDocument, ...]

@@ -1,7 +1,7 @@
 """An answer about serving memory as a typed document: bytes per GPU, tokens and sequences."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -12,9 +12,8 @@ from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model import LanguageModel
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 Count = Annotated[int, Meta(ge=0)]
 Bytes = Annotated[int, Meta(ge=0)]
@@ -75,11 +74,9 @@ class AlternativeDocument(msgspec.Struct, frozen=True, kw_only=True):
     kv_pool_bytes: int
 
 
-class LlmMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmMemoryDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan llm memory --format json` writes: bytes are those of the GPU that decides, the tightest stage's."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     model: LlmModelDocument
     gpu: str
     gpus: Annotated[int, Meta(ge=0, description="GPUs of one replica: tp · pp · dp.")]
@@ -128,10 +125,9 @@ class LlmMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class LlmModelsDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmModelsDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm models --format json` writes."""
 
-    schema_version: Literal[1]
     models: tuple[LlmModelDocument, ...]
 
 

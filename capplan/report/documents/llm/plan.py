@@ -1,6 +1,6 @@
 """Plans of LLM serving as typed documents. Times in seconds, money in US dollars, memory in bytes of one GPU."""
 
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -24,11 +24,11 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.kubernetes import kubernetes_manifest
 from capplan.report.documents.llm.money import LaunchDocument, MoneyDocument, launch_document, money_document
 from capplan.report.documents.llm.serving import ServedModel
 
-SCHEMA_VERSION: Final = 1
 MOST_CURVES = 12
 """Deployments whose load curve is written out: the best ones."""
 
@@ -210,10 +210,9 @@ class DeploymentRejectionDocument(msgspec.Struct, frozen=True, kw_only=True):
     least_s: Annotated[float | None, Meta(description="the broken limit's time with one request at a time")]
 
 
-class LlmPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmPlanDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm plan --format json` writes; memory is that of one GPU."""
 
-    schema_version: Literal[1]
     model: ServedModel
     load: TokenLoad
     limits: LatencyLimits

@@ -3,10 +3,9 @@
 import msgspec
 
 from capplan.llm.core.fleet.planned import ServingReport, Variation
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
 from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document
-
-SCHEMA_VERSION = 1
 
 
 class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +22,9 @@ class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):
     cheapest_then: str | None
 
 
-class ServingReportDocument(msgspec.Struct, frozen=True, kw_only=True):
+class ServingReportDocument(Document, frozen=True, kw_only=True):
     """What `capplan report MODEL --llm LOAD.yaml -o report.json` writes."""
 
-    schema_version: int
     title: str
     created: str
     load_file: str

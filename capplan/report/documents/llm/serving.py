@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,8 +14,7 @@ from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.explain import StepPart
 from capplan.llm.core.serving.runs import SkippedRun
-
-SCHEMA_VERSION: Final = 1
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +63,9 @@ class MeasuredRuns(msgspec.Struct, frozen=True, kw_only=True):
     tpot_factor: float | None
 
 
-class LlmEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmEstimateDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm estimate --format json` writes: one replica at each concurrency."""
 
-    schema_version: Literal[1]
     model: ServedModel
     gpu: str
     gpus: int
@@ -193,10 +191,9 @@ class OverallAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     joules_per_output_token: Accuracy | None
 
 
-class LlmValidationDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmValidationDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm validate --format json` writes. Errors and shares are fractions: 0.07 is 7 %."""
 
-    schema_version: Literal[1]
     cells: tuple[ServingCellDocument, ...]
     overall: OverallAccuracy
     skipped: tuple[SkippedRun, ...]

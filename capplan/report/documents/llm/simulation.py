@@ -1,14 +1,13 @@
 """Simulations of LLM serving as typed documents. Times in seconds; rates and tokens are those of one replica."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
-
-SCHEMA_VERSION: Final = 1
+from capplan.report.documents.codec import SCHEMA_VERSION, Document
 
 
 class Definitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,10 +50,9 @@ class LoadAnswerDocument(msgspec.Struct, frozen=True, kw_only=True):
     power_evidence: str | UnsetType = UNSET
 
 
-class SimulationDocument(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm simulate --format json` writes."""
 
-    schema_version: Literal[1]
     model: str
     gpu: str
     gpus: int

@@ -1,7 +1,7 @@
 """Answers about training as typed documents: bytes, seconds, tokens per second, US dollars."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,9 +15,8 @@ from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
+from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
-
-SCHEMA_VERSION: Final = 1
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,11 +80,9 @@ class TrainingMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
 
 
-class LlmTrainMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmTrainMemoryDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan llm train memory --format json` writes."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     job: TrainingJobDocument
     memory: TrainingMemoryDocument
 
@@ -125,19 +122,15 @@ class TrainingSpeedDocument(msgspec.Struct, frozen=True, kw_only=True):
     launch: Annotated[str | None, Meta(description="A configuration for the framework; null where none is written.")]
 
 
-class LlmTrainEstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmTrainEstimateDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan llm train estimate --format json` writes."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     estimate: TrainingSpeedDocument
 
 
-class LlmTrainPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmTrainPlanDocument(SignedDocument, frozen=True, kw_only=True):
     """What `capplan llm train plan --format json` writes."""
 
-    schema_version: Literal[1]
-    capplan_version: str
     cheapest: TrainingSpeedDocument | None
     safer: Annotated[
         TrainingSpeedDocument | None,
@@ -197,10 +190,9 @@ class SkippedTrainingDocument(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class LlmTrainValidateDocument(msgspec.Struct, frozen=True, kw_only=True):
+class LlmTrainValidateDocument(Document, frozen=True, kw_only=True):
     """What `capplan llm train validate --format json` writes."""
 
-    schema_version: Literal[1]
     overall: tuple[TrainingCellDocument, ...]
     cells: tuple[TrainingCellDocument, ...]
     rows: tuple[TrainingRowDocument, ...]
