@@ -235,6 +235,8 @@ def plan(
     network_bytes_per_s: float | str | None = ...,
     growth_fraction: float | str = ...,
     years: int = ...,
+    hours_of_use: str | None = ...,
+    days_per_week: int = ...,
     api_usd_per_million_tokens: tuple[float, float] | str | None = ...,
     providers: Sequence[str] | str | None = ...,
     regions: Sequence[str] | str | None = ...,
@@ -299,6 +301,8 @@ def plan(
         network_bytes_per_s: Network of one GPU to other servers, one direction; '50 GB/s' by default.
         growth_fraction: Growth of the load per year, such as 50% or 0.5.
         years: Years that rent and purchase are compared over.
+        hours_of_use: Hours of a day with load, such as 8-18 or 22-6: rents by the hour are paid then; all by default.
+        days_per_week: Days of a week with load.
         api_usd_per_million_tokens: USD that an API asks per million input and output tokens: 0.6,2.4.
         providers: Only GPUs that this provider rents, at its prices; repeatable.
         regions: Only offers in this region, country (de) or area (eu); repeatable.

@@ -91,6 +91,17 @@ def demand_without_load() -> ReportLoad:
 _NO_RATE = re.compile(r"0+(\.0*)?(\s*/.+)?")
 _HOURS = re.compile(r"(?P<first>\d{1,2})(:00)?\s*(-|–|to)\s*(?P<last>\d{1,2})(:00)?")
 
+
+def hours_of_use(words: str) -> frozenset[int] | None:
+    """Return the hours of a day that words such as 8-18 or 22-6 name; None for other words."""
+    match = _HOURS.fullmatch(words.strip())
+    first, last = (int(match["first"]), int(match["last"])) if match else (0, 0)
+    if first == last or max(first, last) > HOURS_PER_DAY:
+        return None
+    length = (last - first) % HOURS_PER_DAY or HOURS_PER_DAY
+    return frozenset((first + hour) % HOURS_PER_DAY for hour in range(length))
+
+
 STREAMS = ("images", "videos", "clips", "documents", "requests")
 """What a service may be asked for in one sentence: `images: 3 per second, p95 under 8 s`."""
 _STREAM = re.compile(
@@ -356,15 +367,12 @@ class _LoadReader(ValueReader):
             days = DAYS_PER_WEEK
         if "hours" in self._given:
             given = self._given["hours"]
-            match = _HOURS.fullmatch(str(given).strip())
-            first, last = (int(match["first"]), int(match["last"])) if match else (0, 0)
+            used = hours_of_use(str(given))
             if daily:
                 self.refuse("service.hours", "contradicts daily, whose hours without a rate are out of use; keep one")
-            elif first == last or max(first, last) > HOURS_PER_DAY:
+            elif used is None:
                 self.refuse("service.hours", f"must be whole hours of a day such as 8-18 or 22-6, not {given!r}")
             else:
-                length = (last - first) % HOURS_PER_DAY or HOURS_PER_DAY
-                used = {(first + hour) % HOURS_PER_DAY for hour in range(length)}
                 return tuple((peak or 0.0) * (hour in used) for hour in range(HOURS_PER_DAY)), days
         if not daily and days < DAYS_PER_WEEK:
             daily = (peak or 0.0,) * HOURS_PER_DAY

@@ -24,6 +24,17 @@ class Level:
     starts_per_year: float
 
 
+def days_in_use(hours: frozenset[int], days: int) -> tuple[float, ...]:
+    """Return for each hour of a week whether it is in use, as 1 or 0.
+
+    Args:
+        hours: The hours of a day in use, from 0 to 23.
+        days: The days of a week in use.
+    """
+    day = tuple(float(hour in hours) for hour in range(HOURS_PER_DAY))
+    return day * days + (0.0,) * (HOURS_PER_DAY * (DAYS_PER_WEEK - days))
+
+
 @cache
 def levels_of(weekly_per_s: tuple[float, ...], peak_per_s: float) -> tuple[Level, ...]:
     """Return the levels of a week's hourly rates, highest first; hours without a load have none.

@@ -8,11 +8,13 @@ from capplan.core.economics.cost import CardDraw
 from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.serving.load import levels_of
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.money import (
     ApiPrice,
     FleetMoney,
+    HoursOfUse,
     Offers,
     compare_with_api,
     fleets_by_year,
@@ -20,7 +22,7 @@ from capplan.llm.core.fleet.money import (
     payment_options,
 )
 from capplan.llm.core.serving.energy import ServingEnergy
-from capplan.specs.load import demand_without_load
+from capplan.specs.load import demand_without_load, load_defaults
 from capplan.specs.prices import Prices, load_prices
 
 _MOST_YEARS = 10
@@ -28,11 +30,15 @@ _MOST_YEARS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyQuestion:
-    """How the money of a plan is counted: growth of the load per year, years, and an API to compare with."""
+    """How the money of a plan is counted: growth of the load per year, years, and an API to compare with.
+
+    `week` holds 1 for each hour of a week in which there is load, else 0; empty where there always is.
+    """
 
     growth_fraction: float = 0.0
     years: int = 3
     api: ApiPrice | None = None
+    week: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not -0.9 <= self.growth_fraction <= 10:
@@ -67,9 +73,14 @@ def fleet_money(
     if energy is not None and gpu.tdp_w is not None:
         idle_w = law.of(gpu).base_fraction * gpu.tdp_w
         card = CardDraw(limit_w=gpu.tdp_w, used_w=energy.power_w.expected / fit.gpus, idle_w=idle_w)
+    use = None
+    if 0.0 in question.week:
+        (level,) = levels_of(question.week, 1.0)
+        use = HoursOfUse(level=level, start_up_s=load_defaults("service")["start_up"].value)
     return FleetMoney(
         years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
-        payments=payment_options(fit, offers, money, growth_fraction=growth, card=card),
+        payments=payment_options(fit, offers, money, growth_fraction=growth, card=card, use=use),
+        use=use,
         energy=energy,
         joules_per_output_token=(
             None if card is None else joules_per_output_token(fit, card, money, form_factor=gpu.form_factor)

@@ -62,7 +62,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
         deployments=deployments,
         calibration=calibration,
         prices=prices,
-        money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api),
+        money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api, week=asked.week),
     )
     best = fleet.plan.recommended
     maker = _Maker(question, deployments, calibration)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capplan.core.serving.load import DAYS_PER_WEEK, days_in_use
 from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
@@ -15,15 +16,17 @@ from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Speculation
 from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.specs.load import hours_of_use
 from capplan.specs.values import ValueReader
 from capplan.specs.yaml.strict import Tree, read_yaml
 
+_HOURS = ("hours", "days_per_week")
 _LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
 _KEYS = (
     "rate", "concurrency", "prompts", "within", "input_len", "output_len", "spread", "input_cv", "output_cv",
     "burstiness", "prefix_hits", "draft_tokens", "acceptance", *_LIMITS, "gpu", "engine", "weights", "kv", "tp", "pp",
     "ep", "dp", "max_seqs", "redundancy", "growth", "years", "api_price", "adapters", "lora_rank", "sampling",
-    "utilization",
+    "utilization", *_HOURS,
 )  # fmt: skip
 _OTHER_NAMES = {"rate_per_s": "rate", "gpus": "gpu", "engines": "engine"}
 _LENGTHS = {"input_len": 1024.0, "output_len": 256.0}
@@ -46,6 +49,7 @@ class ServingLoadFile:
     redundancy: int = 0
     growth_fraction: float = 0.0
     years: int = 3
+    week: tuple[float, ...] = ()
     api: ApiPrice | None = None
     adapters: Adapters | None = None
     sampling: Sampling = Sampling.GREEDY
@@ -94,6 +98,11 @@ def read_fleet(tree: Tree, *, where: str) -> tuple[tuple[str, ServingLoadFile], 
         if not isinstance(model, str) or not model.strip():
             reader.refuse("models", f"each entry must name its model, not {model!r}")
         reader.unknown_keys(keys, _KEYS, "")
+        for key in _HOURS:
+            if key in keys:
+                reader.refuse(
+                    key, "is read where one model is planned, by llm plan or report: fleets cost USD per hour"
+                )
         load = reader.read(keys)
         if load is not None:
             found.append((str(model), load))
@@ -126,7 +135,7 @@ class _LlmLoadReader(ValueReader):
         if years > _MOST_YEARS:
             self.refuse("years", f"must be at most {_MOST_YEARS}, not {years}")
         growth = self.fraction("growth", tree["growth"]) if "growth" in tree else 0.0
-        api = self._api(tree)
+        api, week = self._api(tree), self._week(tree)
         sizes = {key: self._sizes(tree, key) for key in ("tp", "pp", "ep", "dp", "max_seqs")}
         names = {key: self._names(tree, key) for key in ("gpu", "engine", "weights", "kv")}
         count, rank = self._whole(tree, "adapters", 0, least=0), self._whole(tree, "lora_rank", 16, least=1)
@@ -147,11 +156,23 @@ class _LlmLoadReader(ValueReader):
             redundancy=redundancy,
             growth_fraction=growth or 0.0,
             years=years,
+            week=week,
             api=api,
             adapters=Adapters(count=count, rank=rank) if count else None,
             sampling=sampling,
             utilization_fraction=utilization,
         )
+
+    def _week(self, tree: Tree) -> tuple[float, ...]:
+        """Return which hours of a week have load; nothing where all have."""
+        if not any(key in tree for key in _HOURS):
+            return ()
+        used, days = hours_of_use(str(tree.get("hours", "0-24"))), self._whole(tree, "days_per_week", 7, least=1)
+        if used is None:
+            self.refuse("hours", f"must be whole hours of a day such as 8-18 or 22-6, not {tree['hours']!r}")
+        if days > DAYS_PER_WEEK:
+            self.refuse("days_per_week", f"must be at most {DAYS_PER_WEEK}, not {days}")
+        return days_in_use(used or frozenset(), min(days, DAYS_PER_WEEK))
 
     def _load(self, tree: Tree) -> TokenLoad | None:
         rate = self.rate("rate", tree["rate"]) if "rate" in tree else None

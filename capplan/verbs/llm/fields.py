@@ -674,6 +674,14 @@ class MoneyFields:
         ),
     ] = 0.0  # fmt: skip
     years: Annotated[int, Option(help="Years that rent and purchase are compared over.", shows_default=True)] = 3
+    hours_of_use: Annotated[
+        str | None,
+        Option(
+            help="Hours of a day with load, such as 8-18 or 22-6: rents by the hour are paid then; all by default.",
+            metavar="H-H",
+        ),
+    ] = None  # fmt: skip
+    days_per_week: Annotated[int, Meta(ge=1, le=7), Option(help="Days of a week with load.", shows_default=True)] = 7
     api_usd_per_million_tokens: Annotated[
         tuple[float, float] | None,
         Option(
@@ -686,14 +694,22 @@ class MoneyFields:
         """Return how the money is counted.
 
         Raises:
-            UsageError: growth or years lie beyond what is counted.
+            UsageError: growth or years lie beyond what is counted, or the hours are none of a day.
         """
+        from capplan.core.serving.load import HOURS_PER_DAY, days_in_use
         from capplan.llm.answer.fleet_money import MoneyQuestion
         from capplan.llm.core.fleet.money import ApiPrice
+        from capplan.specs.load import hours_of_use
+
+        used = frozenset(range(HOURS_PER_DAY)) if self.hours_of_use is None else hours_of_use(self.hours_of_use)
+        if used is None:
+            raise UsageError(f"--hours-of-use {self.hours_of_use}: write whole hours of a day such as 8-18 or 22-6.")
 
         asked = self.api_usd_per_million_tokens
         api = None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
-        return MoneyQuestion(growth_fraction=self.growth_fraction, years=self.years, api=api)
+        return MoneyQuestion(
+            growth_fraction=self.growth_fraction, years=self.years, api=api, week=days_in_use(used, self.days_per_week)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,9 @@ from capplan.core.economics.cost import (
     fleet_energy,
 )
 from capplan.core.economics.options import server_of, server_slots
-from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR
+from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR, hours_at_level
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
+from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.rented import rented_gpu
 from capplan.llm.core.serving.energy import ServingEnergy
@@ -99,8 +100,32 @@ class Offers:
     form_factor: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoursOfUse:
+    """The hours of a year in which there is load, and how long before them machines start. [s]"""
+
+    level: Level
+    start_up_s: float
+
+    @property
+    def paid_hours(self) -> float:
+        """Return the hours of a year for which a machine rented by the hour is paid. [h]"""
+        return hours_at_level(self.level.hours_per_year, self.level.starts_per_year, self.start_up_s)
+
+    @property
+    def in_use_fraction(self) -> float:
+        """Return the share of a year in which there is load."""
+        return self.level.hours_per_year / HOURS_PER_YEAR
+
+
 def payment_options(
-    fit: DeploymentFit, offers: Offers, money: CostAssumptions, *, growth_fraction: float, card: CardDraw | None
+    fit: DeploymentFit,
+    offers: Offers,
+    money: CostAssumptions,
+    *,
+    growth_fraction: float,
+    card: CardDraw | None,
+    use: HoursOfUse | None = None,
 ) -> tuple[PaymentOption, ...]:
     """Return the cheapest way to pay for a fleet under every term, in whole machines that hold it, the cheapest first.
 
@@ -115,13 +140,15 @@ def payment_options(
         money: The assumptions about money, with the years counted.
         growth_fraction: Growth of the load per year.
         card: What a GPU draws; None where it is not known, so that nothing is said of buying.
+        use: The hours of use, which rents by the hour follow; None where there is always load.
     """
     fleets = fleets_by_year(fit, growth_fraction=growth_fraction, years=money.years)[1:]
-    tokens = _tokens_per_year(fit, growth_fraction, money.years)
+    tokens = _tokens_per_year(fit, growth_fraction, money.years) * (use.in_use_fraction if use else 1.0)
     cheapest: dict[Term, tuple[bool, bool, float]] = {}
     by_term: dict[Term, PaymentOption] = {}
     for rent in offers.rents:
-        hours = _hours(fit, fleets, rent)
+        follows = use is not None and rent.term not in COMMITMENT_YEARS
+        hours = _hours(fit, fleets, rent, paid_hours=use.paid_hours if use and follows else HOURS_PER_YEAR)
         if hours is None:
             continue
         cost = cost_of_renting(gpu_hours_by_year=hours, price=rent, money=money)
@@ -140,7 +167,7 @@ def payment_options(
         )
     options = list(by_term.values())
     if offers.purchase is not None and card is not None:
-        options.append(_bought(fit, fleets, offers, money, card=card, tokens=tokens))
+        options.append(_bought(fit, fleets, offers, money, card=card, tokens=tokens, use=use))
     return tuple(sorted(options, key=lambda option: option.usd_per_year))
 
 
@@ -150,7 +177,9 @@ def _tokens_per_year(fit: DeploymentFit, growth_fraction: float, years: int) -> 
     return fit.output_tokens_per_s * _SECONDS_PER_YEAR * grown
 
 
-def _hours(fit: DeploymentFit, fleets: Sequence[FleetYear], rent: Price) -> tuple[float, ...] | None:
+def _hours(
+    fit: DeploymentFit, fleets: Sequence[FleetYear], rent: Price, *, paid_hours: float
+) -> tuple[float, ...] | None:
     """Return the GPU-hours of each year, all GPUs of whole machines counted; None where the offer cannot hold them."""
     length, last = COMMITMENT_YEARS.get(rent.term, 1), len(fleets) - 1
     held = [fleets[min(last, year // length * length + length - 1)] for year in range(len(fleets))]
@@ -159,7 +188,7 @@ def _hours(fit: DeploymentFit, fleets: Sequence[FleetYear], rent: Price) -> tupl
     machines = [count for count in found if count is not None]
     if len(machines) < len(found):
         return None
-    return tuple(float(count * rent.instance_gpus * HOURS_PER_YEAR) for count in machines)
+    return tuple(count * rent.instance_gpus * paid_hours for count in machines)
 
 
 def _bought(
@@ -170,6 +199,7 @@ def _bought(
     *,
     card: CardDraw,
     tokens: float,
+    use: HoursOfUse | None,
 ) -> PaymentOption:
     purchase = offers.purchase
     assert purchase is not None  # the caller checked that there is one
@@ -186,7 +216,15 @@ def _bought(
             servers=servers,
             price=purchase,
             chassis_usd=money.chassis_usd_sxm if only_full else money.chassis_usd_pcie,
-            energy=energy_of(fit, card, money, form_factor=offers.form_factor, gpus=gpus, servers=servers),
+            energy=energy_of(
+                fit,
+                card,
+                money,
+                form_factor=offers.form_factor,
+                gpus=gpus,
+                servers=servers,
+                in_use_fraction=use.in_use_fraction if use else 1.0,
+            ),
             money=money,
         ),
         tokens_per_year=tokens,
@@ -201,6 +239,7 @@ def energy_of(
     form_factor: str | None,
     gpus: int | None = None,
     servers: float | None = None,
+    in_use_fraction: float = 1.0,
 ) -> Energy:
     """Return what a fleet draws at its load.
 
@@ -211,10 +250,12 @@ def energy_of(
         form_factor: What decides which servers hold the GPUs.
         gpus: GPUs that are switched on, those beyond the deployment's waiting; those of the deployment if None.
         servers: Servers around them; as full ones as hold them if None.
+        in_use_fraction: Share of the year with load; the fleet idles in the rest.
     """
     count = gpus or fit.gpus
     full = max((point.rate_per_s for point in fit.curve), default=0.0) * count / fit.sharding.gpus
-    usage = Usage(in_use_fraction=1.0, load_fraction=min(1.0, fit.rate_per_s / full) if full else 1.0, stays_on=True)
+    load = min(1.0, fit.rate_per_s / full) if full else 1.0
+    usage = Usage(in_use_fraction=in_use_fraction, load_fraction=load, stays_on=True)
     around = servers if servers is not None else count / server_slots(form_factor, money)[0]
     host_w = server_of(form_factor, money).host_w
     waiting = max(0, count - fit.gpus) / count
@@ -298,7 +339,8 @@ def _break_even(*, usd_per_replica: float, usd_per_rate: float, most_per_s: floa
 class FleetMoney:
     """The money of the recommended deployment: fleets by year, ways to pay, energy, and an API beside it.
 
-    `energy` is what its GPUs draw at the load by the law of power; None where their power limit is not known.
+    `energy` is what its GPUs draw at the load by the law of power; None where their power limit is not known. `use` are
+    the hours with load; None where there always is.
     """
 
     years: tuple[FleetYear, ...]
@@ -310,3 +352,9 @@ class FleetMoney:
     counted_years: int
     usd_per_kwh: float
     pue: float
+    use: HoursOfUse | None = None
+
+    @property
+    def paid_hours(self) -> float:
+        """Return the hours of a year for which machines rented by the hour are paid. [h]"""
+        return self.use.paid_hours if self.use else HOURS_PER_YEAR

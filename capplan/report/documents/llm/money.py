@@ -35,6 +35,7 @@ class MoneyDocument(msgspec.Struct, frozen=True, kw_only=True):
     growth_per_year_fraction: float
     years: tuple[FleetYear, ...]
     counted_years: int
+    rented_hours_per_year: Annotated[float, Meta(description="hours for which machines rented by the hour are paid")]
     payments: tuple[PaymentDocument, ...]
     gpu_power_w: Annotated[Interval | None, Meta(description="mean draw of all GPUs at the load, without hosts")]
     joules_per_output_token: float | None
@@ -67,6 +68,7 @@ def money_document(money: FleetMoney) -> MoneyDocument:
         growth_per_year_fraction=money.growth_fraction,
         years=money.years,
         counted_years=money.counted_years,
+        rented_hours_per_year=money.paid_hours,
         payments=tuple(map(_payment, money.payments)),
         gpu_power_w=None if money.energy is None else money.energy.power_w,
         joules_per_output_token=joules,

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from capplan.core.economics.cost import OwnedCost
+from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import FleetMoney, FleetYear, PaymentOption
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.serving.asked import ServingTask
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Table, figure, words
-from capplan.units import counted, format_fraction, format_watts
+from capplan.units import counted, format_fraction, format_seconds, format_watts
 
 
 def launch_blocks(launch: Launch) -> list[Block]:
@@ -55,6 +56,12 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         yield (
             f"Paying over {money.counted_years} years: {first.term.value} is cheapest at {first.usd_per_year:,.0f} USD "
             f"a year ({first.seller}){'; ' if others else ''}{others}"
+        )
+    if money.use is not None:
+        yield (
+            f"Hours: {money.use.level.hours_per_year:,.0f} of {HOURS_PER_YEAR:,} hours a year have load; machines by "
+            f"the hour are paid for {money.paid_hours:,.0f}, starts {format_seconds(money.use.start_up_s)} early; "
+            "commitments and bought ones cost all hours"
         )
     last = money.years[-1]
     if money.growth_fraction:

@@ -102,7 +102,7 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
         width,
     )
     yield from _labelled("Rent", offer_words(best).removeprefix("Rent ") + ".", width)
-    yield from _labelled("Cost", _cost(plan, best), width)
+    yield from _labelled("Cost", _cost(plan, best, fleet.money.paid_hours if fleet.money else HOURS_PER_YEAR), width)
     if best.job_s is not None:
         cost = "" if best.job_usd is None else f" for {best.job_usd:,.2f} USD"
         yield from _labelled(
@@ -117,11 +117,12 @@ def _taken(fleet: PlannedFleet, best: DeploymentFit, width: int) -> Iterator[Lin
     yield from _labelled("Why", _why(plan, best), width)
 
 
-def _cost(plan: DeploymentPlan, best: DeploymentFit) -> str:
+def _cost(plan: DeploymentPlan, best: DeploymentFit, hours: float) -> str:
+    """Describe the cost of a deployment that is rented for some hours a year."""
     hourly = best.usd_per_hour
     if hourly is None:
         return "no price is known: ask for a quote"
-    text = f"{hourly:,.2f} USD/h, {hourly * HOURS_PER_YEAR / 12:,.0f} USD a month"
+    text = f"{hourly:,.2f} USD/h, {hourly * hours / 12:,.0f} USD a month"
     if plan.load.task is not ServingTask.GENERATE:
         return f"{text}, {best.usd_per_million_tokens:.3g} USD per million tokens"
     split = best.split_usd_per_million

@@ -7,8 +7,10 @@ import pytest
 
 from capplan.core.economics.cost import CardDraw, RentedCost
 from capplan.core.gpus.prices import Price, Term
+from capplan.core.serving.load import days_in_use, levels_of
 from capplan.llm.core.fleet.money import (
     ApiPrice,
+    HoursOfUse,
     Offers,
     compare_with_api,
     energy_of,
@@ -85,6 +87,23 @@ def test_energy_follows_the_load() -> None:
 def test_cards_beyond_the_deployment_only_wait() -> None:
     # Eight cards of 400 W and eight that wait at 100 W take 4,000 W, no host beside them.
     assert energy_of(fit(), CARD, MONEY, form_factor="SXM5", gpus=16, servers=0).average_w == pytest.approx(4000)
+
+
+def test_rents_by_the_hour_follow_the_hours_of_use() -> None:
+    # 8 to 18 o'clock on five days: 50 h a week, 50 x 365 / 7 = 2,607.14 h a year. Machines start five times a week,
+    # 5 x 365 / 7 = 260.71 times 300 s are 21.73 h more. Eight GPUs of 2 USD/h: 16 x 2,628.87 = 42,061.9 USD; a
+    # commitment of 1 USD/h costs 8 x 8,760 = 70,080 USD.
+    (level,) = levels_of(days_in_use(frozenset(range(8, 18)), 5), 1.0)
+    use = HoursOfUse(level=level, start_up_s=300.0)
+    assert use.in_use_fraction == pytest.approx(50 / 168)
+    offers = Offers(rents=(rent(Term.ON_DEMAND, 2.0), rent(Term.RESERVED_1Y, 1.0)), purchase=None, form_factor="SXM5")
+    money = replace(MONEY, years=1)
+    found = payment_options(fit(), offers, money, growth_fraction=0.0, card=CARD, use=use)
+    costs = {option.term: option.usd_per_year for option in found}
+    assert costs[Term.ON_DEMAND] == pytest.approx(42_061.9, abs=0.1)
+    assert costs[Term.RESERVED_1Y] == pytest.approx(70_080)
+    # 1,600 output tokens a second in the hours of use alone.
+    assert found[0].usd_per_million_output_tokens == pytest.approx(42_061.9e6 / (1600 * 3600 * 2607.143), rel=1e-5)
 
 
 def test_rent_follows_the_fleet_and_a_commitment_holds_the_last() -> None:
