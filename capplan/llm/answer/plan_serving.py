@@ -1,6 +1,7 @@
 """Search deployments of a language model for a load under limits: which GPUs, how many, at what cost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
@@ -8,6 +9,7 @@ from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.answer.rents import searched_gpus
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
+from capplan.llm.core.fleet.limits import PATIENCE
 from capplan.llm.core.fleet.planned import PlannedFleet
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.search.handover import launch_of
@@ -106,6 +108,11 @@ def plan_fleet(
     )
 
 
+def is_read_by_people(asked: ServingLoadFile) -> bool:
+    """Return True if a load is a stream of requests without limits, for which what a reader waits for is held."""
+    return asked.load.rate_per_s is not None and asked.load.job is None and not asked.limits.are_set
+
+
 def question_of(
     model: str,
     asked: ServingLoadFile,
@@ -127,11 +134,12 @@ def question_of(
         UnknownNameError: A GPU is not known.
     """
     names = named or asked.gpus
+    waits = is_read_by_people(asked)
     return SearchSpace(
         model=model,
         load=asked.load,
-        limits=asked.limits,
-        certainty_fraction=asked.certainty_fraction,
+        limits=replace(PATIENCE, statistic=asked.limits.statistic) if waits else asked.limits,
+        certainty_fraction=0.5 if waits else asked.certainty_fraction,
         gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
         engines=asked.engines or DEFAULT_ENGINES,
         weights=asked.weights or ("",),

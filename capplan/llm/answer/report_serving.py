@@ -7,12 +7,13 @@ from pathlib import Path
 from capplan.clock import today
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
-from capplan.llm.answer.plan_serving import plan_fleet, plan_serving, question_of
+from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, plan_serving, question_of
 from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
+from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.planned import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import SearchSpace
@@ -64,6 +65,8 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
         prices=prices,
         money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api, week=asked.week),
     )
+    if is_read_by_people(asked):
+        fleet = replace(fleet, plan=replace(fleet.plan, notes=(PATIENCE_FILE_WORDS, *fleet.plan.notes)))
     best = fleet.plan.recommended
     maker = _Maker(question, deployments, calibration)
     return ServingReport(

@@ -1,12 +1,14 @@
 """Plan several language models on one fleet, from a file of models and their loads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from capplan.core.energy.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.plan_serving import plan_serving, question_of
+from capplan.llm.answer.plan_serving import is_read_by_people, plan_serving, question_of
 from capplan.llm.answer.rents import on_demand_offers
+from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
 from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
@@ -46,6 +48,10 @@ def plan_shared_fleet(
     plans = tuple(
         plan_serving(question, deployments=deployments, calibration=calibration, measured=measured)
         for question in questions
+    )
+    plans = tuple(
+        replace(plan, notes=(PATIENCE_FILE_WORDS, *plan.notes)) if is_read_by_people(load) else plan
+        for plan, (_, load) in zip(plans, asked, strict=True)
     )
     fleets = shared_fleets(plans, shares_gpus=shares_gpus)
     if max_power_draw_w is not None:

@@ -13,7 +13,7 @@ from capplan.report.sections import Column, words
 CHECKS_TITLE = "Who should check what before signing"
 
 
-class _Check(NamedTuple):
+class Check(NamedTuple):
     """Something that somebody must look at: who, what, and how it is settled."""
 
     who: str
@@ -24,10 +24,10 @@ class _Check(NamedTuple):
 def checks_table(report: Report) -> Grid | None:
     """List what is left to be checked of the options that are recommended; None where none is."""
     found = dict.fromkeys(check for option in _chosen(report) for check in _checks(report, option))
-    return grid(_CHECKS, list(found)) if found else None
+    return grid(CHECKS, list(found)) if found else None
 
 
-_CHECKS: tuple[Column[_Check], ...] = (
+CHECKS: tuple[Column[Check], ...] = (
     words("who", lambda check: check.who),
     words("what", lambda check: check.what),
     words("how", lambda check: check.how),
@@ -43,44 +43,44 @@ def _chosen(report: Report) -> list[OptionRow]:
     return [option for model, key in keys if (option := model.option(key)) is not None]
 
 
-def _checks(report: Report, option: OptionRow) -> Iterator[_Check]:
+def _checks(report: Report, option: OptionRow) -> Iterator[Check]:
     name, offer = option.gpu_name, option.offer
     if option.evidence.speed_tier != "measured":
-        yield _Check(
+        yield Check(
             "engineering",
             f"speed of {name}: {option.evidence.speed_evidence or option.evidence.speed_tier}",
             "rent one for an hour, run capplan measure on it and pass its file to --measured",
         )
-    yield _Check(
+    yield Check(
         "engineering",
         "peak, mean and growth of the load, the latency limit",
         "compare with a week of your own logs; change them on this page or in the load file",
     )
     if offer.price_usd is not None:
-        yield _Check(
+        yield Check(
             "procurement",
             f"price of {figures.offer(option)}: {figures.price(option)} of {offer.price_date}, {offer.price_known_by}",
             "ask for a written quote with its validity; capplan prices import reads it",
         )
         yield from _site(option)
-    yield _Check(
+    yield Check(
         "finance",
         f"discount rate, {report.demand.money.years} years, residual value, tax: amounts are before tax and in "
         f"{report.currency}",
         "state your own under assumptions; add VAT and depreciation",
     )
     if option.licence is not None:
-        yield _Check("legal", f"driver licence of {name}", option.licence)
+        yield Check("legal", f"driver licence of {name}", option.licence)
     if option.porting is not None:
-        yield _Check("engineering", f"software on {name}", f"it {option.porting}")
+        yield Check("engineering", f"software on {name}", f"it {option.porting}")
     if offer.is_marketplace or offer.term == Term.SPOT:
-        yield _Check("legal", "a third-party host, or capacity that may be reclaimed", "read the terms of service")
+        yield Check("legal", "a third-party host, or capacity that may be reclaimed", "read the terms of service")
 
 
-def _site(option: OptionRow) -> Iterator[_Check]:
+def _site(option: OptionRow) -> Iterator[Check]:
     """Yield what a site must provide for servers that are bought, or a provider for those that are rented."""
     if not option.is_bought:
-        yield _Check(
+        yield Check(
             "operations",
             f"quota for {option.count.servers} × {figures.offer(option)}",
             "ask how long it takes to get them, and whether data may be processed there",
@@ -88,7 +88,7 @@ def _site(option: OptionRow) -> Iterator[_Check]:
         return
     power = option.power
     if power.nameplate_w is not None and power.predicted_peak_w is not None:
-        yield _Check(
+        yield Check(
             "operations",
             f"{power.nameplate_w / 1000:.2f} kW nameplate, {power.predicted_peak_w / 1000:.2f} kW predicted at the "
             f"busiest hour, {option.count.rack_units or 0} rack units",
@@ -96,4 +96,4 @@ def _site(option: OptionRow) -> Iterator[_Check]:
         )
     lead = option.offer.lead_time_days
     when = f"{lead:g} days" if lead is not None else "not stated"
-    yield _Check("procurement", f"delivery ({when}), warranty, servers that hold the GPUs", "ask the seller in writing")
+    yield Check("procurement", f"delivery ({when}), warranty, servers that hold the GPUs", "ask the seller in writing")

@@ -19,9 +19,13 @@ PATIENCE = LatencyLimits(ttft_s=10.0, tpot_s=0.2)
 """What a reader waits for where no limit is asked: 10 s keep a person's attention (Nielsen, Usability Engineering,
 1993), and 5 tokens/s are four words/s, as fast as adults read (238 words/min: Brysbaert, 2019). Without it the cheapest
 fleet is one so full that requests queue for minutes."""
+_PATIENCE_HELD = "no limits were asked: mean TTFT of 10 s and TPOT of 200 ms are held, what a reader waits for; "
 PATIENCE_WORDS = (
-    "no limits were asked: mean TTFT of 10 s and TPOT of 200 ms are held, what a reader waits for; --max-ttft and "
-    "--max-tpot state others, --prompts with --within plans work that may wait"
+    f"{_PATIENCE_HELD}--max-ttft and --max-tpot state others, --prompts with --within plans work that may wait"
+)
+PATIENCE_FILE_WORDS = (
+    f"{_PATIENCE_HELD}limits: {{ttft: 1 s, tpot: 50 ms}} in the load file states others, prompts with within plans "
+    "work that may wait"
 )
 
 

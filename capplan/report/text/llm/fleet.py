@@ -2,6 +2,7 @@
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedPart
+from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.report.sections import Column, Format, LineRole, Lines, Section, Table, figure, shown_as_data, words
 from capplan.report.text.prices import local_words
@@ -29,6 +30,7 @@ def shared_fleet_sections(answer: FleetAnswer) -> list[Section]:
         notes.append(
             "models on the same GPUs take turns, and their memory adds up: an estimate, no such run was compared"
         )
+    notes += sorted({note for plan in plans for note in plan.notes if note == PATIENCE_FILE_WORDS})
     notes += [_shared_words(part) for group in best.shared for part in group.parts]
     return [
         Section(

@@ -5,12 +5,14 @@ from typing import TypeVar
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
+from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.planned import ServingReport, Variation
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.llm.plan import manifest_of
+from capplan.report.procurement.checks import CHECKS, CHECKS_TITLE, Check
 from capplan.report.sections import (
     Bar,
     BarPart,
@@ -106,7 +108,42 @@ def _sections(report: ServingReport) -> tuple[Section, ...]:
         found += [_money(report), *_handover(report)]
     if plan.rejections:
         found.append(_rejections(plan))
+    if best := plan.recommended:
+        found.append(
+            Section([Table(CHECKS, list(_checks(best)), caption=CHECKS_TITLE)], key="checks", title=CHECKS_TITLE)
+        )
     return (*found, _assumptions(report))
+
+
+def _checks(best: DeploymentFit) -> Iterator[Check]:
+    """Yield what is left to be checked of the recommended deployment."""
+    yield Check(
+        "engineering",
+        f"speed of {best.words} on {best.gpu}: {best.evidence}",
+        "rent it for an hour, run the engine's own benchmark at this load and pass its file to --measured",
+    )
+    yield Check(
+        "engineering",
+        "rate, lengths of prompts and answers, prefix hits, the limits on TTFT and TPOT",
+        "compare with a week of your own logs; change them in the load file",
+    )
+    if best.rent is not None and best.usd_per_hour is not None:
+        yield Check(
+            "procurement",
+            f"price of {best.rent.provider} {best.rent.instance}: {best.rent.usd_per_hour:,.3f} USD/GPU-h of "
+            f"{best.rent.day}, {best.rent.known_by or best.rent.tier}",
+            "ask for a written quote with its validity; capplan prices import reads it",
+        )
+        yield Check(
+            "operations",
+            f"quota for {best.gpus} GPUs in {best.rent.region or 'a region of yours'}",
+            "ask how long it takes to get them, and whether data may be processed there",
+        )
+    else:
+        yield Check("procurement", f"no price of {best.gpu} is known", "ask for a quote; --prices reads it")
+    yield Check(
+        "finance", "years, growth, tax: amounts are before tax and in USD", "state your own; add VAT and depreciation"
+    )
 
 
 def _summary(report: ServingReport) -> Section:
@@ -115,6 +152,7 @@ def _summary(report: ServingReport) -> Section:
         f"{headline(plan)}",
         f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}{_sure_words(plan)}.",
     ]
+    lines += [f"{note[:1].upper()}{note[1:]}." for note in plan.notes if note == PATIENCE_FILE_WORDS]
     if plan.fits:
         lines.append(disaggregation_line(plan))
     return Section([Lines(lines)], key="summary", title="Recommendation")
@@ -132,7 +170,11 @@ def limit_words(limits: LatencyLimits) -> str:
 
 
 def _sure_words(plan: DeploymentPlan) -> str:
-    return f", with a certainty of {plan.certainty_fraction:.0%}" if plan.limits.are_set else ""
+    return (
+        f", with a certainty of {plan.certainty_fraction:.0%}"
+        if plan.limits.are_set and plan.certainty_fraction > 0.5
+        else ""
+    )
 
 
 def _front(plan: DeploymentPlan) -> Section:
