@@ -6,6 +6,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from capplan.llm.answer.plan_serving import question_of
+from capplan.llm.core.search.search import SearchSpace
+from capplan.llm.read.load_file import read_serving_load
+from capplan.specs import load_gpus
 from tests.cli.conftest import Run
 
 LOAD = """
@@ -76,6 +80,31 @@ def test_a_load_that_nothing_carries_is_reported_with_reasons(run: Run, load: Pa
     assert "nothing searched keeps --max-tpot" in (tmp_path / "report.md").read_text()
 
 
+def test_a_load_without_limits_holds_what_a_reader_waits_for(load: Path) -> None:
+    """As `llm plan` does: the cheapest fleet of all has requests wait for minutes."""
+
+    def question(text: str) -> SearchSpace:
+        load.write_text(f"{text}\ngpu: l4\n")
+        return question_of("qwen3-8b", read_serving_load(load), gpus=load_gpus(), rents={})
+
+    held = question("rate: 5/s")
+    assert (held.limits.ttft_s, held.limits.tpot_s, held.certainty_fraction) == (10.0, 0.2, 0.5)
+    asked = question("rate: 5/s\nlimits: {tpot: 40 ms}")
+    assert (asked.limits.ttft_s, asked.limits.tpot_s, asked.certainty_fraction) == (None, 0.04, 0.9)
+    assert not question("prompts: 1000\nwithin: 8h").limits.are_set  # a job may wait
+
+
+def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_path: Path) -> None:
+    load.write_text(f"{LOAD}\nhours: 8-18\ndays_per_week: 5\n")
+    run("report", "qwen3-8b", "--llm", load, "-o", tmp_path / "report.json", "-o", tmp_path / "report.md")
+    # 50 h a week are 2,607.14 h a year; five starts a week, 260.71 a year, of 300 s are 21.73 h.
+    money = json.loads((tmp_path / "report.json").read_text())["plan"]["money"]
+    assert money["rented_hours_per_year"] == pytest.approx(2628.87, abs=0.01)
+    words = (tmp_path / "report.md").read_text()
+    assert "2,607 of 8,760 hours a year have load" in words
+    assert "Who should check what before signing" in words
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -89,6 +118,8 @@ def test_a_load_that_nothing_carries_is_reported_with_reasons(run: Run, load: Pa
         ("rate: 1/s\ndraft_tokens: 3", "needs acceptance as well"),
         ("rate: 1/s\napi_price: 3", "must have input and output"),
         ("rate: 1/s\ntp: [0]", "must be a whole number of at least 1"),
+        ("rate: 1/s\nhours: 8-30", "must be whole hours of a day such as 8-18 or 22-6, not '8-30'"),
+        ("rate: 1/s\ndays_per_week: 9", "must be at most 7, not 9"),
     ],
 )
 def test_a_bad_load_file_is_refused(run: Run, load: Path, text: str, sentence: str) -> None:
