@@ -24,7 +24,8 @@ _BEST_FIRST = (
 def validate_specs(path: Path | None = None) -> str:
     """Check the built-in specs, or a file or folder of own ones as it lies over them.
 
-    A file of prices or of an architecture is checked with the whole folder that it belongs to.
+    Prices and architectures are checked with the whole folder that they belong to. What lies in the built-in folder is
+    checked as it is there, not laid over itself.
 
     Returns:
         What was checked, and how its values are known.
@@ -32,12 +33,11 @@ def validate_specs(path: Path | None = None) -> str:
     Raises:
         SpecFileError: everything that is wrong, each with file and key.
     """
-    if path is not None and path.is_file() and path.parent.name in (PRICES, ARCHITECTURES):
-        path = path.parent.parent
-    folder = built_in_folder()
-    own = path is not None and path.resolve() != folder.resolve()
-    checked = path if path is not None and own else folder
-    overlays = (checked,) if own else ()
+    checked = path or built_in_folder()
+    holder = checked.parent if checked.is_file() else checked
+    if holder.name in (PRICES, ARCHITECTURES):
+        checked = holder.parent
+    overlays = () if checked.resolve().is_relative_to(built_in_folder().resolve()) else (checked,)
     files = spec_files(checked)
     gpus = load_gpus(overlays=overlays)
     problems = _shortcomings(gpus, [file.stem for file in files])

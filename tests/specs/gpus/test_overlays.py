@@ -1,5 +1,6 @@
 """Own specs laid over the built-in ones."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from capplan.core.gpus.spec import ChipDesign, MigKind, PeakKind
 from capplan.core.gpus.sustained import half_share
 from capplan.errors import SpecError
 from capplan.specs import load_gpus
+from capplan.specs.folders import built_in_folder
 from capplan.specs.gpus.validate import validate_specs
 from capplan.specs.prices import load_prices
 from capplan.specs.rate_laws import load_rate_laws
@@ -82,8 +84,21 @@ def test_a_folder_that_holds_nothing_to_read_is_refused(tmp_path: Path, write: W
 
 def test_a_price_file_is_validated_with_its_folder(write: Write) -> None:
     path = write("provider: me\n", "prices/mine.yaml")
-    with pytest.raises(SpecError, match=r"mine\.yaml: source: must have kind and title"):
-        validate_specs(path)
+    for checked in (path, path.parent):
+        with pytest.raises(SpecError, match=r"mine\.yaml: source: must have kind and title"):
+            validate_specs(checked)
+
+
+def test_a_built_in_file_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gpu_specs"
+    shutil.copytree(built_in_folder(), folder, ignore=shutil.ignore_patterns("prices"))
+    for module in ("load", "validate"):
+        monkeypatch.setattr(f"capplan.specs.gpus.{module}.built_in_folder", lambda: folder)
+    card = folder / "rtx-4090.yaml"
+    card.write_text(card.read_text().replace("\ntdp:", "\ntdpp:"))
+    with pytest.raises(SpecError) as caught:
+        validate_specs(card)
+    assert str(caught.value) == "gpu_specs/rtx-4090.yaml: tdpp: unknown key; did you mean tdp?"
 
 
 def test_an_architecture_of_ones_own(write: Write) -> None:
