@@ -81,6 +81,8 @@ def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]
         for field in verb.fields_at(Door.PYTHON):
             if field.enumeration is not None:
                 imports.setdefault(field.enumeration.__module__, set()).add(field.enumeration.__name__)
+        if not verb.returns:
+            raise LookupError(f"{verb.path}: Verb.returns must name the type that Python receives, as 'module:Name'.")
         module, _, kind = verb.returns.partition(":")
         one = kind.removesuffix("[]")
         imports.setdefault(module, set()).add(one)

@@ -14,7 +14,7 @@ from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
 from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError, UsageError
-from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, VERBS
+from capplan.verbs.statement.registry import COMMAND_TOPICS, CONFIGURABLE, SPEC_READERS, VERBS
 from capplan.version import __version__
 
 HELP = """
@@ -36,42 +36,14 @@ EPILOG = (
 )
 
 
-COMMANDS = {
-    "plan": "capplan.verbs.plan:PLAN",
-    "compare": "capplan.verbs.compare:COMPARE",
-    "analyze": "capplan.verbs.analyze:ANALYZE",
-    "memory": "capplan.verbs.memory:MEMORY",
-    "trace": "capplan.verbs.trace:TRACE",
-    "report": "capplan.verbs.report:REPORT",
-    "diff": "capplan.verbs.saved:DIFF",
-    "check": "capplan.verbs.saved:CHECK",
-    "estimate": "capplan.verbs.estimate:ESTIMATE",
-    "validate": "capplan.verbs.validate:VALIDATE",
-    "calibrate": "capplan.cli.commands.groups:calibrate",
-    "measure": "capplan.verbs.measure:MEASURE",
-    "sweep": "capplan.verbs.sweep:SWEEP",
-    "query": "capplan.verbs.saved:QUERY",
-    "llm": "capplan.cli.commands.groups:llm",
+COMMANDS: Mapping[str, str] = {
+    **{path: place for path, place in VERBS.items() if " " not in path},
+    **{(group := path.split()[0]): f"capplan.cli.commands.groups:{group}" for path in VERBS if " " in path},
     "serve": "capplan.cli.commands.serve:serve",
     "mcp": "capplan.cli.commands.mcp:mcp",
     "config": "capplan.cli.commands.config:config",
-    "schema": "capplan.verbs.saved:SCHEMA",
-    "gpus": "capplan.cli.commands.groups:gpus",
-    "prices": "capplan.cli.commands.groups:prices",
-    "cache": "capplan.cli.commands.groups:cache",
 }
-"""Every command and where it lies; only the module of the one that is called is imported."""
-
-COMMAND_TOPICS = {
-    "Choose GPUs": ("plan", "compare", "report", "llm"),
-    "Understand a model": ("analyze", "memory", "estimate", "trace"),
-    "Measure and judge": ("measure", "validate", "calibrate"),
-    "Many models, many people": ("sweep", "query", "serve", "mcp"),
-    "GPUs and prices": ("gpus", "prices"),
-    "Saved answers": ("diff", "check", "schema"),
-    "Settings": ("config", "cache"),
-}
-"""The headings under which help lists the commands; one that is not named here is listed last."""
+"""Every command and where it lies: verbs, groups of verbs, what asks nothing. Only the called one is imported."""
 
 
 UNEXPECTED = 70

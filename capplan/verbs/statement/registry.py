@@ -55,6 +55,17 @@ VERBS: Mapping[str, str] = {
 }
 """Where each verb lies, by its path: the words of its command."""
 
+COMMAND_TOPICS: Mapping[str, tuple[str, ...]] = {
+    "Choose GPUs": ("plan", "compare", "report", "llm"),
+    "Understand a model": ("analyze", "memory", "estimate", "trace"),
+    "Measure and judge": ("measure", "validate", "calibrate"),
+    "Many models, many people": ("sweep", "query", "serve", "mcp"),
+    "GPUs and prices": ("gpus", "prices"),
+    "Saved answers": ("diff", "check", "schema"),
+    "Settings": ("config", "cache"),
+}
+"""The headings under which `capplan --help` lists the commands; one that is not named here is listed last."""
+
 CONFIGURABLE = ("plan", "compare", "memory", "estimate", "report", "analyze")
 """The verbs whose defaults configuration files may set; each may have a table of its own there."""
 SPEC_READERS = ("calibrate", "check", "diff", "gpus", "llm", "mcp", "prices", "query", "serve", "sweep", "validate")
