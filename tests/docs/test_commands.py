@@ -112,6 +112,17 @@ def test_every_option_that_a_page_names_exists() -> None:
     assert {each for each in named if each[1] not in known} == set()
 
 
+def test_every_path_that_contributors_are_sent_to_exists() -> None:
+    folders = [ROOT, ROOT / "capplan", ROOT / "gpu_specs"]
+    pages = [(ROOT / name).read_text() for name in ("CONTRIBUTING.md", "docs/architecture.md")]
+    spans = {span for page in pages for span in INLINE.findall(FENCE.sub("", page))}
+    paths = {span for span in spans if re.fullmatch(r"([\w.-]+/)+([\w-]+(\.\w+)?)?", span)} - {"site/"}
+    assert len(paths) > 50
+    assert {
+        path for path in paths if not any((folder / end).exists() for folder in folders for end in (path, f"{path}.py"))
+    } == set()
+
+
 def test_every_environment_variable_is_listed() -> None:
     page = (ROOT / "docs" / "reference" / "files.md").read_text()
     texts = (path.read_text() for path in (ROOT / "capplan").rglob("*.py"))

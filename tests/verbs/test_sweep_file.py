@@ -1,5 +1,6 @@
 """SWEEP.yaml: what it may hold, and how errors name the key and what would do."""
 
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from capplan.core.batches import BatchChoice
 from capplan.core.sweep.definition import workload_label
 from capplan.core.workload import Optimizer
 from capplan.errors import SpecError
-from capplan.verbs.sweep_file import read_sweep_file, read_sweep_tree
+from capplan.verbs.sweep_file import _TRAINING_KEYS, _WORKLOAD_FIELDS, read_sweep_file, read_sweep_tree
 
 OF_THE_DOCS = """
 models: [torchvision:resnet18, "timm:vit_tiny*"]
@@ -115,3 +116,18 @@ def test_number_formats_of_linear_layers_multiply_too() -> None:
 def test_auto_is_a_batch_of_its_own() -> None:
     found = read_sweep_tree({"models": ["a"], "gpus": ["l4"], "workloads": [{"batch": "auto"}]}, shown="sweep")
     assert found.workloads[0].batches.choice is BatchChoice.AUTO
+
+
+@pytest.mark.parametrize("name", sorted(_WORKLOAD_FIELDS))
+def test_every_key_of_a_workload_changes_what_is_swept(name: str) -> None:
+    base = {"precision": "fp16", "mode": "training" if name in _TRAINING_KEYS else "inference"}
+
+    def workloads(**keys: object) -> object:
+        tree = {"models": ["a"], "gpus": ["l4"], "workloads": [{**base, **keys}]}
+        try:
+            return read_sweep_tree(tree, shown="sweep").workloads
+        except SpecError:
+            return workloads() if keys else None
+
+    values = [*(_WORKLOAD_FIELDS[name].enumeration or ()), True, 2, 0.5, "400W", "int8", "1.13"]
+    assert any(workloads(**{name: str(value) if isinstance(value, Enum) else value}) != workloads() for value in values)
