@@ -63,7 +63,7 @@ def drawing(chart: Any, *, title: str = "", subtitle: str = "", height: int = HE
 
 
 def log_ticks(values: Sequence[float]) -> list[float]:
-    """Return round values for a logarithmic axis: powers of ten, with 3 or with 2 and 5 between where these are few.
+    """Return round values for a logarithmic axis: powers of ten, with more between where these are few.
 
     Args:
         values: What the axis holds; above 0.
@@ -75,6 +75,8 @@ def log_ticks(values: Sequence[float]) -> list[float]:
         held = [tick for power in powers for factor in factors if low <= (tick := factor * 10.0**power) <= high]
         if len(held) >= _FEW_TICKS:
             break
+    if len(held) < 2:  # one tick says nothing of the scale
+        held = [tick for power in powers for factor in range(1, 10) if low <= (tick := factor * 10.0**power) <= high]
     return held or [min(values)]
 
 
@@ -204,7 +206,7 @@ _SETTINGS: dict[str, Any] = {
     },
     "axisX": {"grid": False},
     "axisY": {"domain": False, "ticks": False},
-    "legend": {**_TEXT, "titleFontSize": 12, "orient": "bottom", "columns": 3, "labelLimit": 260},
+    "legend": {**_TEXT, "titleFontSize": 12, "orient": "bottom", "columns": 3, "labelLimit": 260, "columnPadding": 28},
     "title": {
         "font": FONT, "subtitleFont": FONT, "anchor": "start", "fontSize": 15, "fontWeight": 600,
         "subtitleFontSize": 12, "subtitleColor": "#525a65", "offset": 12,

@@ -548,12 +548,14 @@ def _limit_words(answer: Answer) -> list[str]:
 def _changes(answer: Answer, choice: OptionRow, other: OptionRow | None, by_key: Mapping[str, OptionRow]) -> list[str]:
     changes = []
     factor = answer.switching_price_factor
+    rival = option_name(other)
+    if other and (other.gpu, other.offer.term) == (choice.gpu, choice.offer.term) and "(" not in rival:
+        rival = f"{rival} ({other.offer.provider})"  # the same GPU and term of another provider
     if other and factor and factor > 1 and choice.offer.price_usd:
         price = choice.offer.price_usd * factor
         unit = "a GPU-hour" if choice.offer.term != Term.BUY else "a GPU"
         changes.append(
-            f"its price rises above {money(price)} USD {unit} (+{format_fraction(factor - 1)}): "
-            f"choose {option_name(other)}."
+            f"its price rises above {money(price)} USD {unit} (+{format_fraction(factor - 1)}): choose {rival}."
         )
     for direction in (1, -1):
         switch = next((s for s in answer.load_switches if (s.factor > 1) == (direction > 0)), None)

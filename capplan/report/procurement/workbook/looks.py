@@ -54,7 +54,7 @@ class Looks:
 
     def __init__(self, book: Any) -> None:
         top = {"valign": "top"}
-        head = {"bold": True, "bottom": 1, "text_wrap": True, **top}
+        head = {"bold": True, "bottom": 1, "text_wrap": True, "valign": "bottom"}
         shaded = {"bg_color": "#FFF6D6", "border": 1, "border_color": "#D8C88A", **top}
         self.head = book.add_format(head)
         self.head_right = book.add_format({**head, "align": "right"})
