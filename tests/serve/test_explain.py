@@ -182,3 +182,11 @@ def test_the_form_of_served_models_names_its_own_fields_in_errors(served):
     )
     assert "“GPUs per replica”" in html
     assert "--" not in re.sub(r"<[^>]*>|<!--.*?-->|capplan llm[^<]*", "", html)
+
+
+@pytest.mark.parametrize("asked", [{"gpus": "l40s"}, {"model": "llama-3.1-70b-instruct", "gpus": "t4"}])
+def test_notes_and_reasons_of_a_search_name_no_option(served, asked):
+    html = unescape(served.get(f"/llm/answer?{urlencode({**SEARCH, **asked})}").body.decode())
+    lists = re.findall(r'<ul class="plain[^"]*">.*?</ul>', html, flags=re.DOTALL)
+    assert lists
+    assert [text for text in lists if "--" in text] == []

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import Engine
+from capplan.core.weights import WEIGHT_FORMATS
 from capplan.errors import SpecError
 
 
@@ -172,6 +173,8 @@ class EngineSupport:
         if versions.before and (version is None or version >= versions.before):
             last = ".".join(map(str, versions.before))
             return f"{engine.value} runs on {shown} before version {last} alone; {self._others(family)}"
+        if engine is Engine.TRTLLM and (stored := WEIGHT_FORMATS.get(weights)) is not None and stored.gguf:
+            return f"{engine.value} reads no GGUF format such as {weights}; use llama.cpp, vllm or sglang"
         kernels = runs.formats.get(weights)
         if kernels is not None and family not in kernels:
             return f"{engine.value} has no {weights} kernels for {shown}; use another format of weights"

@@ -1,6 +1,7 @@
 """What the page asks: the state of its form, which is also its address."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any
@@ -153,3 +154,19 @@ def _spelt(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+_SERVING_LABELS = {"--tp": "“GPUs per replica”", "--weights": "“Weights”", "--kv": "“KV cache”", "--engine": "“Engine”"}
+"""What the form about served models calls fields whose names on the command line say something else."""
+
+
+def by_serving_labels(sentence: str, fields: Iterable[Field]) -> str:
+    """Return a sentence that names fields as the form about served models, or else the API, does instead of options.
+
+    Args:
+        sentence: a note, a reason or an error, which may name options of the command line.
+        fields: the fields whose options are replaced.
+    """
+    for flag, label in _SERVING_LABELS.items():
+        sentence = re.sub(rf"{flag}(?![\w-])", label, sentence)
+    return renamed_options(sentence, fields, door=Door.HTTP)

@@ -620,7 +620,7 @@ class SearchFields:
     redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
 
     def searched_engines(self, offload: "HostOffload | None" = None) -> tuple[str, ...]:
-        """Return the engines to try.
+        """Return the engines to try; by default llama.cpp alone where all weights are of GGUF formats.
 
         Args:
             offload: What is left in host memory, which llama.cpp alone can; None for nothing.
@@ -628,13 +628,14 @@ class SearchFields:
         Raises:
             UsageError: another engine is named beside it.
         """
-        from capplan.core.serving_engines import find_engine
         from capplan.llm.core.search.search import DEFAULT_ENGINES
 
         named = names_of(self.engines)
         found = ENGINES if named == ("all",) else tuple(find_engine(name).value for name in named)
         if offload is None:
-            return found or DEFAULT_ENGINES
+            formats = [find_weight_format(name) for name in names_of(self.weights)]
+            is_gguf = bool(formats) and all(each.gguf for each in formats)
+            return found or ((Engine.LLAMACPP.value,) if is_gguf else DEFAULT_ENGINES)
         if named != ("all",) and (others := [name for name in found if name != Engine.LLAMACPP]):
             raise UsageError(
                 f"--engine {others[0]} keeps all layers on the GPU; --gpu-layers and --n-cpu-moe are for llama.cpp."

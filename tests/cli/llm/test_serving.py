@@ -123,6 +123,7 @@ def test_explain_plot_and_csv(run: Run, calibration: Path, tmp_path: Path) -> No
         ((*LLAMA, "--tp", 3), "--tp 3 is not possible"),
         ((*LLAMA, "--engine", "vlm"), "unknown engine 'vlm'"),
         ((*LLAMA, "--engine", "tgi"), "Known: vllm, sglang, trtllm, llama.cpp."),
+        ((*LLAMA, "--engine", "trtllm", "--weights", "q4_k_m"), "trtllm reads no GGUF format such as q4_k_m"),
         ((*LLAMA, "--weights", "fp5"), "unknown weight format 'fp5'"),
         ((*LLAMA, "--kv", "fp5"), "unknown KV cache format 'fp5'"),
         ((*LLAMA, "--input-len", 200_000), "at most 131072 tokens"),
@@ -291,3 +292,8 @@ def test_an_answer_in_a_pipe_is_one_screen(run: Run, words: tuple[object, ...]) 
     lines = run("llm", *words).stdout.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 100
+
+
+def test_a_search_of_gguf_formats_alone_tries_llama_cpp(run: Run) -> None:
+    words = ("llm", "plan", LLAMA[0], "--gpu", "l4", "--rate", 1, "--json")
+    assert {fit["engine"] for fit in json.loads(run(*words, "--weights", "q4_k_m").stdout)["fits"]} == {"llama.cpp"}

@@ -37,9 +37,8 @@ class Machine:
     limits a GPU's clocks in long matrix products. `link_bytes_per_s` is the sum of both directions, and `switched`
     says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
     are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
-    `cap` is a power limit below the GPU's own; None where it keeps that.
-    are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too. `host`
-    computes what does not lie on the GPU; None where all does.
+    `cap` is a power limit below the GPU's own; None where it keeps that. `host` computes what does not lie on the GPU;
+    None where all does.
     """
 
     id: str

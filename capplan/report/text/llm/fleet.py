@@ -61,7 +61,7 @@ def _power_words(fleet: SharedFleet) -> str:
 
 
 def _models(fleet: SharedFleet) -> str:
-    parts = (f"{part.plan.model} {part.fit.gpus} × {part.fit.gpu}" for part in fleet.parts)
+    parts = (f"{part.plan.model} {part.fit.gpus}{'' if fleet.gpu else f' × {part.fit.gpu}'}" for part in fleet.parts)
     return ", ".join((*parts, *(group.words for group in fleet.shared)))
 
 

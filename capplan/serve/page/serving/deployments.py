@@ -13,7 +13,7 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
-from capplan.serve.page.question import form_address
+from capplan.serve.page.question import by_serving_labels, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.explain import explain_fit
 from capplan.serve.planning.answer import TaskContext
@@ -70,9 +70,9 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
         hidden=max(0, len(plan.fits) - SHOWN),
         money=list(money_lines(found)),
         apart=disaggregation_line(plan) if plan.fits else "",
-        rejections=[(gpu, why_rejected(each)) for gpu, each in nearest.items()],
+        rejections=[(gpu, by_serving_labels(why_rejected(each), LLM_PLAN.fields)) for gpu, each in nearest.items()],
         launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
-        notes=list(dict.fromkeys((*plan.assumptions, *plan.notes))),
+        notes=[by_serving_labels(note, LLM_PLAN.fields) for note in dict.fromkeys((*plan.assumptions, *plan.notes))],
         downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
         command=command_of(LLM_PLAN, asked),
     )

@@ -1,6 +1,5 @@
 """The form about served language models: memory and times over concurrency, or deployments for a load."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
 from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
 from capplan.serve.page.explain import Explained
-from capplan.serve.page.question import form_address
+from capplan.serve.page.question import by_serving_labels, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving.deployments import render_deployments
 from capplan.serve.page.serving.explain import explain_times
@@ -25,11 +24,11 @@ from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import LlmPageQuestion
 from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
-from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
-from capplan.verbs.statement.options import Door, renamed_options
+from capplan.verbs.llm.memory import LLM_MEMORY, LlmMemoryQuestion, answer_llm_memory
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
 MOST_GPUS = 4
+_FIELDS = (*LLM_MEMORY.fields, *LLM_ESTIMATE.fields)
 _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 
 
@@ -125,26 +124,17 @@ def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
     try:
         memory = answer_llm_memory(_asked_memory(question, gpu), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=_by_labels(error))
+        return Served(gpu=gpu, error=by_serving_labels(str(error), _FIELDS))
     try:
         estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
     except CapplanError as error:
         return Served(
-            gpu=gpu, error=_by_labels(error), remedy=_remedy(error, question), memory=llm_memory_document(memory)
+            gpu=gpu,
+            error=by_serving_labels(str(error), _FIELDS),
+            remedy=_remedy(error, question),
+            memory=llm_memory_document(memory),
         )
     return _described(memory, estimate)
-
-
-_LABELS = {"--tp": "“GPUs per replica”", "--weights": "“Weights”", "--kv": "“KV cache”", "--engine": "“Engine”"}
-"""What the form calls fields whose names on the command line say something else."""
-
-
-def _by_labels(error: CapplanError) -> str:
-    """Return what an error says with the labels of the form in the place of options."""
-    sentence = str(error)
-    for flag, label in _LABELS.items():
-        sentence = re.sub(rf"{flag}(?![\w-])", label, sentence)
-    return renamed_options(sentence, LLM_ESTIMATE.fields, door=Door.HTTP)
 
 
 def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
@@ -183,7 +173,7 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
             f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
         ),
         points=tuple(_point(each) for each in found.points if each.concurrency in _SHOWN_CLIENTS),
-        notes=tuple(dict.fromkeys((*held.notes, *found.notes))),
+        notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *found.notes))),
         memory=held,
         estimate=found,
     )
