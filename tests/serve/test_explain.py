@@ -86,7 +86,7 @@ def test_four_models_stand_side_by_side_and_a_fifth_is_refused(served, net):
     assert html.count("<svg") >= 4 * 3
     fifth = served.get(f"/answer?{four}&model={quote(net)}")
     assert fifth.status == 400
-    assert "length <= 4" in unescape(fifth.body.decode())
+    assert "at most 4 items" in unescape(fifth.body.decode())
 
 
 @pytest.mark.parametrize(
