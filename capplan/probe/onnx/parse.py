@@ -88,7 +88,7 @@ def model_from(message: Any, path: Path) -> OnnxModel:
         )
     if message.functions:
         message = _inlined(message, path)
-    reader = _GraphReader(path)
+    reader = _GraphReader(path, opset=opset)
     graph = reader.graph(message.graph, known=())
     return OnnxModel(graph=graph, opsets=opsets, producer=f"{message.producer_name} {message.producer_version}".strip())
 
@@ -142,8 +142,9 @@ def _check_expansion(message: Any, path: Path) -> None:
 
 
 class _GraphReader:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, opset: int) -> None:
         self._path = path
+        self._opset = opset
         self._nodes = 0
 
     def graph(self, message: Any, *, known: Iterable[str]) -> Graph:
@@ -181,6 +182,8 @@ class _GraphReader:
         domain = "" if message.domain == "ai.onnx" else message.domain
         named = (message.name, message.op_type, domain, *message.input, *message.output)
         self._check_texts(*named, *(each.name for each in message.attribute))
+        if not domain:
+            self._check_counts(message)
         return Node(
             name=message.name,
             operator=message.op_type,
@@ -189,6 +192,20 @@ class _GraphReader:
             outputs=tuple(message.output),
             attributes={each.name: self._attribute(each, known) for each in message.attribute},
         )
+
+    def _check_counts(self, message: Any) -> None:
+        """Refuse a node with fewer or more inputs than its operator takes in the file's opset, or with too few outputs."""
+        from onnx import defs
+
+        try:
+            schema = defs.get_schema(message.op_type, self._opset, "")
+        except defs.SchemaError:  # an operator that is not ONNX's own is reported where it is run
+            return
+        if not schema.min_input <= len(message.input) <= schema.max_input:
+            takes = f"{schema.min_input} to {schema.max_input}" if schema.min_input < schema.max_input else schema.min_input
+            raise self._broken(f"a node of {message.op_type} has {len(message.input)} inputs; it takes {takes}")
+        if len(message.output) < schema.min_output:
+            raise self._broken(f"a node of {message.op_type} has {len(message.output)} outputs of {schema.min_output}")
 
     def _check_texts(self, *texts: Any) -> None:
         """Refuse names that are not UTF-8, which the onnx package hands over as bytes."""

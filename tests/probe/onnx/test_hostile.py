@@ -127,6 +127,20 @@ def test_a_small_file_that_asks_for_much_is_refused_at_once(model: Any, tmp_path
     assert_refused(lambda: trace(path), path=str(tmp_path))
 
 
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_node_with_another_number_of_inputs_than_its_operator_takes_is_refused(count: int, tmp_path: Path) -> None:
+    path = save(tmp_path / "inputs.onnx", graph_of([helper.make_node("Mul", ["x"] * count, ["y"])]))
+    with pytest.raises(UsageError, match=f"a node of Mul has {count} inputs; it takes 2"):
+        trace(path)
+
+
+def test_a_node_without_its_output_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Identity", ["x"], []), helper.make_node("Relu", ["x"], ["y"])]
+    path = save(tmp_path / "outputs.onnx", graph_of(nodes))
+    with pytest.raises(UsageError, match="a node of Identity has 0 outputs of 1"):
+        trace(path)
+
+
 def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     model = graph_of([helper.make_node("Fancy", ["x"], ["y"], domain="com.example")])
     path = tmp_path / "name.onnx"
