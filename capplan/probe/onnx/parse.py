@@ -194,7 +194,7 @@ class _GraphReader:
         )
 
     def _check_counts(self, message: Any) -> None:
-        """Refuse a node with fewer or more inputs than its operator takes in the file's opset, or with too few outputs."""
+        """Refuse a node with other inputs than its operator takes in the file's opset, or with too few outputs."""
         from onnx import defs
 
         try:
@@ -202,7 +202,7 @@ class _GraphReader:
         except defs.SchemaError:  # an operator that is not ONNX's own is reported where it is run
             return
         if not schema.min_input <= len(message.input) <= schema.max_input:
-            takes = f"{schema.min_input} to {schema.max_input}" if schema.min_input < schema.max_input else schema.min_input
+            takes = " to ".join(map(str, sorted({schema.min_input, schema.max_input})))
             raise self._broken(f"a node of {message.op_type} has {len(message.input)} inputs; it takes {takes}")
         if len(message.output) < schema.min_output:
             raise self._broken(f"a node of {message.op_type} has {len(message.output)} outputs of {schema.min_output}")
