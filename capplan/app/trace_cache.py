@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -61,9 +61,14 @@ class CachedTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceCache:
-    """A folder of kept traces."""
+    """A folder of kept traces.
+
+    `names_files` is False where words never name a file, as in a service: a file of the current folder that has the
+    name of a model, or of a file that was handed over, would give its trace another key in other folders.
+    """
 
     folder: Path
+    names_files: bool = True
 
     def find(self, question: TraceKey) -> Trace | None:
         """Return the trace that answers a question; None where there is none, or none that still holds."""
@@ -136,7 +141,7 @@ class TraceCache:
         return len(gone)
 
     def _path(self, question: TraceKey) -> Path:
-        return self.folder / f"{_key(question)}{_SUFFIX}"
+        return self.folder / f"{_key(question, _absolute if self.names_files else str)}{_SUFFIX}"
 
 
 class _DamagedError(Exception):
@@ -248,11 +253,11 @@ def _own_modules(question: TraceKey) -> list[Path]:
     return found
 
 
-def _key(question: TraceKey) -> str:
-    """Hash all that a trace depends on but the user's files."""
+def _key(question: TraceKey, named: Callable[[str], str]) -> str:
+    """Hash all that a trace depends on but the user's files; `named` writes words that may name one."""
     asked = {
-        "words": _absolute(question.words),
-        "options": [_absolute(option) for option in question.options],
+        "words": named(question.words),
+        "options": [named(option) for option in question.options],
         "configurations": [str(configuration) for configuration in question.configurations],
         "exact_batch": question.exact_batch,
         "schema": SCHEMA_VERSION,

@@ -393,6 +393,9 @@ def test_onnx_and_exported_files_are_read_as_data_with_the_answer_of_the_command
     server = f"http://127.0.0.1:{served.port}"
     for name in ("net.pt2", "net.onnx"):
         content = (tmp_path / name).read_bytes()
+        (served.log.parent / name).write_bytes(
+            content
+        )  # where the service was started: what it finds there is no model
         kept = served.post(f"/own?name={name}", content).json
         assert kept == served.post(f"/api/v1/models?name={name}", content).json
         assert kept["model"].startswith("file:")

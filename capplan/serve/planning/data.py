@@ -56,7 +56,8 @@ class Folders:
 
     def cache(self) -> TraceCache:
         """Return the user's cache of traces; one of the service's own where the user keeps none."""
-        return default_cache() or TraceCache(folder=self.state / "traces")
+        cache = default_cache() or TraceCache(folder=self.state / "traces")
+        return replace(cache, names_files=False)
 
 
 def model_files(settings: Settings) -> ModelFiles:

@@ -100,9 +100,14 @@ class Configs:
         try:
             document = read_json(content)
         except JsonError as error:
-            raise UsageError(f"what was handed over {error}; paste a config.json, or choose a trace file.") from error
+            raise UsageError(
+                "the file is none of those read here: an ONNX file, a .pt2 file of torch.export.save, a Hugging"
+                f" Face config.json, or what `capplan trace MODEL -o FILE.trace.json` wrote (it {error})."
+            ) from error
         if not isinstance(document, dict):
-            raise UsageError("what was handed over is JSON but not an object; paste a config.json.")
+            raise UsageError(
+                'what was handed over is JSON but not an object; paste a config.json, such as {"model_type": "bert"}.'
+            )
         name = config_name(document) if isinstance(document.get("model_type"), str) else ""
         kept = {**json.loads(checked_config(document)), "_name_or_path": name}
         text = json.dumps(kept, sort_keys=True).encode()

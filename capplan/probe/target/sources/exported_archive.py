@@ -68,4 +68,9 @@ def _not_exported(names: list[str]) -> str:
         return "was written by torch before 2.8: save it again with a later torch.export.save."
     if any("aotinductor" in name for name in names):
         return "is a compiled AOTInductor package, made for one GPU: save the program with torch.export.save."
-    return "is not an archive of one torch.export program."
+    if any(name.endswith("data.pkl") for name in names):
+        return (
+            "holds pickled weights or a pickled module, which only its own code can read: write the model with "
+            "torch.export.save or torch.onnx.export."
+        )
+    return "is not an archive of one torch.export program, as torch.export.save writes it."
