@@ -493,13 +493,17 @@ def _span(fit: Fit) -> str:
     return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
 
 
-def _changes_lines(plan: Plan, width: int) -> list[Line]:
-    changes = sorted(
-        (each for each in plan.changes if abs(each.speedup - 1) >= _WORTH_TELLING), key=lambda each: -each.speedup
-    )
+def worthwhile_changes(plan: Plan) -> list[ConditionEffect]:
+    """Return the other conditions whose effect on the time is worth telling, the largest gain first."""
     is_training = plan.workload.training is not None
-    changes = [each for each in changes if each.speedup > 1 or not is_training]
-    return [*_faster_lines(changes, width), *(_smaller_lines(plan, width) if is_training else ())]
+    told = [change for change in plan.changes if abs(change.speedup - 1) >= _WORTH_TELLING]
+    gains = [change for change in told if change.speedup > 1 or not is_training]
+    return sorted(gains, key=lambda change: -change.speedup)
+
+
+def _changes_lines(plan: Plan, width: int) -> list[Line]:
+    smaller = _smaller_lines(plan, width) if plan.workload.training is not None else ()
+    return [*_faster_lines(worthwhile_changes(plan), width), *smaller]
 
 
 def _smaller_lines(plan: Plan, width: int) -> list[Line]:

@@ -13,7 +13,7 @@ from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
 from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch
+from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch, worthwhile_changes
 from capplan.serve.page.curves import (
     MemoryRow,
     cost_chart,
@@ -217,7 +217,7 @@ def _view(
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
         rejections=tuple(map(_rejected, nearest[: None if question.every else SHOWN])),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
-        changes=tuple(_changed(each, question) for each in plan.changes),
+        changes=tuple(_changed(change, question) for change in worthwhile_changes(plan)),
         notes=tuple(map(by_labels, dict.fromkeys((*plan.cautions, *plan.notes)))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),

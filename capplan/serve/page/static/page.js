@@ -198,7 +198,7 @@
     const text = document.getElementById("config").value.trim();
     const file = document.getElementById("file").files[0];
     own.querySelector(".error")?.remove();
-    const refuse = (sentence) => { own.open = true; showError((said) => document.getElementById("use").after(said), sentence); };
+    const refuse = (sentence) => { status.textContent = ""; own.open = true; showError((said) => document.getElementById("use").after(said), sentence); };
     if (!text && !file) { refuse("Paste a config or choose a file first."); return; }
     const body = text ? new Blob([text]) : file;
     status.textContent = "Reading it; a model file is traced, which takes a few seconds.";
