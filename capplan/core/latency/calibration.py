@@ -12,12 +12,13 @@ from capplan.core.origin import Origin
 class ClassConstants:
     """How well one class of kernels uses a GPU. Dimensionless but for `half_k` and the times.
 
-    `compute` and `bandwidth` are shares of the sustained peak and the printed bandwidth; `half_k` is
-    the inner dimension at which a matrix product reaches half of its rate; `misaligned` the log of
-    the slowdown for dimensions that are no multiple of 8; `layout_passes` the extra passes over input
-    and output around a convolution that runs in another layout than its tensors; `write_weight` the
-    cost of a written byte against a read one; `strided` the extra time share of strided inputs; `fixed_s` what a
-    kernel takes beyond the fixed time of all kernels [s], which engines alone have and no fit to single kernels tells.
+    `compute` and `bandwidth` are shares of the sustained peak and the printed bandwidth; `half_k` is the inner
+    dimension at which a matrix product reaches half of its rate; `misaligned` the log of the slowdown for
+    dimensions that are no multiple of 8, of batched products its share of the log of what tensor cores gain over
+    vector units (cuBLAS has few kernels for them that load single elements); `layout_passes` the extra passes over
+    input and output around a convolution that runs in another layout than its tensors; `write_weight` the cost of a
+    written byte against a read one; `strided` the extra time share of strided inputs; `fixed_s` what a kernel takes
+    beyond the fixed time of all kernels [s], which engines alone have and no fit to single kernels tells.
     """
 
     compute: float = 1.0

@@ -22,6 +22,7 @@ from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Host, Precision, Workload
 
 _MORE_THAN_VECTORS = 1.2
+_LEAST_TENSOR_GAIN = 1.1
 _NARROW = (PeakUse.HALF, PeakUse.INT8, PeakUse.FP8, PeakUse.FP4)
 
 _TENSOR_CORES_SINCE = (7, 0)
@@ -59,6 +60,12 @@ class DeviceRates:
     issued_flops_per_s: float
     issue_share: FloatArray
     on_tensor_cores: BoolArray
+
+    @property
+    def vector_loss(self) -> FloatArray:
+        """Return the log of what tensor cores do beyond the vector units, by `PeakUse`; 0 where these run it anyway."""
+        gain = self.peaks_flops_per_s / self.peaks_flops_per_s[PeakUse.VECTOR]
+        return np.where(self.on_tensor_cores, np.log(np.maximum(gain, _LEAST_TENSOR_GAIN)), 0.0)
 
 
 def device_rates(

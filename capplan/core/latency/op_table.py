@@ -270,6 +270,8 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ke
     use = _peak_use(kernel, label) if gemm_like else PeakUse.VECTOR
     asked = asked_backend(kernel) if label == kinds.ATTENTION else None
     scheme = asked.value if asked else str(kernel.attributes.get("scheme"))
+    is_attention_in_half = label == kinds.ATTENTION and use is PeakUse.HALF
+    padding = head_padding(shape.k) if shape and is_attention_in_half else 1.0
     return KernelRow(
         label=label,
         peak_use=use,
@@ -286,9 +288,18 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ke
         strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(kernel, label, use, batch),
         winograd=_is_winograd(kernel, label, use),
-        slowdown=quantised.slowdown.get(scheme, 1.0),
+        slowdown=quantised.slowdown.get(scheme, 1.0) * padding,
         spread=quantised.half_width.get(scheme, 0.0),
     )
+
+
+_HEAD_WIDTHS = (32, 64, 96, 128, 160, 192, 224, 256)
+"""Head widths that FlashAttention's kernels are built for: `HEADDIM_SWITCH` in csrc/flash_attn/src/static_switch.h."""
+
+
+def head_padding(width: float) -> float:
+    """Return how much more than the head's width fused attention multiplies: it rounds up to the next kernel's."""
+    return next((built / width for built in _HEAD_WIDTHS if built >= width), 1.0)
 
 
 def instructions(kernel: Kernel, batch: int) -> float:

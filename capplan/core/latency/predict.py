@@ -13,7 +13,7 @@ import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.classes import ALL_CLASSES, is_depthwise
+from capplan.core.latency.classes import ALL_CLASSES, BATCHED_MATMUL, CLASS_INDEX, is_depthwise
 from capplan.core.latency.data_parallel import exchanged_bytes, on_several_gpus
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import (
@@ -274,6 +274,9 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
     on_tensor_cores = np.stack([rate.on_tensor_cores for rate in rates])[:, table.peak_use, None]
     by_winograd = _by_winograd(table, rates)
     flops = np.where(is_unsplit(table), table.unsplit_flops[:, None] * table.written_bytes / _HALF_BYTES, table.flops)
+    loss = np.stack([rate.vector_loss for rate in rates])[:, table.peak_use, None]
+    matters = on_tensor_cores | _is_depthwise(table)
+    lost = np.where((table.label == _BATCHED)[:, None], loss, matters.astype(np.float64))
     return KernelWork(
         flops=flops * table.slowdown[:, None] / np.where(by_winograd, _WINOGRAD_GAIN, 1.0),
         read_bytes=table.read_bytes + table.gathered_bytes,
@@ -283,12 +286,13 @@ def kernel_work(table: KernelTable, rates: Sequence[DeviceRates]) -> KernelWork:
         utilisation=used[position],
         serial=table.serial,
         launches=table.launches[:, None],
-        misaligned=(table.misaligned[:, None] & (on_tensor_cores | _is_depthwise(table))).astype(float),
+        misaligned=np.where(table.misaligned[:, None], lost, 0.0),
         strided=table.strided[:, None].astype(float),
         foreign_layout=(table.foreign_layout[:, None] & on_tensor_cores).astype(float),
     )
 
 
+_BATCHED = CLASS_INDEX[BATCHED_MATMUL]
 _HALF_BYTES = 2.0
 _MOST_SPLIT_ELEMENTS = 2.0**31
 

@@ -46,23 +46,27 @@ class ModelRun:
         Unknown switches are off, as timm leaves them, but for norms of inference under autocast up to torch 2.1: rows
         that leave them open there are of timm's published tables, whose models with group norms ran under torch 1.13
         and 2.1, as those that state the switch did under 2.4, in the time that half precision takes (fp32 norms would
-        take 1.5 to 2 times that of the whole step).
+        take 1.5 to 2 times that of the whole step). CLIP's towers, named `vit_*_clip_*`, had torch's own norms, which
+        the switch leaves alone, in timm up to 1.0.9, of the tables up to torch 2.4; now they have timm's.
         """
         is_open = step.fast_norm is Switch.UNKNOWN and step.workload.training is None
         is_tabled = is_open and step.workload.torch_version <= _LAST_OPEN_TABLE
         under_autocast = step.workload.precision.variant is Variant.AMP
+        is_tower = step.model.startswith("timm:vit_") and "_clip_" in step.model
+        has_timms_norms = not is_tower or step.workload.torch_version > _LAST_OF_PLAIN_TOWERS
         return cls(
             model=step.model,
             input_size=step.input_size,
             arguments=step.arguments,
             reparameterized=step.reparameterized is Switch.ON,
-            fast_norm=step.fast_norm is Switch.ON or (is_tabled and under_autocast),
+            fast_norm=has_timms_norms and (step.fast_norm is Switch.ON or (is_tabled and under_autocast)),
             configuration=step.workload.configuration,
         )
 
 
 _LAST_OPEN_TABLE = (2, 1)
 """The last torch release whose published tables do not say whether norms ran in half precision."""
+_LAST_OF_PLAIN_TOWERS = (2, 4)
 
 
 class TraceFolder:

@@ -1,11 +1,13 @@
 """Which implementation a kernel is taken to run."""
 
+import math
+
 import numpy as np
 import pytest
 
 from capplan.core.latency.classes import ALL_CLASSES, CLASS_INDEX, kernel_class
 from capplan.core.latency.device import DeviceRates, kernel_peaks
-from capplan.core.latency.op_table import instructions
+from capplan.core.latency.op_table import head_padding, instructions
 from capplan.core.latency.roofline import PeakUse
 from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_macs, matmul_shape
@@ -121,6 +123,17 @@ def test_what_warps_issue_beside_tensor_cores_slows_groups_and_attention(label: 
     assert kernel_peaks(rates(issued_flops_per_s=100.0), label=index, peak_use=in_use) == pytest.approx(peak)
     unknown = kernel_peaks(rates(issued_flops_per_s=np.inf), label=index, peak_use=in_use)
     assert unknown == rates(issued_flops_per_s=100.0).peaks_flops_per_s[use]
+
+
+def test_unaligned_batched_products_lose_by_what_tensor_cores_gain_over_vectors() -> None:
+    """400 against 50 FLOP/s in 16 bits: a loss in logs of log 8, and none where the vector units run the product."""
+    assert rates(issued_flops_per_s=np.inf).vector_loss[PeakUse.HALF] == pytest.approx(math.log(8))
+    assert rates(issued_flops_per_s=np.inf, has_tensor_cores=False).vector_loss[PeakUse.HALF] == 0.0
+
+
+@pytest.mark.parametrize(("width", "slowdown"), [(64, 1.0), (72, 96 / 72), (104, 128 / 104), (20, 32 / 20)])
+def test_fused_attention_multiplies_heads_as_wide_as_the_next_kernel_is_built_for(width: int, slowdown: float) -> None:
+    assert head_padding(width) == pytest.approx(slowdown)
 
 
 def test_an_operator_of_capplan_that_is_not_known_is_not_attention() -> None:

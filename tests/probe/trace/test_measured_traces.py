@@ -40,6 +40,16 @@ def test_code_that_changed_has_a_key_of_its_own_and_names_of_libraries_keep_thei
 
 
 @pytest.mark.parametrize(("stated", "torch", "precision", "fast"), [
+    ("1", "2.4", "amp-fp16", False),  # nn.LayerNorm in timm 1.0.9's vision_transformer.py
+    ("1", "2.9", "amp-fp16", True),
+])  # fmt: skip
+def test_the_norms_of_clips_towers_were_torchs_own_until_torch_2_4(
+    tmp_path: Path, stated: str, torch: str, precision: str, *, fast: bool
+) -> None:
+    assert fast_norm_of(tmp_path, "timm:vit_base_patch16_clip_224", torch, precision, stated) is fast
+
+
+@pytest.mark.parametrize(("stated", "torch", "precision", "fast"), [
     ("", "2.1", "amp-fp16", True),  # timm's published tables of 1.13 and 2.1, whose group norms ran in half precision
     ("", "2.4", "amp-fp16", False),  # nothing is known of the run: timm's own default
     ("1", "2.9", "amp-fp16", True),
@@ -49,11 +59,15 @@ def test_code_that_changed_has_a_key_of_its_own_and_names_of_libraries_keep_thei
 def test_norms_that_a_row_leaves_open_run_as_timm_leaves_them(
     tmp_path: Path, *, stated: str, torch: str, precision: str, fast: bool
 ) -> None:
+    assert fast_norm_of(tmp_path, "timm:resnet50_gn", torch, precision, stated) is fast
+
+
+def fast_norm_of(tmp_path: Path, model: str, torch: str, precision: str, stated: str) -> bool:
     path = tmp_path / "rows.csv"
     head = "model,gpu,batch,latency_ms,torch,precision,fast_norm"
-    path.write_text(f"{head}\ntimm:resnet50_gn,rtx-4090,64,30,{torch},{precision},{stated}\n")
+    path.write_text(f"{head}\n{model},rtx-4090,64,30,{torch},{precision},{stated}\n")
     (step,) = read_measured(path).steps
-    assert ModelRun.of(step).fast_norm is fast
+    return ModelRun.of(step).fast_norm
 
 
 NET = """

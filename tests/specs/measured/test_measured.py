@@ -72,6 +72,13 @@ def test_a_rate_is_a_latency_of_its_batch(tmp_path):
     assert found.steps[0].latency_s == pytest.approx(0.02)
 
 
+@pytest.mark.parametrize(("latency_ms", "rate", "expected_s"), [(60.71, 5154, 256 / 5154), (40.0, 5154, 0.040)])
+def test_of_a_mean_latency_and_a_rate_the_shorter_time_is_the_step(tmp_path, latency_ms, rate, expected_s):
+    """NVIDIA's EfficientNet-B0 on an A100: a mean that holds the first steps; and a rate that holds a wait for data."""
+    text = f"model,gpu,batch,latency_ms,samples_per_s\nresnet50,t4,256,{latency_ms},{rate}\n"
+    assert read(tmp_path, text).steps[0].latency_s == pytest.approx(expected_s)
+
+
 @pytest.mark.parametrize(
     ("text", "layout"),
     [
