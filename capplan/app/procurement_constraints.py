@@ -140,7 +140,7 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
         figures = [figure for country in countries if (figure := _placed(each.key, country)) is not None]
         if not figures or each.basis == "yours":
             unknown = each.key == "usd_per_kwh" and each.basis != "yours" and any(c.code != _AT_HOME for c in countries)
-            missing = f"; of {_named(countries)} none is known: state yours" if unknown else ""
+            missing = f"; of {_named(countries)} none is known: state yours with --tariff" if unknown else ""
             assumptions.append(replace(each, source=f"{each.source}{missing}"))
             continue
         placed = replace(
@@ -148,7 +148,7 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
             value=median(figure.value for figure in figures),
             low=min(figure.low for figure in figures),
             high=max(figure.high for figure in figures),
-            basis="secondary",
+            basis="unverified",
             source=_whose([figure.source for figure in figures]),
         )
         assumptions.append(placed)
@@ -173,7 +173,7 @@ def _whose(sources: Sequence[str]) -> str:
     """Name the country or the source of figures, or how many countries they are of."""
     known = list(dict.fromkeys(sources))
     whose = known[0] if len(known) == 1 else f"{len(known)} countries of the region asked for"
-    return f"{whose}, of gpu_specs/places/countries.yaml"
+    return f"{whose}: as commonly quoted, not read again (gpu_specs/places/countries.yaml)"
 
 
 def check_regions(names: Iterable[str], prices: Prices, known: Providers) -> None:

@@ -114,13 +114,19 @@ class Providers:
         )
 
     def countries_in(self, regions: Sequence[str]) -> tuple[Country, ...]:
-        """Return the countries that names of countries and areas stand for; a provider's region names none.
+        """Return the countries that names of countries, areas and providers' regions stand for.
 
         Args:
             regions: The names, in any case.
         """
         words = {name.lower() for name in regions}
-        return tuple(country for country in self.countries.values() if country.names & words)
+        stand = {
+            place.country.code
+            for provider in self.providers.values()
+            for word in words
+            if (place := provider.regions.get(word)) is not None and place.country is not None
+        }
+        return tuple(each for each in self.countries.values() if each.names & words or each.code in stand)
 
     def _currency_of(self, regions: Sequence[str]) -> str:
         currencies = Counter(country.currency for country in self.countries_in(regions))

@@ -49,7 +49,16 @@ def test_a_region_without_a_tariff_says_so_and_ones_own_stays() -> None:
     def source(placed: ReportLoad) -> str:
         return next(each.source for each in placed.assumptions if each.key == "usd_per_kwh")
 
-    assert source(at_place(demand, known.countries_in(["in"]))).endswith("; of India none is known: state yours")
+    assert source(at_place(demand, known.countries_in(["in"]))).endswith(
+        "; of India none is known: state yours with --tariff"
+    )
     assert source(at_place(demand, known.countries_in(["us"]))) == source(demand)  # the default is of the United States
     own = at_place(with_tariff(demand, 0.08), known.countries_in(["de"]))
     assert (own.money.usd_per_kwh, source(own)) == (0.08, "stated as the tariff")
+
+
+def test_a_provider_s_region_stands_for_its_country() -> None:
+    # AWS: ap-northeast-1 is Tokyo, us-east-1 is Northern Virginia.
+    known = load_providers()
+    assert [each.code for each in known.countries_in(["AP-northeast-1"])] == ["jp"]
+    assert [each.code for each in known.countries_in(["us-east-1"])] == ["us"]

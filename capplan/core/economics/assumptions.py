@@ -13,7 +13,8 @@ _WHOLE = ("years", "gpus_per_server_sxm", "gpus_per_server_pcie", "rack_units_sx
 class Assumption:
     """One input of the decision: its value with the range it may take, and where it comes from.
 
-    `basis` says how far to trust it: "yours", or of a default "published", "secondary", "derived", "judgement".
+    `basis` says how far to trust it: "yours", or of a default "published", "secondary", "derived", "judgement",
+    "unverified" (from memory, not read again at its source).
     """
 
     key: str

@@ -178,6 +178,6 @@ def local_words(local: LocalAmount, *, unit: str = "/h") -> str:
         taxed = (
             f"{_figures(local.with_vat)} with {100 * local.vat_fraction:.3g} % VAT of {(local.country or '').upper()}"
         )
-    day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}"
+    day = "your rate" if local.rate_day is None else f"reference rate of {local.rate_day}, not read again"
     rate = f"1 {local.currency} = {local.usd_per_unit:.4f} USD, {day}"
     return f"{_figures(local.amount)} {local.currency}{unit}, {taxed} ({rate})"
