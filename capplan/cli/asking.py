@@ -217,10 +217,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
         refuse_output(writing.output)
         chosen = Format.TABLE
     context = TerminalContext(feedback=TERMINAL)
-    room = table_width(writing.output)
-    if room is None and writing.output is None and verb.is_one_screen:
-        room = answer_width()
-    look = Look(format=str(chosen), width=answer_width(), table_width=room)
+    look = Look(format=str(chosen), width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(each, context) for each in asked]

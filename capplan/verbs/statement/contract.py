@@ -173,7 +173,7 @@ class Verb(Generic[Question, Answer]):
         is_local: the answer is about the machine that works it out, so that no service gives it.
         effort: how long an answer takes, by which a service orders what waits.
         hints_may_wait: an answer is whole without the traces of remarks beside it, which a service makes afterwards.
-        is_one_screen: a pipe gets lines of at most 100 characters, as a wide terminal does, instead of whole tables.
+        is_one_screen: tables keep to the width of a short answer in a pipe, a file and a service, too.
     """
 
     path: str
@@ -256,4 +256,5 @@ class Verb(Generic[Question, Answer]):
         from capplan.report.render import render
         from capplan.report.sections import Format
 
-        return render(self.sections(answers, question), Format(look.format), width=look.table_width)
+        room = look.table_width or (look.width if self.is_one_screen else None)
+        return render(self.sections(answers, question), Format(look.format), width=room)
