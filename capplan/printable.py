@@ -44,7 +44,7 @@ def printable_fields(value: Any) -> Any:
         same = all(map(_is, escaped, value)) and all(map(_is, escaped.values(), value.values()))
         return value if same else escaped
     if is_dataclass(value) and not isinstance(value, type):
-        held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         changed = {name: made for name, old in held.items() if (made := printable_fields(old)) is not old}
         return replace(value, **changed) if changed else value
     if names := getattr(type(value), "__struct_fields__", ()):

@@ -61,7 +61,7 @@ def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Compari
     if not _names_gpus(request):
         context = _recommended_gpus(opened[0], request, context)
     planned = [_plans(model, request, context) for model in opened]
-    firsts = [next(each for each in plans.values() if isinstance(each, Plan)) for plans in planned]
+    firsts = [next(plan for plan in plans.values() if isinstance(plan, Plan)) for plans in planned]
     labels = _labels(opened, [first.model.name for first in firsts])
     rows = [
         row
@@ -125,8 +125,8 @@ def _workloads(request: CompareRequest) -> list[Workload]:
 
 def _left_out(request: CompareRequest) -> tuple[str, ...]:
     """Return a note on formats of engines that are not compared under PyTorch."""
-    formats = [each.value for each in request.precisions if each.needs_engine]
-    others = [each.value for each in request.frameworks if not each.is_engine]
+    formats = [precision.value for precision in request.precisions if precision.needs_engine]
+    others = [framework.value for framework in request.frameworks if not framework.is_engine]
     if not formats or not others or len(others) == len(request.frameworks):
         return ()
     needs, is_out = ("needs", "is") if len(formats) == 1 else ("need", "are")
@@ -172,10 +172,8 @@ def _rows(
             ComparisonRow(model=label, workload=workload, gpu=gpu, batch=batch, failure=answer)
             for gpu, batch in product(context.gpus, batches.sizes or (None,))
         ]
-    fits = [
-        ComparisonRow(model=label, workload=workload, gpu=each.gpu, batch=each.batch, fit=each) for each in answer.fits
-    ]
+    fits = [ComparisonRow(model=label, workload=workload, gpu=fit.gpu, batch=fit.batch, fit=fit) for fit in answer.fits]
     return fits + [
-        ComparisonRow(model=label, workload=workload, gpu=each.gpu, batch=each.batch, rejection=each)
-        for each in answer.rejections
+        ComparisonRow(model=label, workload=workload, gpu=rejection.gpu, batch=rejection.batch, rejection=rejection)
+        for rejection in answer.rejections
     ]

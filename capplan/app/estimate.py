@@ -88,9 +88,9 @@ class Adviser:
         """Return what would help at the last batch of a curve."""
         last = curve[-1]
         alternatives = {
-            each.change: estimate
-            for each in self.changes
-            if (estimate := self._estimate(each.trace, each.workload, gpu, last.batch)) is not None
+            change.change: estimate
+            for change in self.changes
+            if (estimate := self._estimate(change.trace, change.workload, gpu, last.batch)) is not None
         }
         copied_bytes = sum(tensor.size_bytes(last.batch) for tensor in self.trace.inputs)
         return advise(
@@ -272,9 +272,9 @@ def _curves(
     """
     by_step = [
         latencies_under_cap(
-            partial(_latencies, each.step), partial(step_peak_seconds, each.step), gpus, each.batches, law
+            partial(_latencies, step.step), partial(step_peak_seconds, step.step), gpus, step.batches, law
         )
-        for each in steps
+        for step in steps
     ]
     answers = [_joined(parts) for parts in zip(*by_step, strict=True)]
     refused = [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if isinstance(answer, Unsupported)]
@@ -301,7 +301,7 @@ def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:
 
 def _energy(steps: Sequence[_Step], gpu: GpuSpec, curve: _Curve, law: PowerLaw) -> dict[int, StepEnergy]:
     """Return the power and energy of each point of a curve, by batch."""
-    work = [work for each in steps for work in step_peak_seconds(each.step, gpu, each.batches)]
+    work = [work for step in steps for work in step_peak_seconds(step.step, gpu, step.batches)]
     found = (
         (point.batch, step_energy(gpu, done, point.latency_s, law, samples=point.samples, gpus=point.gpu_count))
         for point, done in zip(curve, work, strict=True)

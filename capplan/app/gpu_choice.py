@@ -75,7 +75,7 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         UsageError: a filter breaks its grammar, or no GPU passes.
     """
     known = request.database if request.database is not None else load_gpus(overlays=request.overlays)
-    overlays = (*known.overlays, *(each for each in request.overlays if each not in known.overlays))
+    overlays = (*known.overlays, *(overlay for overlay in request.overlays if overlay not in known.overlays))
     found = [known.find_all(name) for name in split_names(request.ids)]
     named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for each in found for gpu in each.gpus))}
     cpus = dict(known.cpus) if request.with_cpus else {}

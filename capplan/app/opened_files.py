@@ -66,8 +66,8 @@ def _listeners() -> list[OpenedFiles]:
     listeners: list[OpenedFiles] = []
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        for each in tuple(listeners):
-            each.note(event, arguments)
+        for listener in tuple(listeners):
+            listener.note(event, arguments)
 
     sys.addaudithook(hook)
     return listeners

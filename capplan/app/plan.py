@@ -197,7 +197,7 @@ def _with_choices(made: Plan, model: Model, terms: PlanTerms, context: PlanConte
         _changed(best, other, model=model, terms=terms, context=context)
         for other in _alternatives(model, terms, tries_half=tries_half)
     ]
-    return replace(made, changes=tuple(each for each in changes if each is not None))
+    return replace(made, changes=tuple(change for change in changes if change is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,13 +143,13 @@ def report(request: ReportRequest, *, feedback: Feedback = SILENCE) -> Report:
 def _admitting(stated: LoadFile, request: ReportRequest, gpus: GpuChoice, prices: Prices) -> LoadFile:
     """Lay the request's constraints over every load's, with all names checked and GPUs by their ids."""
     loads = []
-    for each in stated.loads:
-        wanted = request.offers.constraints.over(each.demand.constraints)
+    for load in stated.loads:
+        wanted = request.offers.constraints.over(load.demand.constraints)
         admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
-        spotted = allowing_named_spot(each.demand.load, admitted)
-        stated_tariff = with_tariff(each.demand, request.usd_per_kwh)
+        spotted = allowing_named_spot(load.demand.load, admitted)
+        stated_tariff = with_tariff(load.demand, request.usd_per_kwh)
         placed = at_place(stated_tariff, load_providers().countries_in(sorted(admitted.allow.regions)))
-        loads.append(replace(each, demand=replace(placed, constraints=admitted, load=spotted)))
+        loads.append(replace(load, demand=replace(placed, constraints=admitted, load=spotted)))
     owned = [replace(each, gpu=gpus.known.find(each.gpu).id) for each in stated.inventory]
     return replace(stated, loads=tuple(loads), inventory=tuple(owned))
 
@@ -163,11 +163,11 @@ def _sources(stated: LoadFile, request: ReportRequest) -> list[tuple[NamedLoad, 
     if stated.loads[0].model is None:
         if not request.models:
             raise UsageError("name a model, or list services with their models in the load file.")
-        return [(stated.loads[0], each) for each in request.models]
+        return [(stated.loads[0], model) for model in request.models]
     if request.models:
         raise UsageError("the load file lists services with their models; name no model on the command line.")
     folder = request.load.parent if request.load else Path()
-    return [(each, ModelRequest(words=_beside(each.model or "", folder))) for each in stated.loads]
+    return [(load, ModelRequest(words=_beside(load.model or "", folder))) for load in stated.loads]
 
 
 def _beside(words: str, folder: Path) -> str:
@@ -230,22 +230,22 @@ def _plans(source: ModelSource, request: ReportRequest, gpus: GpuChoice, feedbac
     if documents is None:
         plans = [_plan(source, request, gpus, feedback)]
     else:
-        plans = [read_plan(each, where=words) for each in documents]
-    if any(each.pipeline is not None and each.pipeline.gpu_count > 1 for each in plans):
+        plans = [read_plan(document, where=words) for document in documents]
+    if any(plan.pipeline is not None and plan.pipeline.gpu_count > 1 for plan in plans):
         raise UsageError(
             f"{words}: a report counts servers of single GPUs; plan it without --ulysses, --ring and another GPU."
         )
     names_gpus = bool(
         request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters() or request.offers.limits_gpus
     )
-    return [_only(each, {gpu.id for gpu in gpus.chosen}) for each in plans] if names_gpus else plans
+    return [_only(plan, {gpu.id for gpu in gpus.chosen}) for plan in plans] if names_gpus else plans
 
 
 def _only(plan: PlanDocument, chosen: Set[str]) -> PlanDocument:
     return msgspec.structs.replace(
         plan,
-        fits=tuple(each for each in plan.fits if each.gpu in chosen),
-        rejections=tuple(each for each in plan.rejections if each.gpu in chosen),
+        fits=tuple(fit for fit in plan.fits if fit.gpu in chosen),
+        rejections=tuple(rejection for rejection in plan.rejections if rejection.gpu in chosen),
     )
 
 

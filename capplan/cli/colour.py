@@ -67,6 +67,6 @@ def coloured_text(lines: "Sequence[Line]") -> str:
 
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, color_system="standard", width=10_000, highlight=False)
-    for each in lines:
-        console.print(Text.assemble(*((span.text, _STYLES[span.style]) for span in each)), soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*((span.text, _STYLES[span.style]) for span in line)), soft_wrap=True)
     return written.getvalue()

@@ -90,7 +90,7 @@ class LazyGroup(SparingGroup):
         self.format_commands(ctx, formatter)
         records = [each.get_help_record(ctx) for each in self.get_params(ctx)]
         with formatter.section(heading("Options")):
-            formatter.write_dl([each for each in records if each is not None])
+            formatter.write_dl([record for record in records if record is not None])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by topic, each with the first sentence of its help, folded and not cut."""

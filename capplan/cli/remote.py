@@ -118,18 +118,18 @@ def _client(server: str) -> Client:
 
 
 def _joined(answers: list[ServiceReply], chosen: str) -> str:
-    texts = [each.content.decode() for each in answers]
+    texts = [answer.content.decode() for answer in answers]
     if chosen != Format.JSON or len(texts) == 1:
         return "\n".join(texts)
-    return json.dumps([json.loads(each) for each in texts], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([json.loads(text) for text in texts], indent=2, ensure_ascii=False) + "\n"
 
 
 def _conclude(answers: list[ServiceReply]) -> None:
-    for each in answers:
-        if each.warning:
-            warn(each.warning)
-    if any(each.exit_code for each in answers):
-        raise typer.Exit(max(each.exit_code for each in answers))
+    for answer in answers:
+        if answer.warning:
+            warn(answer.warning)
+    if any(answer.exit_code for answer in answers):
+        raise typer.Exit(max(answer.exit_code for answer in answers))
 
 
 def _model_fields(words: str | None, client: Client) -> dict[str, Any]:

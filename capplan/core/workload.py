@@ -128,7 +128,7 @@ def known_words(words: type[StrEnum], name: str) -> str:
         words: the enumeration.
         name: what was given.
     """
-    listed = f"Known: {', '.join(each.value for each in words)}."
+    listed = f"Known: {', '.join(word.value for word in words)}."
     reason = ENGINES_NOT_ESTIMATED.get(name.casefold()) if words is Framework else None
     return f"{reason} {listed}" if reason else listed
 

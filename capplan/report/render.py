@@ -154,7 +154,7 @@ def plain_grid(grid: Grid, *, width: int | None = None) -> str:
 
 
 def _aligned(grid: Grid, *, gap: int = 2) -> str:
-    rows = [[cell.split("\n") for cell in row] for row in (tuple(each.title for each in grid.columns), *grid.rows)]
+    rows = [[cell.split("\n") for cell in row] for row in (tuple(column.title for column in grid.columns), *grid.rows)]
     widths = [max(len(line) for row in rows for line in row[index]) for index in range(len(grid.columns))]
     between = " " * gap
     head, *body = ["\n".join(_row_lines(row, widths, grid.columns, between)) for row in rows]

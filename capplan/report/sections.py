@@ -65,8 +65,8 @@ Line = tuple[Span, ...]
 
 def line(*pieces: "str | Span") -> Line:
     """Make a line of plain texts and spans; what a terminal would obey or break at is escaped."""
-    spans = (each if isinstance(each, Span) else Span(text=each) for each in pieces)
-    return tuple(Span(text=printable_line(each.text), style=each.style) for each in spans)
+    spans = (piece if isinstance(piece, Span) else Span(text=piece) for piece in pieces)
+    return tuple(Span(text=printable_line(span.text), style=span.style) for span in spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

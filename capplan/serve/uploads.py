@@ -55,8 +55,8 @@ class Uploads:
             "model": f"trace:{trace_id}",
             "name": trace.name,
             "class": trace.class_name,
-            "parameters": sum(each.elements for each in trace.parameters if not each.is_buffer),
-            "recordings": [str(each.configuration) for each in trace.recordings],
+            "parameters": sum(parameter.elements for parameter in trace.parameters if not parameter.is_buffer),
+            "recordings": [str(recording.configuration) for recording in trace.recordings],
             "size_bytes": stat.st_size,
             "uploaded": datetime.fromtimestamp(int(stat.st_mtime), tz=UTC).isoformat(),
         }

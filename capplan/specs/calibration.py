@@ -72,7 +72,7 @@ def _read(path: Path | None, name: str) -> Calibration:
         raise SpecError(f"{where} is not a calibration of schema_version {SCHEMA_VERSION}.")
     others = document.pop(_PARTS, {})
     first = _CalibrationReader(where).calibration(document)
-    if not isinstance(others, dict) or not all(isinstance(each, dict) for each in others.values()):
+    if not isinstance(others, dict) or not all(isinstance(other, dict) for other in others.values()):
         raise SpecError(f"{where}: {_PARTS} must be calibrations by what they serve, such as 'cpu half'.")
     parts = {}
     for serves, tree in others.items():
@@ -92,7 +92,7 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
     """
     document = {"schema_version": SCHEMA_VERSION, **_document(calibration)}
     if parts:
-        document["parts"] = {each.serves: _document(each) for each in parts}
+        document["parts"] = {part.serves: _document(part) for part in parts}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 

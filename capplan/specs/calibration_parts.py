@@ -136,7 +136,7 @@ class PartReader(Checker):
             self.refuse(f"{where}.made", f"is {given.get('made')!r}; write a date such as 2026-11-21")
         words = self.words(given, ("command",), prefix=f"{where}.")
         sources = given.get("sources", [])
-        if not isinstance(sources, list) or not all(isinstance(each, str) for each in sources):
+        if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
             self.refuse(f"{where}.sources", f"must be a list of texts, not {sources!r}")
             sources = []
         self.number(f"{where}.rows", given.get("rows"), _COUNT)

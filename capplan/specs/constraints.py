@@ -132,7 +132,7 @@ def _lists(reader: ValueReader, tree: Tree, name: str) -> NameLists:
 
 def _names(reader: ValueReader, where: str, given: object) -> frozenset[str]:
     names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list) or not names or not all(isinstance(each, str) and each for each in names):
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         reader.refuse(where, f"must be a name or a list of names, not {given!r}")
         return frozenset()
     return frozenset(names)

@@ -169,11 +169,11 @@ def read_load_file(path: Path) -> LoadFile:
         return LoadFile(loads=loads, inventory=inventory, prices=prices)
     reader.unknown_keys(tree, ["services", "inventory", "prices", "assumptions", *CONSTRAINT_KEYS], "")
     items = tree["services"]
-    if not isinstance(items, list) or not items or not all(isinstance(each, dict) for each in items):
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         reader.refuse("services", "must be a list, each item with name, model, and service or job")
         items = []
-    items = [with_stream(each) for each in items]
-    names = [each.get("name") for each in items]
+    items = [with_stream(item) for item in items]
+    names = [item.get("name") for item in items]
     for index, each in enumerate(items):
         where = f"services[{index}]."
         reader.unknown_keys(each, ["name", "model", "service", "job"], where)

@@ -126,7 +126,7 @@ class Providers:
             for word in words
             if (place := provider.regions.get(word)) is not None and place.country is not None
         }
-        return tuple(each for each in self.countries.values() if each.names & words or each.code in stand)
+        return tuple(country for country in self.countries.values() if country.names & words or country.code in stand)
 
     def _currency_of(self, regions: Sequence[str]) -> str:
         currencies = Counter(country.currency for country in self.countries_in(regions))
@@ -173,7 +173,7 @@ class Providers:
 
     @cached_property
     def _countries_by_name(self) -> dict[str, Country]:
-        names = {word: each for each in self.countries.values() for word in (each.code, each.name.lower())}
+        names = {word: country for country in self.countries.values() for word in (country.code, country.name.lower())}
         return names | {word: self.countries[code] for word, code in _ALSO_CALLED.items()}
 
 
@@ -189,7 +189,7 @@ def load_providers() -> Providers:
     countries = _read_countries(folder / PLACES / "countries.yaml", rates)
     files = sorted((folder / PROVIDERS).glob("*.yaml"))
     providers = [_read_provider(path, countries) for path in files]
-    return Providers(providers={each.name: each for each in providers}, countries=countries, rates=rates)
+    return Providers(providers={provider.name: provider for provider in providers}, countries=countries, rates=rates)
 
 
 def _shown(path: Path) -> str:

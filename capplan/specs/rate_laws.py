@@ -116,7 +116,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
     sustained = laws.sustained
     document = {
         "schema_version": SCHEMA_VERSION,
-        "origins": [{**asdict(each), "sections": list(each.sections)} for each in origins],
+        "origins": [{**asdict(origin), "sections": list(origin.sections)} for origin in origins],
         **{name: asdict(getattr(sustained, name)) for name in ("half", "single", "copies", "burst")},
         "issued_at_clock": sustained.issued_at_clock,
         "streaming": asdict(laws.streaming),

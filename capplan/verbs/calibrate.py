@@ -299,7 +299,7 @@ def _power_sections(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) 
 def _power_document(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> object:
     from capplan.report.documents.validation import power_factor_document
 
-    return [power_factor_document(found) for found in answers[0].cards]
+    return [power_factor_document(card) for card in answers[0].cards]
 
 
 CALIBRATE_POWER = Verb(

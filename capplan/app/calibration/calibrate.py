@@ -193,5 +193,5 @@ def calibrate_power(
                 f"{found.gpu} drew {format_fraction(found.card.factor)} of what the law of power says: another card "
                 "was measured, or power_w is not in watts."
             )
-    power = {**calibration.power, **{found.gpu: found.card for found in cards}}
+    power = {**calibration.power, **{card.gpu: card.card for card in cards}}
     return PowerAnswer(cards=cards, calibration=dump_with_own_parts(replace(calibration, power=power)))

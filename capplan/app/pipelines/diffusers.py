@@ -149,7 +149,7 @@ def diffusers_pipeline(words: str) -> Pipeline:
             f"{PREFIX}{index.name}: the inputs of {config.get('_class_name')} are not known; known are "
             f"{', '.join(_DENOISERS)}. Describe the pipeline in a file, with the inputs of its parts."
         )
-    encoders = [each for each in index.components if each.startswith("text_encoder")]
+    encoders = [component for component in index.components if component.startswith("text_encoder")]
     tokens = {
         each: index.text_tokens.get(each, length) for each, length in zip(encoders, known.text_tokens, strict=False)
     }
@@ -186,7 +186,7 @@ def diffusers_pipeline(words: str) -> Pipeline:
     return Pipeline(
         name=f"{PREFIX}{index.name}",
         item="video" if "frames" in parameters else "image",
-        parts=(*(_text_encoder(index, each) for each in encoders), denoiser, vae.part),
+        parts=(*(_text_encoder(index, encoder) for encoder in encoders), denoiser, vae.part),
         parameters=parameters,
         derived=derived,
         precision=Precision.FP16 if name == "unet" else Precision.BF16,

@@ -55,13 +55,13 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     if request.file is not None and not request.allows_code:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
-    serves = any(isinstance(each, ServingConditions) for each in request.definition.workloads)
-    metered = any(each.energy for each in request.definition.workloads)
+    serves = any(isinstance(workload, ServingConditions) for workload in request.definition.workloads)
+    metered = any(workload.energy for workload in request.definition.workloads)
     sweep = Sweep(
         models=models,
         context=SweepContext(
             gpus=dict(sorted(gpus.items())),
-            workloads={workload_label(each): each for each in request.definition.workloads},
+            workloads={workload_label(workload): workload for workload in request.definition.workloads},
             calibration=load_calibration(),
             memory_calibration=load_memory_calibration(),
             llm=LlmContext(times=load_time_calibration(), memory=load_llm_memory()) if serves else None,
@@ -145,7 +145,7 @@ def _sweep_model(entry: ModelEntry) -> SweepModel:
             entry = replace(entry, words=canonical_words(entry.words))
     except UnknownNameError as error:
         unknown = str(error)
-    named = {each.name: getattr(entry, each.name) for each in fields(ModelEntry) if each.name != "pipeline"}
+    named = {field.name: getattr(entry, field.name) for field in fields(ModelEntry) if field.name != "pipeline"}
     request = ModelRequest(**named)
     label = " ".join([request.words, *request.options, *entry.pipeline.options])
     return SweepModel(label=label, request=request, pipeline=entry.pipeline, unknown=unknown)

@@ -43,7 +43,7 @@ def _plain(value: object) -> object:
     if isinstance(value, date):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=str)
     if isinstance(value, set | frozenset):
@@ -56,7 +56,7 @@ def _plain(value: object) -> object:
 def gpu_digest(gpu: GpuSpec) -> str:
     """Return the digest of what is calculated with; where figures were read changes no answer."""
     return digest_of(
-        {each.name: getattr(gpu, each.name) for each in fields(gpu) if each.name not in ("figures", "notes")}
+        {field.name: getattr(gpu, field.name) for field in fields(gpu) if field.name not in ("figures", "notes")}
     )
 
 
@@ -152,7 +152,7 @@ def _is_of_a_library(words: str) -> bool:
     library, colon, name = words.partition(":")
     if not colon:
         name = words.partition(".")[0]
-        return any(name in source_names(each) or name in former_names(each) for each in ZOOS)
+        return any(name in source_names(zoo) or name in former_names(zoo) for zoo in ZOOS)
     if library in ZOOS:
         return True
     return library == "hf" and "/" not in name and not Path(name).exists() and not name.endswith(".json")

@@ -60,7 +60,7 @@ class Contents:
     @property
     def rows(self) -> int:
         """Rows of all files."""
-        return sum(each.rows for each in self.files.values())
+        return sum(file.rows for file in self.files.values())
 
     def units_in(self, path: str) -> list[Unit]:
         """Return the units whose rows lie in a file."""

@@ -34,13 +34,13 @@ def with_swept_models(request: ReportRequest) -> ReportRequest:
     """
     models: list[ModelSource] = []
     gpus: dict[str, None] = {}
-    for each in request.models:
-        if isinstance(each, ModelRequest) and is_sweep(each.words):
-            swept, ids = swept_models(Path(each.words))
+    for model in request.models:
+        if isinstance(model, ModelRequest) and is_sweep(model.words):
+            swept, ids = swept_models(Path(model.words))
             models += swept
             gpus |= dict.fromkeys(ids)
         else:
-            models.append(each)
+            models.append(model)
     names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
     if not gpus or names_gpus:
         return replace(request, models=tuple(models))

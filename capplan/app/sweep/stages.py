@@ -125,10 +125,10 @@ def trace_model(model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
     tracing = _TracingModel(
         words=canonical_words(model.request.words), request=model.request, feedback=SILENCE, cache=default_cache()
     )
-    for each in conditions:
-        configuration = each.workload.configuration
+    for condition in conditions:
+        configuration = condition.workload.configuration
         try:
-            tracing.traces_for(configuration, each.batches)
+            tracing.traces_for(configuration, condition.batches)
         except CapplanError as error:
             if not any(name[0] == str(configuration) for name in tracing.failed):
                 tracing.failed[str(configuration), None] = _as_failed(error)

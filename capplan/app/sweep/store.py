@@ -278,8 +278,8 @@ class SweepStore:
             **values,
             "rows": contents.rows,
             "files": [
-                {"path": each.path, "workload": each.workload, "rows": each.rows, "size_bytes": each.size_bytes}
-                for each in contents.files.values()
+                {"path": file.path, "workload": file.workload, "rows": file.rows, "size_bytes": file.size_bytes}
+                for file in contents.files.values()
             ],
             "units": units_file,
             "gpu_sets": sets,

@@ -61,8 +61,8 @@ def table_schema() -> "pyarrow.Schema":
     """Return the Arrow schema of the files, with units and meanings as the metadata of each column."""
     pa = arrow()
     fields = [
-        pa.field(each.name, _arrow_type(each.kind), metadata={"unit": each.unit, "meaning": each.meaning})
-        for each in COLUMNS
+        pa.field(column.name, _arrow_type(column.kind), metadata={"unit": column.unit, "meaning": column.meaning})
+        for column in COLUMNS
     ]
     return pa.schema(fields, metadata={"capplan_sweep_schema_version": str(SCHEMA_VERSION)})
 
@@ -78,10 +78,10 @@ def planned_table(columns: Columns, *, model: str, workload: str) -> "pyarrow.Ta
     pa = arrow()
     rows = len(columns["gpu"])
     arrays = [pa.array([workload] * rows, pa.string())]
-    for each in PLANNED_COLUMNS:
-        values = [model] * rows if each.name == "model" else columns[each.name]
-        arrays.append(pa.array(values, _arrow_type(each.kind)))
-    return pa.Table.from_arrays(arrays, names=[WORKLOAD, *(each.name for each in PLANNED_COLUMNS)])
+    for planned_column in PLANNED_COLUMNS:
+        values = [model] * rows if planned_column.name == "model" else columns[planned_column.name]
+        arrays.append(pa.array(values, _arrow_type(planned_column.kind)))
+    return pa.Table.from_arrays(arrays, names=[WORKLOAD, *(planned_column.name for planned_column in PLANNED_COLUMNS)])
 
 
 def to_bytes(table: "pyarrow.Table") -> bytes:
@@ -102,7 +102,7 @@ def from_bytes(content: bytes) -> "pyarrow.Table":
 
 def join_tables(tables: Sequence["pyarrow.Table"]) -> "pyarrow.Table":
     """Return the rows of several tables of equal columns."""
-    return arrow().concat_tables([each.replace_schema_metadata(None) for each in tables])
+    return arrow().concat_tables([table.replace_schema_metadata(None) for table in tables])
 
 
 def with_prices(table: "pyarrow.Table", rents: Mapping[str, Price]) -> "pyarrow.Table":
@@ -291,7 +291,7 @@ def refused_if_damaged(folder: Path) -> Iterator[None]:
 
 def read_planned(path: Path, *, workload: str) -> "pyarrow.Table":
     """Read what the planning stage computed of one file of the table, as `planned_table` makes it."""
-    names = [each.name for each in PLANNED_COLUMNS]
+    names = [planned_column.name for planned_column in PLANNED_COLUMNS]
     return read_parquet(path, columns=names, workload=workload).select([WORKLOAD, *names])
 
 

@@ -138,11 +138,11 @@ def _fitted(prior: ClassConstants, parts: Sequence[_ClassTime]) -> ClassConstant
     """Return the efficiencies of a class with the least squared log errors, drawn a little towards the prior."""
     compute, bandwidth = _COMPUTE[:, None], _BANDWIDTH[None, :]
     costs = _PULL * (np.log(compute / prior.compute) ** 2 + np.log(bandwidth / prior.bandwidth) ** 2)
-    for each in parts:
-        compute_s = each.compute_s * prior.compute / compute
-        memory_s = each.memory_s * prior.bandwidth / bandwidth
-        modelled_s = np.sqrt(compute_s**2 + memory_s**2) if each.is_product else compute_s + memory_s
-        costs = costs + np.log(modelled_s / each.own_s) ** 2
+    for part in parts:
+        compute_s = part.compute_s * prior.compute / compute
+        memory_s = part.memory_s * prior.bandwidth / bandwidth
+        modelled_s = np.sqrt(compute_s**2 + memory_s**2) if part.is_product else compute_s + memory_s
+        costs = costs + np.log(modelled_s / part.own_s) ** 2
     best = np.unravel_index(int(costs.argmin()), costs.shape)
     return replace(prior, compute=float(_COMPUTE[best[0]]), bandwidth=float(_BANDWIDTH[best[1]]))
 

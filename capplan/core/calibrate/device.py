@@ -82,7 +82,7 @@ def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tup
     """
     found = [(Microbenchmark.COPY, max(benchmark.copies, key=lambda copy: copy.size_bytes).bytes_per_s)]
     for precision, kind in _KINDS.items():
-        products = [each for each in benchmark.matmuls if each.precision is precision]
+        products = [matmul for matmul in benchmark.matmuls if matmul.precision is precision]
         if products:
             found.append((kind, max(products, key=lambda each: each.size).flops_per_s))
     if benchmark.kernel_s is not None:
@@ -102,7 +102,7 @@ def calibrated_by(
     (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
     """
     bare = base.without_gpu(gpu.id)
-    known = [each for each in benchmark.matmuls if _is_modelled(gpu, each.precision, base.laws)]
+    known = [matmul for matmul in benchmark.matmuls if _is_modelled(gpu, matmul.precision, base.laws)]
     if not known:
         return Unsupported(reason=f"{gpu.id} states no peak for any number format that was measured")
     measured = _decisive(known)
@@ -144,7 +144,7 @@ def _is_modelled(gpu: GpuSpec, precision: Precision, laws: RateLaws) -> bool:
 def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
     """Return the two largest products in the precision that reached the highest rate."""
     best = max(matmuls, key=lambda each: each.flops_per_s).precision
-    return sorted((each for each in matmuls if each.precision is best), key=lambda each: each.size)[-2:]
+    return sorted((matmul for matmul in matmuls if matmul.precision is best), key=lambda each: each.size)[-2:]
 
 
 def _matmul_s(speed: MatmulSpeed, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:

@@ -45,7 +45,7 @@ def runs_code(words: str) -> bool:
     installed package, an exported program, a function that makes inputs.
     """
     model, options = split_words(words)
-    if any(each.partition("=")[0] in _CODE_OPTIONS for each in options):
+    if any(option.partition("=")[0] in _CODE_OPTIONS for option in options):
         return True
     if model.endswith(TRACE_SUFFIXES):
         return False

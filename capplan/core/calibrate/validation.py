@@ -140,7 +140,7 @@ def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:
     """Compute errors, coverage, width and ranks of some rows."""
     measured = np.array([row.step.latency_s for row in rows])
     intervals = [row.estimate.latency_s for row in rows]
-    ends = np.array([(each.low, each.expected, each.high) for each in intervals])
+    ends = np.array([(interval.low, interval.expected, interval.high) for interval in intervals])
     low, expected, high = ends.T
     right, pairs = _gpu_pairs(rows)
     return replace(

@@ -124,7 +124,7 @@ class CostBreakdown:
     @property
     def total_usd(self) -> float:
         """Return the sum of the parts. [USD]"""
-        return float(sum(getattr(self, each.name) for each in fields(self)))
+        return float(sum(getattr(self, field.name) for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

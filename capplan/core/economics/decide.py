@@ -155,8 +155,8 @@ def decide(
         purchases: Purchase prices; the newest of each GPU counts.
         standards: What an option must meet to be recommended.
     """
-    refused = {each.gpu: standards.constraints.refusal_of_gpu(each) for each in candidates}
-    sized = size_fleets([each for each in candidates if refused[each.gpu] is None], demand.load)
+    refused = {candidate.gpu: standards.constraints.refusal_of_gpu(candidate) for candidate in candidates}
+    sized = size_fleets([candidate for candidate in candidates if refused[candidate.gpu] is None], demand.load)
     sizings = tuple(each for each in sized if isinstance(each, Sizing))
     offers = _admitted_offers(rents, purchases, standards)
     wide = _priced_case(demand, sizings, offers)
@@ -176,9 +176,9 @@ def decide(
         options=(*ranked, *rest),
         infeasible=tuple(each for each in sized if isinstance(each, Infeasible)),
         not_considered=tuple(
-            Infeasible(candidate=each, reason=reason)
-            for each in candidates
-            if (reason := refused[each.gpu]) is not None
+            Infeasible(candidate=candidate, reason=reason)
+            for candidate in candidates
+            if (reason := refused[candidate.gpu]) is not None
         ),
         left_out=(*offers.left_out, *beaten),
         payback=_payback(ranked, demand.money),
@@ -397,7 +397,7 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Excl
             kept.append(replace(own.price, is_own_beside=True))
             shown.append(own)
         others = (each for each in held if not any(each is one for one in shown))
-        left_out += [ExcludedOffer(price=each.price, reason=MORE_EXPENSIVE) for each in others]
+        left_out += [ExcludedOffer(price=other.price, reason=MORE_EXPENSIVE) for other in others]
     return replace(case, rents=tuple(kept)), tuple(left_out)
 
 
@@ -415,7 +415,7 @@ def _priced_case(demand: ReportLoad, sizings: tuple[Sizing, ...], offers: "_Offe
 
 def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
     """Return the value of an assumption; 1 where it is not stated."""
-    return next((each.value for each in assumptions if each.key == key), 1.0)
+    return next((assumption.value for assumption in assumptions if assumption.key == key), 1.0)
 
 
 def _relative(each: Assumption) -> Assumption:

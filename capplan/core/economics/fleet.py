@@ -202,14 +202,14 @@ def _without_repeats(ranked: Sequence[FleetOption]) -> list[FleetOption]:
 
 def _shared_gpus(services: Sequence[ServiceAnswer]) -> list[str]:
     """Return the GPUs that carry every service, in the order of the first."""
-    sized = [{sizing.gpu for sizing in each.answer.case.sizings} for each in services]
+    sized = [{sizing.gpu for sizing in service.answer.case.sizings} for service in services]
     return [sizing.gpu for sizing in services[0].answer.case.sizings if all(sizing.gpu in names for names in sized)]
 
 
 def _separate(services: Sequence[ServiceAnswer]) -> float | None:
     total = 0.0
-    for each in services:
-        choice = each.answer.recommendation.choice
+    for service in services:
+        choice = service.answer.recommendation.choice
         if choice is None or choice.cost_per_year is None:
             return None
         total += choice.cost_per_year
@@ -223,12 +223,12 @@ def _may_be_chosen(made: FleetOption, services: Sequence[ServiceAnswer]) -> bool
     """
     if made.term is None or violations_of(made, services):
         return False
-    return all(_carries(each, made.key) for each in services)
+    return all(_carries(service, made.key) for service in services)
 
 
 def _carries(service: ServiceAnswer, key: str) -> bool:
     """Return True if a service may choose an option, caps aside; memory suffices certainly where it does for any."""
-    allowed = [each for each in service.answer.options if may_be_chosen(service.answer.case, each)]
+    allowed = [option for option in service.answer.options if may_be_chosen(service.answer.case, option)]
     certain = [each for each in allowed if service.standards.fits_certainly(each)]
     return any(each.key == key for each in certain or allowed)
 
@@ -327,10 +327,10 @@ def _option(
     packings = [packed(year, (1.0,) * len(services)) for year in range(1, money.years + 1)]
     candidate = option.sizing.capacity.candidate
     slots, full = (option.rent.instance_gpus, True) if option.rent else server_slots(candidate.form_factor, money)
-    most = max(each.gpus for each in packings)
+    most = max(packing.gpus for packing in packings)
     spares = max(
-        spare_servers(each.answer.demand.load, money, need=most, server_slots=slots, full_servers=full)
-        for each in services
+        spare_servers(service.answer.demand.load, money, need=most, server_slots=slots, full_servers=full)
+        for service in services
     )
     grown = [make_fleet(need=each.gpus, spares=spares, server_slots=slots, full_servers=full) for each in packings]
     span = money.years if option.purchase else COMMITMENT_YEARS.get(option.term or Term.ON_DEMAND, 1)
@@ -401,7 +401,7 @@ def _rented_hours(
     """
     if made.term in COMMITMENT_YEARS:
         return tuple(float(added * HOURS_PER_YEAR) for added in made.added_by_year)
-    loads = [each.answer.demand.load for each in services]
+    loads = [service.answer.demand.load for service in services]
     jobs = [load for load in loads if isinstance(load, Job)]
     running = min(1.0, sum(job.deadline_s / 3600 * job.runs_per_year for job in jobs) / HOURS_PER_YEAR)
     profiles = [load.hourly_shares if isinstance(load, Service) else (1.0,) for load in loads]
@@ -476,7 +476,7 @@ def _energy(
 
 def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> InventoryUse:
     """Fill owned GPUs with services, largest need first, and see how far their loads may grow."""
-    sized = [each for each in services if any(sizing.gpu == owned.gpu for sizing in each.answer.case.sizings)]
+    sized = [service for service in services if any(sizing.gpu == owned.gpu for sizing in service.answer.case.sizings)]
     held: list[ServiceAnswer] = []
     for each in sorted(sized, key=lambda one: -_need(owned, [one], facts)):
         if _need(owned, [*held, each], facts) <= owned.count:
@@ -497,7 +497,7 @@ def _need(
 ) -> int:
     """Return the owned GPUs that services need, with as many spare servers as the service that asks for most."""
     tenants = tenants_on(owned.gpu, services, factor=factor, years=years)
-    spares = max(each.answer.demand.load.spares for each in services)
+    spares = max(service.answer.demand.load.spares for service in services)
     return pack(tenants, budget_bytes=facts.budget_bytes, profiles=facts.profiles).gpus + spares * owned.per_server
 
 
@@ -513,7 +513,7 @@ def _most_factor(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFact
 
 def _months(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> int | None:
     """Return the whole months until growth needs more GPUs than are owned; None where it does not in ten years."""
-    if all(each.answer.demand.load.growth_per_year_fraction <= 0 for each in services):
+    if all(service.answer.demand.load.growth_per_year_fraction <= 0 for service in services):
         return None
     for month in range(1, _MONTHS + 1):
         if _need(owned, services, facts, years=month / 12) > owned.count:

@@ -94,18 +94,18 @@ def pack(tenants: Sequence[Tenant], *, budget_bytes: float, profiles: Sequence[M
         profiles: MIG slices of the GPU; empty where it has none.
     """
     by_time = _pack_by_time(tenants, budget_bytes)
-    if not profiles or sum(bool(each.rest_per_s) for each in tenants) < 2:
+    if not profiles or sum(bool(tenant.rest_per_s) for tenant in tenants) < 2:
         return by_time
     sliced = _pack_by_slices(tenants, budget_bytes, profiles)
     return sliced if sliced is not None and sliced.gpus <= by_time.gpus else by_time
 
 
 def _whole(tenants: Sequence[Tenant]) -> tuple[tuple[str, int], ...]:
-    return tuple((each.name, each.whole) for each in tenants if each.whole)
+    return tuple((tenant.name, tenant.whole) for tenant in tenants if tenant.whole)
 
 
 def _largest_first(tenants: Sequence[Tenant]) -> list[Tenant]:
-    rests = [each for each in tenants if each.rest_per_s]
+    rests = [tenant for tenant in tenants if tenant.rest_per_s]
     return sorted(rests, key=lambda each: (-_busy(each), each.name))
 
 
@@ -128,24 +128,24 @@ def _pack_by_time(tenants: Sequence[Tenant], budget_bytes: float) -> Packing:
         gpu=tenants[0].sizing.gpu,
         sharing=Sharing.TIME,
         whole=_whole(tenants),
-        shared=tuple(tuple(_share(each, members) for each in members) for members in bins),
+        shared=tuple(tuple(_share(member, members) for member in members) for members in bins),
     )
 
 
 def _hold_together(members: Sequence[Tenant], budget_bytes: float) -> bool:
     """Return True if services fit into one GPU's memory and time, each within its latency limit and load ceiling."""
-    if sum(each.memory_bytes for each in members) > budget_bytes:
+    if sum(member.memory_bytes for member in members) > budget_bytes:
         return False
     busy = sum(map(_busy, members))
-    ceilings = [each.load.utilization_ceiling_fraction for each in members if each.load]
+    ceilings = [member.load.utilization_ceiling_fraction for member in members if member.load]
     if busy > min(ceilings, default=1.0) * (1 + _WHOLE):
         return False
-    return all(_keeps_limit(each, _slowdown(each, members)) for each in members)
+    return all(_keeps_limit(member, _slowdown(member, members)) for member in members)
 
 
 def _slowdown(tenant: Tenant, members: Sequence[Tenant]) -> float:
     """Return the factor on a service's batch times when others take their turns: 1 / (1 - their share of the time)."""
-    others = sum(_busy(each) for each in members if each is not tenant)
+    others = sum(_busy(member) for member in members if member is not tenant)
     return 1 / (1 - others) if others < 1 else float("inf")
 
 
@@ -194,7 +194,7 @@ def _pack_by_slices(tenants: Sequence[Tenant], budget_bytes: float, profiles: Se
 
 def _slices_fit(profiles: Sequence[MigProfile]) -> bool:
     whole = profiles[0]
-    compute, memory = sum(each.compute for each in profiles), sum(each.memory for each in profiles)
+    compute, memory = sum(profile.compute for profile in profiles), sum(profile.memory for profile in profiles)
     return compute <= whole.of_compute and memory <= whole.of_memory
 
 

@@ -17,7 +17,7 @@ from capplan.core.workload import ModelSharding
 
 def gradient_bytes(recording: Recording) -> int:
     """Return the size of a model's gradients, which have their parameters' types: fp32 under autocast, too. [bytes]"""
-    return sum(int(each.size_bytes.at(1)) for each in recording.storages if each.role is Role.PARAMETER)
+    return sum(int(storage.size_bytes.at(1)) for storage in recording.storages if storage.role is Role.PARAMETER)
 
 
 def exchanged_bytes(recording: Recording, sharding: ModelSharding) -> float:

@@ -230,7 +230,7 @@ def inherited_factors(
 def _mean_logs(factors: Sequence[DeviceFactors]) -> FloatArray:
     if not factors:
         return np.zeros(2)
-    return np.asarray(np.log([[found.compute, found.bandwidth] for found in factors]).mean(axis=0))
+    return np.asarray(np.log([[factor.compute, factor.bandwidth] for factor in factors]).mean(axis=0))
 
 
 def is_known(calibration: Calibration, gpu: GpuSpec) -> bool:

@@ -148,8 +148,8 @@ def _together(
     size = exchanged_bytes(step.recording, sharding)
     return {
         gpu.id: tuple(
-            on_several_gpus(each, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws, sharding=sharding)
-            for each in answers[gpu.id]
+            on_several_gpus(answer, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws, sharding=sharding)
+            for answer in answers[gpu.id]
         )
         for gpu in gpus
     }

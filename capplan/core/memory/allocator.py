@@ -302,7 +302,7 @@ def replay(
     course = _Course(
         allocator=allocator, blocks=blocks, sizes=sizes_bytes, events=events, optional=optional, peak_event=peak_event
     )
-    failed_event = course.run_all(first, [each for each in repeats if each.first >= first])
+    failed_event = course.run_all(first, [repeat for repeat in repeats if repeat.first >= first])
     denied = allocator.least_denied
     return ReplayResult(
         peak_allocated_bytes=allocator.peak_allocated * UNIT_BYTES,

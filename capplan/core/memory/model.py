@@ -312,7 +312,7 @@ class MemoryModel:
         """Return activations over the recorded ones: exact unless values were assumed or the graph is compiled."""
         spread = self.calibration.uncertain_fraction if self._uncertainties() else 0.0
         kept = self.calibration.least_kept_fraction if self.recording.assumed_values else 1 - spread
-        if any(each.share is not None and each.share < 1 for each in self.recording.assumed_values):
+        if any(value.share is not None and value.share < 1 for value in self.recording.assumed_values):
             factor = self.calibration.assumed_share_factor
             kept, spread = 1 / factor, factor - 1
         least = most = 1.0

@@ -145,7 +145,7 @@ def answer_memory(
 def _refusal(model: MemoryModel, batch: int, answers: Sequence[GpuMemory]) -> tuple[str, ...]:
     """Return the note on a refused tensor where it, and not the memory, ends the batches."""
     refused = model.refused_above
-    if refused is None or max((batch, *(each.max_batch for each in answers))) < refused:
+    if refused is None or max((batch, *(answer.max_batch for answer in answers))) < refused:
         return ()
     return (f"above batch {refused} a kernel refuses its tensors for their size, whatever the memory",)
 

@@ -118,7 +118,7 @@ class PreparedPipeline(Planned):
     @cached_property
     def facts(self) -> ModelFacts:  # type: ignore[override] # worked out once, read only
         """What holds of the pipeline on any GPU; counts are of one item."""
-        runs = [(each.whole.facts, self._runs(each, 1)) for each in self.parts]
+        runs = [(part.whole.facts, self._runs(part, 1)) for part in self.parts]
         if len(self.parts) == 1 and runs[0][1] == Runs(times=1, batch=1):
             return runs[0][0]
 
@@ -148,14 +148,14 @@ class PreparedPipeline(Planned):
         """What the pipeline makes, and of what parts."""
         values = self.pipeline.values(1)
         parts = []
-        for each in self.parts:
-            run, facts = self._runs(each, 1), each.whole.facts
+        for part in self.parts:
+            run, facts = self._runs(part, 1), part.whole.facts
             parts.append(
                 PartFacts(
-                    name=each.part.name,
+                    name=part.part.name,
                     class_name=facts.class_name,
                     parameter_count=facts.parameter_count,
-                    weight_bytes=each.weight_bytes,
+                    weight_bytes=part.weight_bytes,
                     times=float(run.times),
                     flops_per_item=float(run.times * run.batch * facts.flops_per_sample),
                 )
@@ -174,7 +174,7 @@ class PreparedPipeline(Planned):
     @property
     def gpu_count(self) -> int:
         """GPUs that make a batch of items together."""
-        return self.degrees.gpu_count + any(each.part.on == ON_ANOTHER for each in self.parts)
+        return self.degrees.gpu_count + any(part.part.on == ON_ANOTHER for part in self.parts)
 
     def _is_elsewhere(self, each: PreparedPart) -> bool:
         """Return True for a part on a CPU, whose memory no GPU holds."""
@@ -201,9 +201,9 @@ class PreparedPipeline(Planned):
     def refused_above(self) -> int | None:
         """The largest batch that no kernel of any part refuses."""
         found = [
-            self._items_for(each, refused)
-            for each in self.parts
-            if each.held_at is None and (refused := each.shared.refused_above) is not None
+            self._items_for(part, refused)
+            for part in self.parts
+            if part.held_at is None and (refused := part.shared.refused_above) is not None
         ]
         return min(found, default=None)
 
@@ -220,7 +220,7 @@ class PreparedPipeline(Planned):
 
     def _running(self, batch: int) -> list[tuple[PreparedPart, Runs]]:
         """Return the parts that run on GPUs for a batch; all of them where none does, so that memory has a moment."""
-        found = [(each, self._runs(each, batch)) for each in self.parts if not self._is_elsewhere(each)]
+        found = [(part, self._runs(part, batch)) for part in self.parts if not self._is_elsewhere(part)]
         return [(each, run) for each, run in found if run.times > 0] or found
 
     def _items_for(self, each: PreparedPart, most: int) -> int:
@@ -271,12 +271,12 @@ class PreparedPipeline(Planned):
     @property
     def _streams(self) -> bool:
         """True if two streams of a GPU hold what their parts take at once."""
-        return any(each.part.on == ON_STREAM for each in self.parts)
+        return any(part.part.on == ON_STREAM for part in self.parts)
 
     @property
     def _holders(self) -> list[PreparedPart]:
         """Return the parts that have weights of their own."""
-        return [each for each in self.parts if not each.part.weights_of]
+        return [part for part in self.parts if not part.part.weights_of]
 
     def _beside(self, each: PreparedPart) -> int:
         """Return what lies on its GPU beside a part while it runs; negative where its own weights do not. [bytes]"""
@@ -350,7 +350,7 @@ class PreparedPipeline(Planned):
         self, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
         """Estimate the time of each batch of items on each GPU."""
-        by_part = [self._part_latencies(each, gpus, batches) for each in self.parts]
+        by_part = [self._part_latencies(part, gpus, batches) for part in self.parts]
         answers: list[tuple[LatencyEstimate, ...] | Unsupported] = []
         for at, gpu in enumerate(gpus):
             rows = [rows[at] for rows in by_part]
@@ -372,12 +372,12 @@ class PreparedPipeline(Planned):
 
     def _work(self, gpu: GpuSpec, batch: int) -> PeakSeconds | None:
         total = PeakSeconds()
-        for each in self.parts:
-            if self._is_elsewhere(each):
+        for part in self.parts:
+            if self._is_elsewhere(part):
                 continue
-            run = self._runs(each, batch)
-            size, ratio = each.traced_batch(run.batch)
-            work = each.shared.peak_seconds(gpu, [size])[0]
+            run = self._runs(part, batch)
+            size, ratio = part.traced_batch(run.batch)
+            work = part.shared.peak_seconds(gpu, [size])[0]
             if work is None:
                 return None
             total += work.times(ratio * run.times)
@@ -402,7 +402,7 @@ class PreparedPipeline(Planned):
 
     def _summed(self, gpu: GpuSpec, batch: int, rows: Sequence[LatencyEstimate]) -> LatencyEstimate:
         """Join the estimates of one run of each part into that of a batch of items."""
-        runs = [self._runs(each, batch) for each in self.parts]
+        runs = [self._runs(part, batch) for part in self.parts]
         if len(rows) == 1 and runs[0].times == 1 and self._offload_of(self.parts[0]) is Offload.NONE:
             return replace(rows[0], batch=batch, gpus_per_batch=self.gpu_count)
         spent = [_times(row, run.times) for row, run in zip(rows, runs, strict=True) if run.times > 0]
@@ -480,7 +480,7 @@ class PreparedPipeline(Planned):
 
     def part_times(self, gpu: GpuSpec, batch: int, *, available_bytes: float) -> tuple[PartTime, ...]:
         """Return what each part takes of a batch of items on a GPU; none where the GPU cannot run a part."""
-        rows = [self._part_latencies(each, [gpu], [batch])[0] for each in self.parts]
+        rows = [self._part_latencies(part, [gpu], [batch])[0] for part in self.parts]
         known = [row[0] for row in rows if not isinstance(row, Unsupported)]
         if len(known) < len(rows):
             return ()
@@ -531,7 +531,7 @@ class PreparedPipeline(Planned):
         """What holds of the parts beside the workload, and where weights wait."""
         if self._is_one_model:
             return self.parts[0].whole.conditions
-        held = [each for each in self.parts if each.held_at is not None]
+        held = [part for part in self.parts if part.held_at is not None]
         grown = [
             f"{each.part.name}: traced at batch {each.held_at}, more samples taken one after the other" for each in held
         ]
@@ -552,7 +552,7 @@ class PreparedPipeline(Planned):
     @property
     def versions(self) -> Mapping[str, str]:
         """Versions of the libraries that the parts were traced with."""
-        return {name: version for each in self.parts for name, version in each.whole.versions.items()}
+        return {name: version for part in self.parts for name, version in part.whole.versions.items()}
 
 
 def _named(parts: Sequence[PreparedPart], sentences: Callable[[PreparedPart], Iterable[str]]) -> tuple[str, ...]:

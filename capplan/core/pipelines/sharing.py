@@ -108,14 +108,14 @@ def _shared(kernel: Kernel, degrees: Degrees, lengths: Sequence[int], name: str)
                 *kernel.inputs[3:],
             ),
             outputs=tuple(
-                _attending(each, degrees, splits_queries=True) if len(each.shape) == 4 else each
-                for each in kernel.outputs
+                _attending(output, degrees, splits_queries=True) if len(output.shape) == 4 else output
+                for output in kernel.outputs
             ),
         )
     return replace(
         kernel,
         inputs=tuple(_own_tokens(each, degrees.gpu_count, lengths) for each in kernel.inputs),
-        outputs=tuple(_own_tokens(each, degrees.gpu_count, lengths) for each in kernel.outputs),
+        outputs=tuple(_own_tokens(output, degrees.gpu_count, lengths) for output in kernel.outputs),
     )
 
 

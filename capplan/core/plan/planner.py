@@ -250,7 +250,7 @@ class Prepared(Planned):
     def conditions(self) -> tuple[str, ...]:
         """The one batch that sizes hold at, and the steps that prepared the model."""
         exact = self.exact_batch
-        prepared = (each for each in self.trace.provenance.notes if each.startswith((PREPARED, QUANTISED)))
+        prepared = (note for note in self.trace.provenance.notes if note.startswith((PREPARED, QUANTISED)))
         return (*((f"sizes hold at batch {exact} only",) if exact else ()), *prepared)
 
     @property

@@ -51,7 +51,7 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
         for each in found
         if each is not None
     )
-    chosen = [each.fit.gpu.id for each in recommended]
+    chosen = [recommendation.fit.gpu.id for recommendation in recommended]
     shown = _shortlist(fits, plan, named, chosen, offers)
     cpus = (fit.gpu.id for fit in plan.fits if fit.gpu.is_cpu)  # there only where they were asked for
     return replace(plan, recommended=recommended, shortlist=tuple(dict.fromkeys((*shown, *cpus))))
@@ -210,7 +210,7 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
     asked = {fit.gpu.id for fit in fitting} | {each.gpu.id for each in plan.rejections if each.gpu.is_cpu}
     if not asked:
         return ()
-    unable = [each for each in plan.rejections if each.gpu.is_cpu and not each.needed]
+    unable = [rejection for rejection in plan.rejections if rejection.gpu.is_cpu and not rejection.needed]
     if len({each.gpu.id for each in unable}) == len(asked):
         return (f"Whether a GPU is needed is not answered: {unable[0].reason}.",)
     limits = plan.limits.limits_speed
@@ -226,7 +226,7 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
 
 def device_word(plan: Plan) -> str:
     """Return what the devices of a plan are called: GPUs, or devices where CPUs are among them."""
-    has_cpus = any(fit.gpu.is_cpu for fit in plan.fits) or any(each.gpu.is_cpu for each in plan.rejections)
+    has_cpus = any(fit.gpu.is_cpu for fit in plan.fits) or any(rejection.gpu.is_cpu for rejection in plan.rejections)
     return "devices" if has_cpus else "GPUs"
 
 
@@ -236,7 +236,7 @@ def _told(fit: Fit) -> str:
 
 def _against_gpu(plan: Plan, cpu: Fit) -> str:
     """Return how much more the recommended GPU does, in samples per second."""
-    best = next((each.fit for each in plan.recommended if not each.fit.gpu.is_cpu), None)
+    best = next((recommendation.fit for recommendation in plan.recommended if not recommendation.fit.gpu.is_cpu), None)
     if best is None:
         return ""
     more = best.latency.throughput_per_s.expected / cpu.latency.throughput_per_s.expected

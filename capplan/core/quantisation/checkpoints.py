@@ -40,7 +40,7 @@ def _skipped(config: Mapping[str, Any]) -> tuple[str, ...]:
     for name in ("modules_to_not_convert", "llm_int8_skip_modules", "ignore", "exclude_modules"):
         values = config.get(name)
         if isinstance(values, list):
-            named = [each for each in values if isinstance(each, str) and len(each) < 300][:_MOST_PATTERNS]
+            named = [value for value in values if isinstance(value, str) and len(value) < 300][:_MOST_PATTERNS]
             return tuple(_as_glob(each) for each in named) or _PLAIN_KEPT
     return _PLAIN_KEPT
 

@@ -81,7 +81,7 @@ def _refuse(recording: Recording, scheme: Scheme) -> None:
 
 
 def _note(trace: Trace, scheme: Scheme, chosen: Mapping[int, PackedWeight]) -> str:
-    whole = sum(each.elements for each in trace.parameters if not each.is_buffer)
+    whole = sum(parameter.elements for parameter in trace.parameters if not parameter.is_buffer)
     narrow = sum(trace.parameters[index].elements for index in chosen)
     activations = f"activations quantised to {scheme.activations}" if scheme.activations else "activations as they are"
     return (
@@ -210,7 +210,7 @@ class _Quantising:
         ]
         starts = [*first, len(self.ops)]
         phases = tuple(
-            Phase(name=each.name, step=each.step, first_op=starts[each.first_op]) for each in self.source.phases
+            Phase(name=phase.name, step=phase.step, first_op=starts[phase.first_op]) for phase in self.source.phases
         )
         return replace(
             self.source,

@@ -151,8 +151,8 @@ class Capacity:
 
 def _smallest_of_nearly_the_most(points: Sequence[OperatingPoint]) -> OperatingPoint | None:
     """Return the point of the smallest batch that carries nearly the most; None where there is none."""
-    most = max((each.rate_per_s for each in points), default=0.0)
-    return next((each for each in points if each.rate_per_s >= _NEARLY * most), None)
+    most = max((point.rate_per_s for point in points), default=0.0)
+    return next((point for point in points if point.rate_per_s >= _NEARLY * most), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

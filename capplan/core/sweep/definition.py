@@ -17,7 +17,9 @@ class PipelineEntry:
     @property
     def options(self) -> tuple[str, ...]:
         """Return the words of a command line that state the same."""
-        stated = [("--set", each) for each in self.settings] + [("--part", each) for each in self.part_settings]
+        stated = [("--set", setting) for setting in self.settings] + [
+            ("--part", setting) for setting in self.part_settings
+        ]
         words = [word for option, (name, value) in stated for word in (option, f"{name}={value}")]
         return (*words, *(("--offload", self.offload) if self.offload else ()))
 
@@ -107,8 +109,8 @@ def definition_to_json(definition: Definition) -> dict[str, object]:
         "models": [_without_empty(entry) for entry in definition.models],
         "gpus": [_without_empty(entry) for entry in definition.gpus],
         "workloads": [
-            {"workload": workload_label(each), "batch": list(each.sizes), **each.asked()}
-            for each in definition.workloads
+            {"workload": workload_label(workload), "batch": list(workload.sizes), **workload.asked()}
+            for workload in definition.workloads
         ],
     }
 

@@ -41,7 +41,7 @@ def _anonymous_recording(recording: Recording, modules: dict[str, str], operator
         modules=tuple(modules[path] for path in recording.modules),
         kernels=tuple(_renamed(kernel, operators) for kernel in recording.kernels),
         assumed_values=tuple(
-            replace(each, what=operators.get(each.what, each.what), lines=()) for each in recording.assumed_values
+            replace(value, what=operators.get(value.what, value.what), lines=()) for value in recording.assumed_values
         ),
     )
 

@@ -269,7 +269,7 @@ class HasParameters:
     @property
     def parameter_count(self) -> int:
         """Elements of all parameters, each counted once."""
-        return sum(each.elements for each in self.parameters if not each.is_buffer)
+        return sum(parameter.elements for parameter in self.parameters if not parameter.is_buffer)
 
     @property
     def trainable_count(self) -> int:
@@ -279,12 +279,12 @@ class HasParameters:
     @property
     def buffer_count(self) -> int:
         """Elements of all buffers, each counted once."""
-        return sum(each.elements for each in self.parameters if each.is_buffer)
+        return sum(parameter.elements for parameter in self.parameters if parameter.is_buffer)
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of the parameters in the model's own dtypes. [bytes]"""
-        return sum(each.size_bytes for each in self.parameters if not each.is_buffer)
+        return sum(parameter.size_bytes for parameter in self.parameters if not parameter.is_buffer)
 
     @property
     def dtype(self) -> str | None:

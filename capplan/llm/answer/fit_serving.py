@@ -186,7 +186,7 @@ def _after_one_run(
         width = widths[known]
         adjustment = learn_adjustment([float(ratio)], width=width, evidence=evidence)
         others = [index for index in members if index != known]
-        answers += [_judged(learnt[each], float(predicted[each]), width, evidence, adjustment) for each in others]
+        answers += [_judged(learnt[other], float(predicted[other]), width, evidence, adjustment) for other in others]
     return ServingValidation(answers=tuple(answers), skipped=())
 
 

@@ -290,7 +290,7 @@ def _notes(request: StatedDeployment, memory: ServingMemory, kv: str, length: in
     if not stage.fits:
         yield f"does not fit: {-stage.pool_bytes / 2**30:.2f} GiB per GPU are missing before any cache"
     if stage.cache.windows and stage.cache.bytes_per_token:
-        windows = ", ".join(str(each) for each in sorted(stage.cache.windows))
+        windows = ", ".join(str(window) for window in sorted(stage.cache.windows))
         yield (
             f"layers with a window keep at most {windows} tokens: kv_bytes_per_token holds within the window, and a "
             f"sequence of {length} tokens takes {stage.cache.sequence_bytes(length) / 2**30:.3f} GiB"

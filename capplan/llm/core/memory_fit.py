@@ -95,7 +95,7 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
         fixed_bytes=fixed,
         vision_bytes=median(images) if images else None,
         stage_bytes=median(log.activation_bytes for log in stages) if stages else None,
-        other_bytes={each: median(log.other_bytes for log in plain if log.tensor == each) for each in tensors},
+        other_bytes={tensor: median(log.other_bytes for log in plain if log.tensor == tensor) for tensor in tensors},
         stage_other_bytes=median(log.other_bytes for log in stages) if stages else None,
         graph_bytes=median(graphs) if graphs else None,
     )

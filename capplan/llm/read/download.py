@@ -53,7 +53,7 @@ def download_model(name: str) -> DownloadedModel:
 def _files_of(index: Mapping[str, Any], where: str) -> list[str]:
     mapping = index.get("weight_map")
     names = sorted(set(mapping.values())) if isinstance(mapping, dict) else []
-    if not names or len(names) > _MOST_FILES or any("/" in each or ".." in each for each in names):
+    if not names or len(names) > _MOST_FILES or any("/" in name or ".." in name for name in names):
         raise SpecError(f"{where}: the index of weight files is not understood.")
     return names
 

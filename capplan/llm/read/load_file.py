@@ -250,7 +250,7 @@ class _LlmLoadReader(ValueReader):
             self.refuse("api_price", "must have input and output, USD per million tokens")
             return None
         prices = [self.number(f"api_price.{key}", given[key]) for key in ("input", "output")]
-        if None in prices or min(each or 0.0 for each in prices) < 0 or not any(prices):
+        if None in prices or min(price or 0.0 for price in prices) < 0 or not any(prices):
             self.refuse("api_price", "must be amounts of at least 0, one of them above")
             return None
         return ApiPrice(usd_per_million_input=prices[0] or 0.0, usd_per_million_output=prices[1] or 0.0)

@@ -126,9 +126,9 @@ def _weight_files(folder: Path) -> list[Path]:
         if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
             raise SpecError(f"{index}: it has no weight_map of tensors to files.")
         names = sorted(set(mapping.values()))
-        if any(Path(each).name != each for each in names):
+        if any(Path(name).name != name for name in names):
             raise SpecError(f"{index}: weight_map names files outside the folder.")
-        return [folder / each for each in names]
+        return [folder / name for name in names]
     return sorted(folder.glob("*.safetensors"))
 
 

@@ -99,7 +99,7 @@ def find_index(name: str) -> DiffusersIndex:
 
 def _by_short_name(name: str, models: Mapping[str, Any]) -> str | None:
     """Return the one published name whose last part, without regard to case, is this."""
-    alike = [each for each in models if name.casefold() in (each.casefold(), each.rpartition("/")[2].casefold())]
+    alike = [model for model in models if name.casefold() in (model.casefold(), model.rpartition("/")[2].casefold())]
     return alike[0] if len(alike) == 1 else None
 
 

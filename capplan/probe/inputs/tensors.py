@@ -107,7 +107,7 @@ def as_forward_takes(inputs: ModelInputs, forward: Callable[..., Any]) -> ModelI
         return inputs
     [(name, value)] = inputs.kwargs.items()
     parameters = inspect.signature(forward).parameters
-    is_taken = name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    is_taken = name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     takes_one = any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters.values())
     return inputs if is_taken or not takes_one else replace(inputs, args=(value,), kwargs={})
 

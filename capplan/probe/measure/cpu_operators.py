@@ -77,7 +77,7 @@ def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
         inputs = _Inputs(shapes=shapes)
         trace = trace_module(module.eval(), inputs, name=name, configurations=[configuration], exact_batch=1)
         recordings.append((name, trace.recording(configuration)))
-        calls.append((module.to(dtype), [each.to(dtype) for each in inputs(1, "cpu").args]))
+        calls.append((module.to(dtype), [argument.to(dtype) for argument in inputs(1, "cpu").args]))
     spent_s: list[list[float]] = [[] for _ in calls]
     started = time.perf_counter()
     with torch.inference_mode():

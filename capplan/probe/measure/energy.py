@@ -152,7 +152,7 @@ class Nvml:
         """
         listed = self._processes()
         others = [each for each in listed if each.pid != os.getpid()]
-        unseen = [each for each in others if not _is_seen(each.pid)]
+        unseen = [other for other in others if not _is_seen(other.pid)]
         if len(others) == len(listed) and unseen and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # untyped in torch
             others.remove(max(unseen, key=lambda each: each.pid))
         return tuple(others)

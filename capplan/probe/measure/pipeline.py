@@ -77,8 +77,8 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
     timed = tuple(
         StageTimes(
             name=stage.name,
-            host_s=tuple(each.host_s[index] for each in marks),
-            device_s=tuple(each.events[index + 1].seconds_since(each.events[index]) for each in marks if each.events),
+            host_s=tuple(mark.host_s[index] for mark in marks),
+            device_s=tuple(mark.events[index + 1].seconds_since(mark.events[index]) for mark in marks if mark.events),
             waited_s=tuple(each[index] for each in waited),
         )
         for index, stage in enumerate(stages)

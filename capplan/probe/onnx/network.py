@@ -180,7 +180,7 @@ class _ForwardPass:
 
 def _device(inputs: Sequence[Tensor], values: Mapping[str, Value]) -> torch.device:
     """Return where the weights are, else the inputs."""
-    weights = (each.device for each in values.values() if isinstance(each, torch.nn.Parameter))
+    weights = (value.device for value in values.values() if isinstance(value, torch.nn.Parameter))
     given = (each.device for each in inputs if isinstance(each, Tensor))
     return next(weights, None) or next(given, None) or torch.device("cpu")
 

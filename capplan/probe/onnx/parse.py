@@ -109,7 +109,7 @@ def _check_expansion(message: Any, path: Path) -> None:
 
     Thirty functions that each call the next one twice are a file of 3 kB and a graph of a billion nodes.
     """
-    bodies = {(each.domain, each.name): each.node for each in message.functions}
+    bodies = {(function.domain, function.name): function.node for function in message.functions}
     counts: dict[tuple[str, str], int] = {}
     open_calls: list[tuple[str, str]] = []
 
@@ -209,7 +209,7 @@ class _GraphReader:
 
     def _check_texts(self, *texts: Any) -> None:
         """Refuse names that are not UTF-8, which the onnx package hands over as bytes."""
-        if (damaged := next((each for each in texts if not isinstance(each, str)), None)) is not None:
+        if (damaged := next((text for text in texts if not isinstance(text, str)), None)) is not None:
             raise self._broken(f"the name {damaged[:40]!r} is not UTF-8")
 
     def _attribute(self, message: Any, known: set[str]) -> Attribute:
@@ -226,7 +226,7 @@ class _GraphReader:
             return tuple(message.floats)
         if kind == 7:
             return tuple(message.ints)
-        return tuple(each.decode(errors="replace") for each in message.strings) if kind == 8 else None
+        return tuple(string.decode(errors="replace") for string in message.strings) if kind == 8 else None
 
     def constant(self, message: Any) -> Constant:
         """Read a tensor: shape, dtype, and its values where the skeleton has them."""

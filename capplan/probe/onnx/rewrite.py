@@ -121,7 +121,7 @@ def _node_settled(node: Node, depending: Collection[str]) -> tuple[Node, int]:
             carried = {port.name for port in value.inputs}  # of a loop, all of which may come from data
             attributes[name], found = _settled(value, {*depending, *carried})
             count += found
-    branches = [each for each in attributes.values() if isinstance(each, Graph)]
+    branches = [attribute for attribute in attributes.values() if isinstance(attribute, Graph)]
     if node.operator == "If" and not node.domain and node.inputs[0] in depending and len(branches) == 2:
         longer = max(branches, key=_length)
         return replace(node, attributes={**attributes, "then_branch": longer, "else_branch": longer}), count + 1

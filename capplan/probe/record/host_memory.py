@@ -64,8 +64,8 @@ class _HostMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
     ) -> Any:
         named = dict(kwargs or {})
         leaves = list(_leaves((*args, *named.values())))
-        tensors = [each for each in leaves if isinstance(each, Tensor)]
-        is_on_host = all(each.device.type == "cpu" for each in tensors) and _device(leaves).type == "cpu"
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        is_on_host = all(tensor.device.type == "cpu" for tensor in tensors) and _device(leaves).type == "cpu"
         if is_on_host and not func.is_view and _may_be_large(leaves, tensors):
             self._budget.take_bytes(_made_bytes(func, args, named, tensors))
         made = func(*args, **named)
@@ -90,17 +90,17 @@ def _leaves(values: Sequence[Any]) -> Iterator[Any]:
 
 def _device(leaves: Sequence[Any]) -> torch.device:
     """Return the device that a call names; without one it is the CPU."""
-    return next((each for each in leaves if isinstance(each, torch.device)), torch.device("cpu"))
+    return next((leaf for leaf in leaves if isinstance(leaf, torch.device)), torch.device("cpu"))
 
 
 def _may_be_large(leaves: Sequence[Any], tensors: Sequence[Tensor]) -> bool:
     """Return True unless sizes of tensors, and numbers taken for sizes, multiply to few elements."""
-    elements = prod(max(1, each.numel()) for each in tensors)
-    for each in leaves:
-        if isinstance(each, float) and not isinstance(each, bool):
+    elements = prod(max(1, tensor.numel()) for tensor in tensors)
+    for leaf in leaves:
+        if isinstance(leaf, float) and not isinstance(leaf, bool):
             return True  # a step of `arange` may be as small as it likes
-        if isinstance(each, int):
-            elements *= max(1, abs(each) + 1)
+        if isinstance(leaf, int):
+            elements *= max(1, abs(leaf) + 1)
         if elements > _SMALL_ELEMENTS:
             return True
     return elements > _SMALL_ELEMENTS
@@ -130,5 +130,5 @@ def _made_bytes(
             made = func(*map(without_data, args), **given)
     except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
         # the size depends on values, as that of `nonzero`: positions of every element; or the call itself will fail
-        return _ITEM_BYTES * sum(each.numel() * max(1, each.dim()) for each in tensors)
+        return _ITEM_BYTES * sum(tensor.numel() * max(1, tensor.dim()) for tensor in tensors)
     return sum(each.numel() * each.element_size() for each in _leaves([made]) if isinstance(each, Tensor))

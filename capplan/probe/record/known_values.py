@@ -230,10 +230,10 @@ class KnownValues:
         if self.knows(source):
             value = source._known_value
             if value.stride() == source.stride():
-                attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
+                attach(out, operator.overload(value, *(real_of(argument) for argument in args[1:]), **kwargs))
             elif operator.name not in _BY_STRIDES:
                 with contextlib.suppress(RuntimeError):  # a view that this layout does not have
-                    attach(out, operator.overload(value, *(real_of(each) for each in args[1:]), **kwargs))
+                    attach(out, operator.overload(value, *(real_of(argument) for argument in args[1:]), **kwargs))
         elif getattr(source, "_drawn", False) and isinstance(out, Tensor):
             out.__dict__["_drawn"] = True
 

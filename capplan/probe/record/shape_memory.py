@@ -78,7 +78,7 @@ def _look(value: Any) -> Any:
 def _new(out: Any, inputs: list[Tensor]) -> _Made | tuple[_Made, ...] | None:
     """Return how to make an output again; None if it is not made of new tensors alone, each whole in its storage."""
     outputs = (out,) if isinstance(out, Tensor) else out
-    if not isinstance(outputs, tuple) or not all(type(each) is Tensor and each.is_meta for each in outputs):
+    if not isinstance(outputs, tuple) or not all(type(output) is Tensor and output.is_meta for output in outputs):
         return None
     taken = {tensor.untyped_storage()._cdata for tensor in inputs}
     made = []

@@ -141,7 +141,7 @@ class ScriptNetwork(ScriptModule):
         device = self._device(args, kwargs)
         budget = Budget(self._where)
         interpreter = Interpreter(
-            self._sources, [_with_tensors(each) for each in self._constants], device, self._last_uses, budget
+            self._sources, [_with_tensors(constant) for constant in self._constants], device, self._last_uses, budget
         )
         self._running = True
         try:
@@ -300,7 +300,7 @@ class _Builder:
         names, values = script_class.attributes, record.values
         if len(names) != len(values):
             raise UsageError(f"{self._where}: {script_class.name} has {len(names)} names and {len(values)} values.")
-        return NamedValues.of(names, [self._plain(module, name, each) for each in values])
+        return NamedValues.of(names, [self._plain(module, name, value) for value in values])
 
 
 def _empty(record: TensorRecord) -> Tensor:

@@ -82,7 +82,7 @@ def _overload_for(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[s
     try:
         return _overload(packet, name, args, kwargs), args
     except ScriptError:
-        numbers = [_as_number(each) for each in args]
+        numbers = [_as_number(argument) for argument in args]
         if all(one is other for one, other in zip(numbers, args, strict=True)):
             raise
         return _overload(packet, name, numbers, kwargs), numbers

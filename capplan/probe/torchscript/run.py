@@ -352,7 +352,7 @@ class Interpreter:
             return self._builtin(node.func.id, node, local)
         self._budget.take_steps(STATEMENT_STEPS)
         called = self._value(node.func, local)
-        args = [self._value(each, local) for each in node.args]
+        args = [self._value(argument, local) for argument in node.args]
         kwargs = {each.arg: self._value(each.value, local) for each in node.keywords if each.arg is not None}
         if isinstance(called, _ScriptMethod):
             return self._method(called.owner, called.name, args, kwargs)
@@ -368,7 +368,7 @@ class Interpreter:
             return None
         if name == "isinstance":
             return _is_instance(self._value(node.args[0], local), _outermost(node.args[1]))
-        values = [self._value(each, local) for each in node.args]
+        values = [self._value(argument, local) for argument in node.args]
         if name == "getattr":
             return self._attribute(values[0], values[1])
         if name == "hasattr":

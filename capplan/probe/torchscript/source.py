@@ -119,7 +119,7 @@ def _function(name: str, statement: ast.FunctionDef) -> ScriptFunction:
     given = statement.args
     return ScriptFunction(
         name=name,
-        parameters=tuple(each.arg for each in given.args),
+        parameters=tuple(argument.arg for argument in given.args),
         defaults=tuple(given.defaults),
         body=tuple(statement.body),
         annotations=tuple("" if each.annotation is None else ast.unparse(each.annotation) for each in given.args),

@@ -143,7 +143,7 @@ def apart(
         For each point the height of its label, as a value of the y axis, and whether it stands left of the point; None
         where there is no room for it.
     """
-    dots = [(_share(each.x, wide), _share(each.y, high)) for each in points]
+    dots = [(_share(point.x, wide), _share(point.y, high)) for point in points]
     taken: list[tuple[float, float, float, float]] = []
     placed: list[tuple[float, bool] | None] = []
     wall_at = None if wall is None else _share(wall, wide)

@@ -176,8 +176,8 @@ def analysis_document(
         counted_bytes_fraction=analysis.counted_bytes_fraction,
         backend=recording.backend,
         assumed_values=tuple(
-            AssumedValueDocument(what=each.what, count=each.count, share=each.share, lines=each.lines)
-            for each in recording.assumed_values
+            AssumedValueDocument(what=value.what, count=value.count, share=value.share, lines=value.lines)
+            for value in recording.assumed_values
         ),
         notes=trace.provenance.notes,
         versions=dict(trace.provenance.versions),

@@ -75,7 +75,7 @@ def tagged(kind: type, *, tag_field: str, suffix: str) -> type[msgspec.Struct]:
         suffix: What the type's name ends in, to tell it from the dataclass.
     """
     hints = get_type_hints(kind)
-    columns = {each.name: each for each in fields(kind)}
+    columns = {field.name: field for field in fields(kind)}
     tag = columns.pop(tag_field).default
     return msgspec.defstruct(
         kind.__name__ + suffix,

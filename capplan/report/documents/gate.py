@@ -52,7 +52,7 @@ def check_document(outcomes: Sequence[CheckedLimit]) -> CheckDocument:
         outcomes: One outcome per limit and GPU.
     """
     return CheckDocument(
-        schema_version=SCHEMA_VERSION, kept=all(each.is_kept for each in outcomes), outcomes=tuple(outcomes)
+        schema_version=SCHEMA_VERSION, kept=all(outcome.is_kept for outcome in outcomes), outcomes=tuple(outcomes)
     )
 
 

@@ -293,17 +293,17 @@ class PlanDocument(SignedDocument, frozen=True, kw_only=True):
         Args:
             gpu: Id of the GPU.
         """
-        return tuple(sorted((each for each in self.fits if each.gpu == gpu), key=lambda each: each.batch))
+        return tuple(sorted((fit for fit in self.fits if fit.gpu == gpu), key=lambda each: each.batch))
 
     @property
     def gpus(self) -> tuple[str, ...]:
         """Return the ids of the GPUs that hold the model at some batch."""
-        return tuple(dict.fromkeys(each.gpu for each in self.fits))
+        return tuple(dict.fromkeys(fit.gpu for fit in self.fits))
 
     @property
     def certain_gpus(self) -> frozenset[str]:
         """Return the ids of the GPUs whose memory suffices for the whole interval at some batch."""
-        return frozenset(each.gpu for each in self.fits if each.status is FitStatus.FITS)
+        return frozenset(fit.gpu for fit in self.fits if fit.status is FitStatus.FITS)
 
 
 def read_plan(value: object, *, where: str) -> PlanDocument:

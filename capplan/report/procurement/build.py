@@ -113,7 +113,7 @@ def build_fleet_report(
     Raises:
         UsageError: no GPU holds a model, or a plan does not fit its load.
     """
-    services = [replace(each, demand=_with_host_of(each.demand, each.plan)) for each in services]
+    services = [replace(service, demand=_with_host_of(service.demand, service.plan)) for service in services]
     answered = [_answered(each.plan, each.demand, market, circumstances, service=each.name) for each in services]
     models = [model for _, model in answered]
     facts = {
@@ -148,10 +148,10 @@ def _with_host_of(demand: ReportLoad, plan: PlanDocument) -> ReportLoad:
     if _IMAGE.fullmatch(plan.model.input) is None:
         return demand
     assumptions = tuple(
-        replace(each, high=max(each.high, _CPU_MS_OF_A_JPEG))
-        if each.key == "cpu_ms_per_sample" and each.basis != "yours"
-        else each
-        for each in demand.assumptions
+        replace(assumption, high=max(assumption.high, _CPU_MS_OF_A_JPEG))
+        if assumption.key == "cpu_ms_per_sample" and assumption.basis != "yours"
+        else assumption
+        for assumption in demand.assumptions
     )
     return replace(demand, assumptions=assumptions)
 

@@ -42,7 +42,7 @@ def candidates_of(
         largest_batches: Batch limits that are compared. A GPU must hold one of them and is run with it; where there
             are none, all batches of the plan count.
     """
-    values = {each.key: each.value for each in assumptions}
+    values = {assumption.key: assumption.value for assumption in assumptions}
     fits: dict[str, list[PlannedFit]] = {}
     for fit in sorted(plan.fits, key=lambda each: each.batch):
         fits.setdefault(fit.gpu, []).append(fit)
@@ -90,7 +90,7 @@ _LINKS = {"NVIDIA": "NVLink", "AMD": "Infinity Fabric", "Intel": "Gaudi links"}
 
 
 def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int], law: PowerLaw) -> Candidate | None:
-    wanted = [each for each in fits if not limits or each.batch in limits]
+    wanted = [fit for fit in fits if not limits or fit.batch in limits]
     chosen = [each for each in wanted if each.status is FitStatus.FITS] or wanted
     if not chosen:
         return None
@@ -99,7 +99,7 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         name=fits[0].gpu_name,
         tdp_w=spec.tdp_w if spec else None,
         form_factor=spec.form_factor if spec else None,
-        points=tuple(_point(each) for each in fits if each.batch <= chosen[-1].batch),
+        points=tuple(_point(fit) for fit in fits if fit.batch <= chosen[-1].batch),
         largest_batches=tuple(each.batch for each in chosen),
         speed=speed_tier(fits[0].evidence),
         segment=spec.segment.value if spec and spec.segment else None,

@@ -30,10 +30,10 @@ def fleet_row(answer: FleetDecision) -> FleetRow:
     """Describe the decision for all services together."""
     return FleetRow(
         sentence=_sentence(answer),
-        services=tuple(each.name for each in answer.services),
+        services=tuple(service.name for service in answer.services),
         choice=answer.choice.key if answer.choice else None,
         separate_usd_per_year=answer.separate_usd_per_year,
-        options=tuple(_option(each, answer.services) for each in answer.options),
+        options=tuple(_option(option, answer.services) for option in answer.options),
         inventory=tuple(map(_inventory, answer.inventory)),
     )
 
@@ -95,9 +95,9 @@ def _inventory(use: InventoryUse) -> InventoryRow:
 
 
 def _sentence(answer: FleetDecision) -> str:
-    choice, names = answer.choice, ", ".join(each.name for each in answer.services)
+    choice, names = answer.choice, ", ".join(service.name for service in answer.services)
     if choice is None or choice.cost is None:
-        capped = [each for each in answer.options if violations_of(each, answer.services)]
+        capped = [option for option in answer.options if violations_of(option, answer.services)]
         if capped:
             broken = "; ".join(violations_of(capped[0], answer.services))
             return f"No fleet of one kind of GPU carries {names} within the caps stated: {_what(capped[0])}, {broken}."

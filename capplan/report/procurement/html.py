@@ -348,7 +348,7 @@ def _blank(value: float | None) -> float | str:
 def _data(report: Report, model: ModelReport) -> dict[str, Any]:
     """Return what the page computes with; its formulas are those of the core."""
     load = report.demand.load
-    times = {(each.gpu, each.batch): each.latency_s.expected for each in model.plan.fits}
+    times = {(fit.gpu, fit.batch): fit.latency_s.expected for fit in model.plan.fits}
     picks: dict[str, dict[str, Any]] = {}
     for pick in model.picks:
         picks.setdefault(pick.gpu, {})[str(pick.batch)] = {

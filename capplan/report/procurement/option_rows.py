@@ -39,7 +39,7 @@ def option_row(
     """
     candidate = option.sizing.capacity.candidate
     estimate = next(
-        each for each in plan.fits if (each.gpu, each.batch) == (option.gpu, option.operating_point.largest_batch)
+        fit for fit in plan.fits if (fit.gpu, fit.batch) == (option.gpu, option.operating_point.largest_batch)
     )
     return OptionRow(
         key=option.key,

@@ -143,7 +143,7 @@ def _fitted(label: str, parts: Sequence[str], *, width: int, separator: str = ",
 def _model_lines(plan: Plan, width: int) -> list[Line]:
     """Write the question: the model, a sample's size, the batch, how it runs; on two lines where one is too short."""
     model = plan.model
-    batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
+    batches = sorted({*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)})
     shown = ", ".join(map(str, batches)) if len(batches) <= _MOST_BATCH_COLUMNS else f"{batches[0]} to {batches[-1]}"
     words = "batch" if len(batches) == 1 else "batches"
     layout = "" if plan.workload.layout.value == "nchw" else ", channels_last"
@@ -270,7 +270,7 @@ def _host_lines(plan: Plan) -> list[Line]:
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
     """Describe how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
     fitting = {fit.gpu.id for fit in plan.fits}
-    asked = fitting | {each.gpu.id for each in plan.rejections}
+    asked = fitting | {rejection.gpu.id for rejection in plan.rejections}
     head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{_limits(plan)}"
     nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
     nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
@@ -311,14 +311,14 @@ def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
 def _take_lines(plan: Plan, width: int) -> list[Line]:
     """Write one line per recommended GPU and batch, with all that it is best in."""
     grouped: dict[tuple[str, int], list[Recommendation]] = {}
-    for each in plan.recommended:
-        grouped.setdefault((each.fit.gpu.id, each.fit.batch), []).append(each)
+    for recommendation in plan.recommended:
+        grouped.setdefault((recommendation.fit.gpu.id, recommendation.fit.batch), []).append(recommendation)
     label_width = max((len(_gpu_label(plan, each[0].fit)) for each in grouped.values()), default=0)
     lines = [
         _take_line(plan, _gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
         for index, reasons in enumerate(grouped.values())
     ]
-    rented = {each.fit.gpu.id: plan.offer_words(each.fit) for each in plan.recommended}
+    rented = {recommendation.fit.gpu.id: plan.offer_words(recommendation.fit) for recommendation in plan.recommended}
     if offers := [f"{gpu}: {words}" for gpu, words in rented.items() if words]:
         lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: --all"))
     best = plan.best()
@@ -331,13 +331,13 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
 
 def _take_limits(plan: Plan) -> str:
     """Return what else to know of the recommended GPUs: their drivers' licence, a cheaper one that is not taken."""
-    licensed = [each.fit.gpu.id for each in plan.recommended if each.licence]
+    licensed = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.licence]
     parts = [f"GeForce drivers are not licensed for data centres ({_listed(licensed)})"] if licensed else []
     parts += _aged_prices(plan)
-    ported = [each.fit.gpu.id for each in plan.recommended if each.porting]
+    ported = [recommendation.fit.gpu.id for recommendation in plan.recommended if recommendation.porting]
     parts += [f"code for CUDA must be ported ({_listed(ported)})"] if ported else []
     by_reason: dict[str, list[str]] = {}
-    for other in (other for made in plan.recommended for other in made.cheaper):
+    for other in (other for recommendation in plan.recommended for other in recommendation.cheaper):
         by_reason.setdefault(other.why_not, []).append(other.fit.gpu.id)
     for reason, cheaper in by_reason.items():
         more = f" and {len(cheaper) - _MOST_CHEAPER} more" if len(cheaper) > _MOST_CHEAPER else ""
@@ -349,9 +349,9 @@ def _aged_prices(plan: Plan) -> list[str]:
     """Return what a report would say of the age of the prices taken, with their days, and the GPUs that they are of."""
     standards = Standards(certain_fits=frozenset(), today=today())
     rents = {
-        made.fit.gpu.id: made.fit.rent
-        for made in plan.recommended
-        if made.fit.rent is not None and made.criterion is not Criterion.SMALLEST
+        recommendation.fit.gpu.id: recommendation.fit.rent
+        for recommendation in plan.recommended
+        if recommendation.fit.rent is not None and recommendation.criterion is not Criterion.SMALLEST
     }
     found: dict[Concern, dict[str, list[str]]] = {}
     for gpu, rent in rents.items():
@@ -371,10 +371,10 @@ def _listed(names: Sequence[str]) -> str:
 def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_first: bool, width: int) -> Line:
     """Write a recommendation; figures are left out from the last where the line is too long, a warning never."""
     fit = reasons[0].fit
-    what = ", ".join(_TAKE_WORDS[each.criterion] for each in reasons)
+    what = ", ".join(_TAKE_WORDS[reason.criterion] for reason in reasons)
     if len(reasons) == len(Criterion):
         what = "cheapest, fastest, smallest"
-    warnings = "; ".join(dict.fromkeys(each.warning for each in reasons if each.warning))
+    warnings = "; ".join(dict.fromkeys(reason.warning for reason in reasons if reason.warning))
     warning = Span(text=f"; careful: {warnings}" if warnings else "", style=Style.UNSURE)
     figures = _figures(fit, plan, of_size=reasons[0].criterion is Criterion.SMALLEST)
     while len(figures) > 1 and _LABEL_WIDTH + len(label) + len(f"  {what}: {', '.join(figures)}{warning.text}") > width:
@@ -413,7 +413,7 @@ def _table(plan: Plan, ids: Sequence[str], *, width: int) -> list[Line]:
     else:
         fits = [max(fits, key=lambda fit: fit.latency.throughput_per_s.expected) for fits in shown]
         columns = _batch_columns([fit for fits in shown for fit in fits])
-    chosen = {each.fit.gpu.id for each in plan.recommended}
+    chosen = {recommendation.fit.gpu.id for recommendation in plan.recommended}
     gpu: Column[Fit] = words(
         "GPU",
         lambda fit: fit.gpu.id,
@@ -509,7 +509,7 @@ def _changes_lines(plan: Plan, width: int) -> list[Line]:
 def _smaller_lines(plan: Plan, width: int) -> list[Line]:
     """Write what other conditions would save of the memory of a training step."""
     saving = sorted(
-        (each for each in plan.changes if each.memory_share < _WORTH_SAVING), key=lambda each: each.memory_share
+        (change for change in plan.changes if change.memory_share < _WORTH_SAVING), key=lambda each: each.memory_share
     )
     if not saving:
         return []

@@ -72,7 +72,7 @@ def _head(comparison: Comparison) -> Line:
     gpus, batches = {row.gpu.id for row in rows}, {row.batch for row in rows}
     shared = [_only(gpus, "{} GPUs"), f"batch {batches.pop()}" if len(batches) == 1 else f"{len(batches)} batches"]
     workload = rows[0].workload
-    models = _only({each.label for each in comparison.models}, "{} models")
+    models = _only({model.label for model in comparison.models}, "{} models")
     words = [f"{models} compared", *shared, str(workload.configuration.mode), (workload.host or Host.SERVER).words]
     return line(Span(text=" · ".join([*words, workload.software]), style=Style.HEADING))
 
@@ -82,7 +82,7 @@ def _only(values: set[str], several: str) -> str:
 
 
 def _model_lines(comparison: Comparison) -> list[Line]:
-    longest = max(len(each.label) for each in comparison.models)
+    longest = max(len(model.label) for model in comparison.models)
     return [
         line(
             Span(text=each.label.ljust(longest), style=Style.CHOSEN),
@@ -96,7 +96,7 @@ def _model_lines(comparison: Comparison) -> list[Line]:
 def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
     """Return the columns for people; what all rows share has none."""
     rows = comparison.rows
-    dtypes = {each.label: each.facts.dtype for each in comparison.models}
+    dtypes = {model.label: model.facts.dtype for model in comparison.models}
     optional: list[Column[ComparisonRow]] = [
         words("layout", lambda row: row.workload.layout.value),
         words("GPU", lambda row: row.gpu.id),
@@ -149,7 +149,7 @@ def _evidence_style(row: ComparisonRow) -> Style:
 
 def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
     """Return the columns for programs, in base units."""
-    facts = {each.label: each.facts for each in comparison.models}
+    facts = {model.label: model.facts for model in comparison.models}
     return [
         data("model", lambda row: row.model),
         data("precision", lambda row: row.workload.precision.value),
@@ -216,7 +216,7 @@ def _best_lines(comparison: Comparison) -> list[Line]:
         found.append(("Frugalest", min(metered, key=lambda row: (row.fit and _joules(row.fit)) or 0.0)))
     if comparison.cheapest:
         found.insert(1, ("Cheapest", comparison.cheapest))
-    dtypes = {each.label: each.facts.dtype for each in comparison.models}
+    dtypes = {model.label: model.facts.dtype for model in comparison.models}
     return [_best_line(label, row, dtypes[row.model]) for label, row in found]
 
 
@@ -250,7 +250,7 @@ def _name(row: ComparisonRow, dtype: str | None) -> str:
 def _reason_lines(comparison: Comparison) -> list[Line]:
     """Explain why rows have no figures."""
     failed = [row for row in comparison.rows if row.fit is None]
-    dtypes = {each.label: each.facts.dtype for each in comparison.models}
+    dtypes = {model.label: model.facts.dtype for model in comparison.models}
     lines = [
         line(Span(text="No".ljust(10), style=Style.FAILED), f"{_name(row, dtypes[row.model])}{_at(row)}: {row.reason}")
         for row in failed[:_MOST_REASONS]

@@ -109,7 +109,7 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
 
 def _head(plan: Plan) -> Line:
     facts, model = _facts(plan), plan.model
-    batches = sorted({*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)})
+    batches = sorted({*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)})
     shown = ", ".join(map(str, batches))
     several = f" on {facts.gpu_count} GPUs ({facts.sharing})" if facts.sharing else ""
     framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
@@ -145,10 +145,10 @@ def _takes(plan: Plan) -> list[Line]:
         Criterion.FASTEST_PRICED: "fastest with a price",
         Criterion.SMALLEST: "smallest",
     }
-    for each in plan.recommended:
-        key = each.fit.gpu.id, each.fit.batch
-        reasons.setdefault(key, []).append(named[each.criterion])
-        fits[key] = each.fit
+    for recommendation in plan.recommended:
+        key = recommendation.fit.gpu.id, recommendation.fit.batch
+        reasons.setdefault(key, []).append(named[recommendation.criterion])
+        fits[key] = recommendation.fit
     lines = []
     for index, (key, why) in enumerate(reasons.items()):
         fit = fits[key]
@@ -249,13 +249,13 @@ def _changed(change: ConditionEffect) -> str:
 
 def _misses(plan: Plan) -> list[Line]:
     """Write which GPUs do not make it, whatever waits on the host, and why."""
-    asked = {*(fit.gpu.id for fit in plan.fits), *(each.gpu.id for each in plan.rejections)}
+    asked = {*(fit.gpu.id for fit in plan.fits), *(rejection.gpu.id for rejection in plan.rejections)}
     fitting = {fit.gpu.id for fit in plan.fits}
     whole = sum(1 for gpu_id in fitting if any(fit.offload == "none" for fit in plan.fits if fit.gpu.id == gpu_id))
     head = f"{len(fitting)} of {len(asked)} GPUs, {whole} with all weights on the GPU"
     missed: dict[str, Rejection] = {}
-    for each in plan.rejections:
-        missed.setdefault(each.gpu.id, each)
+    for rejection in plan.rejections:
+        missed.setdefault(rejection.gpu.id, rejection)
     names = [gpu_id for gpu_id in missed if gpu_id not in fitting]
     if fitting:
         rest = f"; not {', '.join(names[:_MOST_MISSES])}" + (

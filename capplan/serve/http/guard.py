@@ -170,7 +170,7 @@ def body_limit(path: str, settings: Settings) -> int:
 
 
 def _own_names(settings: Settings) -> frozenset[str]:
-    names = {"localhost", "127.0.0.1", "[::1]", settings.host.lower(), *(each.lower() for each in settings.hosts)}
+    names = {"localhost", "127.0.0.1", "[::1]", settings.host.lower(), *(host.lower() for host in settings.hosts)}
     if not is_loopback(settings.host):
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     return frozenset(names)

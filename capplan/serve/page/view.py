@@ -241,14 +241,14 @@ def _command(asked: PlanQuestion) -> str:
 def _shown(plan: Plan, *, every: bool) -> list[Fit]:
     if every:
         return list(plan.fits)
-    wanted = set(plan.shortlist) | {each.fit.gpu.id for each in plan.recommended}
+    wanted = set(plan.shortlist) | {recommendation.fit.gpu.id for recommendation in plan.recommended}
     found = [fit for fit in plan.fits if fit.gpu.id in wanted]
     return (found or list(plan.fits))[:SHOWN]
 
 
 def _charted(plan: Plan) -> list[Fit]:
     """Return the fits whose curves are drawn: the recommended ones first, each GPU once."""
-    ordered = [*(each.fit for each in plan.recommended), *_shown(plan, every=False)]
+    ordered = [*(recommendation.fit for recommendation in plan.recommended), *_shown(plan, every=False)]
     return list({fit.gpu.id: fit for fit in ordered}.values())
 
 
@@ -317,8 +317,8 @@ _NARROWING = ("gpus", "min_memory", "providers", "max_price", "power_limit")
 
 def _cards(plan: Plan) -> tuple[Card, ...]:
     by_gpu: dict[str, list[Recommendation]] = {}
-    for each in plan.recommended:
-        by_gpu.setdefault(each.fit.gpu.id, []).append(each)
+    for recommendation in plan.recommended:
+        by_gpu.setdefault(recommendation.fit.gpu.id, []).append(recommendation)
     return tuple(_card(found) for found in by_gpu.values())
 
 
@@ -367,7 +367,7 @@ def _row(fit: Fit, plan: Plan, question: PageQuestion) -> GpuRow:
         cost="unknown" if cost is None else f"{cost:.3g}",
         fleet=_fleet(fit, question.load),
         evidence=EVIDENCE_WORDS[fit.latency.evidence],
-        is_taken=any(each.fit.gpu.id == fit.gpu.id for each in plan.recommended),
+        is_taken=any(recommendation.fit.gpu.id == fit.gpu.id for recommendation in plan.recommended),
     )
 
 

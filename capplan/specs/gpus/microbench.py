@@ -164,7 +164,7 @@ def _without_measured(lines: list[str]) -> list[str]:
 
 
 def _source_names(rates: Mapping[Microbenchmark, SourcedRate]) -> dict[str, str]:
-    sources = sorted({source for found in rates.values() for source in found.sources})
+    sources = sorted({source for rate in rates.values() for source in rate.sources})
     return {source: f"{_PREFIX}{re.sub(r'[^a-z0-9]+', '-', source.lower()).strip('-')}" for source in sources}
 
 

@@ -192,7 +192,7 @@ def fields_of(question: type) -> tuple[Field, ...]:
 def _fields_of(question: Hashable) -> tuple[Field, ...]:
     assert isinstance(question, type)
     hints = get_type_hints(question, include_extras=True)
-    by_name = {each.name: each for each in dataclasses.fields(question)}
+    by_name = {field.name: field for field in dataclasses.fields(question)}
     return tuple(_field(by_name[name], hints[name], question) for name in _ordered_names(question))
 
 

@@ -108,7 +108,7 @@ class IsolatedTracer:
 
 
 def _failed_traces(conditions: Sequence[Conditions], failed: Failed) -> Traces:
-    return Traces(failed={(str(each.workload.configuration), None): failed for each in conditions})
+    return Traces(failed={(str(condition.workload.configuration), None): failed for condition in conditions})
 
 
 @dataclass(slots=True, kw_only=True)

@@ -114,13 +114,13 @@ def points_to_measure(
     """
     models = {model.label: model for model in sweep.models}
     wanted = set(gpus)
-    for each in contents.files.values():
-        conditions = sweep.context.workloads[each.workload]
+    for file in contents.files.values():
+        conditions = sweep.context.workloads[file.workload]
         if not isinstance(conditions, Conditions) or conditions.workload.training or conditions.scheme:
             continue  # quantised layers are worked out from a trace: there is no module of them to run
-        table = tables.read_parquet(folder / each.path, columns=["model", "gpu", "batch", "fits"])
+        table = tables.read_parquet(folder / file.path, columns=["model", "gpu", "batch", "fits"])
         for row in table.to_pylist():
-            name = row["model"], each.workload, row["gpu"], row["batch"]
+            name = row["model"], file.workload, row["gpu"], row["batch"]
             is_timed = not models[row["model"]].is_pipeline  # parts, not pipelines, are timed
             if is_timed and row["gpu"] in wanted and row["fits"] and name not in known:
                 yield MeasureTask(
@@ -131,7 +131,7 @@ def points_to_measure(
                     device="",
                     budget_s=rules.budget_s,
                     timeout_s=rules.timeout_s,
-                    command=command_of(row["model"], each.workload, row["gpu"]),
+                    command=command_of(row["model"], file.workload, row["gpu"]),
                 )
 
 

@@ -251,7 +251,7 @@ class DeploymentPlan:
     @property
     def cheaper(self) -> DeploymentFit | None:
         """Return a deployment that is clearly cheaper than the recommended one on weaker evidence; None without one."""
-        priced = [each for each in self.fits if each.usd_per_hour is not None]
+        priced = [fit for fit in self.fits if fit.usd_per_hour is not None]
         if not priced:
             return None
         made = choose(priced, cost=lambda each: each.usd_per_hour or 0.0, is_weak=lambda each: each.is_transferred)
@@ -261,7 +261,7 @@ class DeploymentPlan:
     def gpus_without_fit(self) -> tuple[str, ...]:
         """Return the GPUs that no deployment searched carries the load on."""
         fitting = {*self.unranked_gpus, *(fit.gpu for fit in self.fits)}
-        return tuple(dict.fromkeys(each.gpu for each in self.rejections if each.gpu not in fitting))
+        return tuple(dict.fromkeys(rejection.gpu for rejection in self.rejections if rejection.gpu not in fitting))
 
 
 def rank_key(fit: DeploymentFit) -> tuple[bool, bool, float, int, float, str, int]:

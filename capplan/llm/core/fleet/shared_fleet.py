@@ -78,7 +78,7 @@ class SharedFleet:
             sizes.setdefault(part.fit.gpu, []).extend([part.fit.sharding.gpus] * part.fit.replicas)
         for group in self.shared:
             sizes.setdefault(group.gpu, []).extend([group.size] * group.replicas)
-        return sum(pack(each) for each in sizes.values())
+        return sum(pack(size) for size in sizes.values())
 
     @property
     def words(self) -> str:

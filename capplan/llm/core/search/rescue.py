@@ -102,7 +102,7 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         limits: The limits asked for.
         rejections: Every deployment searched.
     """
-    if any(each.broken_option == DRAW_OPTION for each in rejections):
+    if any(rejection.broken_option == DRAW_OPTION for rejection in rejections):
         return (
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
             "(--gpu) or narrower weights (--weights)."
@@ -116,7 +116,7 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
             f"{sharding_words(first.sharding)} at {format_seconds(least)}; a limit above that, shorter requests, "
             "other GPUs (--gpu) or narrower weights (--weights) would do."
         )
-    rescues = [each for each in rejections if each.rescue]
+    rescues = [rejection for rejection in rejections if rejection.rescue]
     if rescues:
         return f"nothing searched holds the model; the nearest is {rescues[-1].gpu}: {rescues[-1].rescue}."
     reason = rejections[0].reason.rstrip(".") if rejections else "no GPU was searched"

@@ -278,7 +278,7 @@ def _width(quantiles: FloatArray, *, transferred: FloatArray, within: float) -> 
             measured errs no more than that on GPUs of other vendors.
         within: Half-width of runs of one deployment around their common factor, as a logarithm.
     """
-    same, gpu, model = (float(each) for each in quantiles)
+    same, gpu, model = (float(quantile) for quantile in quantiles)
     gpu, model = max(gpu, same), max(model, same)
     both = 1.1 * max(gpu, model)
     widest = 1.65 * float(np.max(transferred))

@@ -48,7 +48,7 @@ class Percentiles:
         order = np.argsort(values)
         places = np.cumsum(weights[order]) / weights.sum()
         chosen = np.minimum(np.searchsorted(places, np.array(_PERCENTS) / 100.0), values.size - 1)
-        p50, p90, p95, p99 = (float(each) for each in values[order][chosen])
+        p50, p90, p95, p99 = (float(value) for value in values[order][chosen])
         return cls(mean=float(np.average(values, weights=weights)), p50=p50, p90=p90, p95=p95, p99=p99)
 
     def at(self, statistic: "Statistic") -> float:
@@ -195,4 +195,4 @@ class Simulation:
     @property
     def saturated_from_per_s(self) -> float | None:
         """Return the lowest simulated rate that the replica does not keep up with; None if it keeps up with all."""
-        return min((each.rate_per_s for each in self.answers if not each.keeps_up), default=None)
+        return min((answer.rate_per_s for answer in self.answers if not answer.keeps_up), default=None)

@@ -251,7 +251,7 @@ def plan_training(
         priced=tuple(priced),
         runners_up={key: found.runner_up for key, found in searches.items() if found.runner_up is not None},
         passed_over={key: found.passed_over for key, found in searches.items() if found.passed_over is not None},
-        rejected=sum((found.rejected for found in searches.values()), Counter[str]()),
+        rejected=sum((search.rejected for search in searches.values()), Counter[str]()),
         refused=refused,
-        tried=sum(found.tried for found in searches.values()),
+        tried=sum(search.tried for search in searches.values()),
     )

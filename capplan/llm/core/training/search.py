@@ -74,8 +74,8 @@ class Found:
     @property
     def runner_up(self) -> LayoutCandidate | None:
         """Return the fastest candidate of another layout than the best, other than what was passed over for it."""
-        others = (each for each in self.candidates[1:] if each is not self.passed_over)
-        return next((each for each in others if each.job.layout != self.candidates[0].job.layout), None)
+        others = (candidate for candidate in self.candidates[1:] if candidate is not self.passed_over)
+        return next((other for other in others if other.job.layout != self.candidates[0].job.layout), None)
 
 
 def search_layouts(

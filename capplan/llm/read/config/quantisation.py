@@ -220,7 +220,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
     """
     if pattern.startswith("re:"):
         globs = _globs(pattern.removeprefix("re:"))
-        return lambda name: any(fnmatchcase(name, each) for each in globs)
+        return lambda name: any(fnmatchcase(name, glob) for glob in globs)
     if "*" in pattern:
         return lambda name: fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
     return lambda name: name == pattern or name.startswith(f"{pattern}.")
@@ -232,5 +232,5 @@ def _globs(expression: str) -> list[str]:
     group = re.search(r"\(([^()]*)\)", text)
     if group is not None and text.count("(") <= _MOST_GROUPS:
         choices = group[1].removeprefix("?:").split("|")[:_MOST_ALTERNATIVES]
-        return [glob for each in choices for glob in _globs(text[: group.start()] + each + text[group.end() :])]
+        return [glob for choice in choices for glob in _globs(text[: group.start()] + choice + text[group.end() :])]
     return [f"{text}*"] if re.fullmatch(r"[\w.*/-]*", text) else []

@@ -215,7 +215,7 @@ def _arithmetic(name: str, *values: Any) -> Any:
     Raises:
         UsageError: the result would have more.
     """
-    if name == "pow" and len(values) == 2 and all(isinstance(each, int) for each in values):
+    if name == "pow" and len(values) == 2 and all(isinstance(value, int) for value in values):
         base, exponent = values
         if abs(base) > 1 and exponent > 64:
             raise UsageError("the exported program computes an integer of more than 64 bits.")

@@ -82,7 +82,7 @@ def simulation_document(found: Simulation) -> SimulationDocument:
         saturation_rate_per_s=found.saturation_rate_per_s,
         saturated_from_per_s=found.saturated_from_per_s,
         limits=found.limits,
-        loads=tuple(_answer(each, found) for each in found.answers),
+        loads=tuple(_answer(answer, found) for answer in found.answers),
         definitions=Definitions(),
         notes=found.notes,
     )

@@ -70,7 +70,7 @@ _NAME_ROOM = 1.05
 
 def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
     """Return the first fleets with a price, the recommended one before the others."""
-    priced: Sequence[FleetOptionRow] = [each for each in fleet.options if each.cost_usd_per_year is not None]
+    priced: Sequence[FleetOptionRow] = [option for option in fleet.options if option.cost_usd_per_year is not None]
     return sorted(priced, key=lambda each: each.key != fleet.choice)[:_BARS]
 
 

@@ -94,7 +94,7 @@ def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
 def front_ends(report: Report, model: ModelReport) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the ends of both axes of the chart of cost against latency: with room for labels and for the limit."""
     points = front_points(report, model)
-    paces, costs = [each["x"] for each in points], [each["usd"] for each in points]
+    paces, costs = [point["x"] for point in points], [point["usd"] for point in points]
     allowed = most_pace(report.demand.load) or max(paces)
     return (min(paces) / 1.3, max(*paces, allowed) * 1.6), (min(costs) / 1.5, max(costs) * 1.5)
 
@@ -195,7 +195,7 @@ def _front_layers(
     _place_labels(points, ends, wall)
     points = sorted(points, key=lambda each: each["kind"] == "recommended")  # drawn last, none covers it
     kinds = ["recommended", "may be chosen", "listed only"]
-    wide, high = (alt.Scale(type="log", domain=list(each), nice=False, clamp=True) for each in ends)
+    wide, high = (alt.Scale(type="log", domain=list(end), nice=False, clamp=True) for end in ends)
     x = alt.X("x:Q", title=f"{across} (log scale)", scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))
     y = alt.Y("usd:Q", title=f"{unit} (log scale)", scale=high, axis=_axis(SHORT, log_ticks(ends[1])))
     hues = alt.Scale(domain=kinds, range=[PALETTE[1], PALETTE[0], MUTED])

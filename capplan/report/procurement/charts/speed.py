@@ -94,12 +94,12 @@ def _over_batch(
     series = [
         Series(
             label=_short_name(estimates[0].gpu_name),
-            points=[(each.batch, scale * value(each).expected) for each in estimates],
+            points=[(estimate.batch, scale * value(estimate).expected) for estimate in estimates],
             band=[(scale * value(each).low, scale * value(each).high) for each in estimates] if index == 0 else (),
         )
         for index, estimates in enumerate(rows.values())
     ]
-    batches = sorted({float(each.batch) for estimates in rows.values() for each in estimates})
+    batches = sorted({float(estimate.batch) for estimates in rows.values() for estimate in estimates})
     axes = Axes(
         x_title="batch",
         y_title=quantity.label,
@@ -219,14 +219,14 @@ def _memory_layers(bars: Sequence[PlannedFit], groups: Mapping[str, Sequence[str
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     rows = [
-        {"gpu": _bar_name(each), "part": name, "order": place, "gib": _size(each, members) / 2**30}
-        for each in bars
+        {"gpu": _bar_name(bar), "part": name, "order": place, "gib": _size(bar, members) / 2**30}
+        for bar in bars
         for place, (name, members) in enumerate(groups.items())
     ]
     usable = [
-        {"gpu": _bar_name(each), "gib": given / 2**30, "words": format_bytes(given)}
-        for each in bars
-        if (given := each.memory.usable_bytes)
+        {"gpu": _bar_name(bar), "gib": given / 2**30, "words": format_bytes(given)}
+        for bar in bars
+        if (given := bar.memory.usable_bytes)
     ]
     y = alt.Y("gpu:N", title=None, sort=None, axis=two_lines())
     x = alt.X("gib:Q", title="GiB")
@@ -276,8 +276,8 @@ def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]
 def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
     """Keep the five largest parts that have a colour of their own, the rest together."""
     totals: dict[str, float] = {}
-    for each in bars:
-        for name, size in each.memory.all_parts().items():
+    for bar in bars:
+        for name, size in bar.memory.all_parts().items():
             totals[name] = totals.get(name, 0.0) + size.expected
     ranked = sorted(totals, key=lambda name: (name not in PART_COLOURS, -totals[name]))
     groups = {name: (name,) for name in ranked[: _PARTS - 1]}

@@ -43,7 +43,7 @@ def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
     sheet.set_row(0, head_height)
     for column, heading in enumerate(heads):
         sheet.write_string(0, column, heading, book.looks.head if heading in _TEXTS else book.looks.head_right)
-    rows = [(model, each) for model in models for each in model.plan.fits]
+    rows = [(model, fit) for model in models for fit in model.plan.fits]
     for row, (model, each) in enumerate(rows, start=1):
         values = {"service": _name_of(model), **_estimate(each)}
         for column, heading in enumerate(heads):

@@ -44,7 +44,7 @@ def defined_names(report: Report) -> list[dict[str, str]]:
     shared = _shared_keys(report)
     made = []
     for index, model in enumerate(report.models, start=1):
-        keys = [each.key for each in report.of(model).assumptions] + list(rates[index - 1])
+        keys = [assumption.key for assumption in report.of(model).assumptions] + list(rates[index - 1])
         made.append({key: f"in_{key}" if key in shared else f"in_{key}_{index}" for key in keys})
     return made
 
@@ -111,10 +111,10 @@ def _assumed(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]
     """Return the assumptions, those of several models side by side."""
     found: dict[str, dict[str, _Input]] = {}
     for model, named in zip(report.models, names, strict=True):
-        for each in report.of(model).assumptions:
-            name = named[each.key]
-            label = _label(each.label, report, model, name, each.key)
-            found.setdefault(each.key, {}).setdefault(name, _input(each, name, label))
+        for assumption in report.of(model).assumptions:
+            name = named[assumption.key]
+            label = _label(assumption.label, report, model, name, assumption.key)
+            found.setdefault(assumption.key, {}).setdefault(name, _input(assumption, name, label))
     return [each for inputs in found.values() for each in inputs.values()]
 
 

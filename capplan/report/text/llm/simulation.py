@@ -44,7 +44,7 @@ def saturation_line(found: Simulation) -> str:
             f"From {overload:.3g} requests/s on, work piles up: the replica is saturated, and the times above say how "
             "long the simulation was, not what users see."
         )
-    highest = max((found.load_fraction(each) for each in found.answers if each.clients is None), default=0.0)
+    highest = max((found.load_fraction(answer) for answer in found.answers if answer.clients is None), default=0.0)
     if highest >= _NEAR:
         return f"The highest load is near saturation ({format_fraction(highest)} of the full replica's rate)."
     return "The replica keeps up with every load."
@@ -101,7 +101,7 @@ def simulation_chart(found: Simulation) -> Drawing:
     Args:
         found: The simulated loads.
     """
-    loads = [(float(each.clients or 0) or each.rate_per_s, each) for each in found.answers]
+    loads = [(float(answer.clients or 0) or answer.rate_per_s, answer) for answer in found.answers]
     curves = [
         ("TTFT, mean", [(x, each.ttft_s.mean) for x, each in loads]),
         ("TTFT, p99", [(x, each.ttft_s.p99) for x, each in loads]),
@@ -114,7 +114,7 @@ def simulation_chart(found: Simulation) -> Drawing:
     for label, limit in limits:
         if limit is not None:
             series.append(Series(label=label, points=[(x, limit) for x in ends], has_dots=False))
-    kind = "clients" if any(each.clients for each in found.answers) else "requests per second"
+    kind = "clients" if any(answer.clients for answer in found.answers) else "requests per second"
     return series_chart(
         [one for one in series if one.points],
         title=f"{found.model} on {found.gpus} × {found.gpu}: times over load",

@@ -89,7 +89,7 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
         tpot=_chart(estimates, "tpot"),
         ttft=_chart(estimates, "ttft"),
         tokens=_chart(estimates, "tokens"),
-        names=[each.gpu for each in estimates],
+        names=[estimate.gpu for estimate in estimates],
         parts=list(_PARTS.values()),
         search=form_address(question, find="deployments", explain="", gpus=(), tp=1),
     )
@@ -172,7 +172,7 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
             f"{held.gpus} × {found.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
             f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
         ),
-        points=tuple(_point(each) for each in found.points if each.concurrency in _SHOWN_CLIENTS),
+        points=tuple(_point(point) for point in found.points if point.concurrency in _SHOWN_CLIENTS),
         notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *found.notes))),
         memory=held,
         estimate=found,
