@@ -9,7 +9,7 @@ deployment that is as cheap if it is as fast as the good end of its interval.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from capplan.errors import CapplanError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import known_prices
 from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.rents import cheapest_rents, searched_gpus
+from capplan.llm.answer.rents import on_demand_offers, searched_gpus
 from capplan.llm.answer.validate_serving import prepare
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.llm.core.fleet.near_miss import near_misses
@@ -59,7 +59,12 @@ class Comparison:
     by_rate: DeploymentPlan | None
 
 
-def measured_runs(path: Path, rents: dict[str, RentedGpu]) -> pd.DataFrame:
+def hourly_usd(offers: Sequence[RentedGpu], gpus: int) -> float:
+    """Return the least rent of whole machines that hold so many GPUs. [USD per hour]"""
+    return min(-(-gpus // offer.machine_gpus) * offer.usd_per_machine_hour for offer in offers)
+
+
+def measured_runs(path: Path, rents: Mapping[str, Sequence[RentedGpu]]) -> pd.DataFrame:
     """Return the online runs with a cost per million output tokens at the rents of plans."""
     rows = pd.read_csv(path)
     rows = rows[(rows.serving == "online") & rows.quality.isin(["A", "B"]) & rows.gpu.isin(list(rents))]
@@ -69,8 +74,8 @@ def measured_runs(path: Path, rents: dict[str, RentedGpu]) -> pd.DataFrame:
     tokens = rows.output_len * rows.share
     whole_s = (rows.ttft_ms + (tokens - 1) * rows.tpot_ms) / 1000
     rows["rate"] = rows.clients / whole_s
-    hourly = rows.gpu.map({gpu: rent.usd_per_hour for gpu, rent in rents.items()}) * rows.gpus
-    rows["usd"] = hourly / (rows.rate * tokens * 3600) * 1e6
+    rows["hourly"] = [hourly_usd(rents[gpu], int(count)) for gpu, count in zip(rows.gpu, rows.gpus, strict=True)]
+    rows["usd"] = rows.hourly / (rows.rate * tokens * 3600) * 1e6
     return rows
 
 
@@ -84,7 +89,7 @@ def estimated_tpot_s(row: pd.Series, deployments: Deployments, constants: Consta
 def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
     """Yield the comparison of every group and limit."""
     gpus = load_gpus()
-    rents = cheapest_rents(known_prices(gpus))
+    rents = on_demand_offers(known_prices(gpus))
     deployments, calibration = Deployments(gpus=gpus), load_time_calibration()
     measured, constants = Deployments(gpus=gpus, assumes_narrow_cache=True), constants_of(calibration)
     rows = measured_runs(path, rents)
@@ -124,7 +129,7 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
                 clients=best.clients,
                 rate_per_s=best.rate,
                 measured_usd=best.usd,
-                hourly_usd=rents[best.gpu].usd_per_hour * best.gpus,
+                hourly_usd=best.hourly,
                 slower=estimated_tpot_s(best, measured, constants) * 1e3 / best.tpot_ms,
                 by_clients=plan(replace(asked.load, rate_per_s=None, concurrency=best.clients)),
                 by_rate=plan(replace(asked.load, rate_per_s=best.rate)),
