@@ -59,9 +59,10 @@ class Comparison:
     by_rate: DeploymentPlan | None
 
 
-def hourly_usd(offers: Sequence[RentedGpu], gpus: int) -> float:
-    """Return the least rent of whole machines that hold so many GPUs. [USD per hour]"""
-    return min(-(-gpus // offer.machine_gpus) * offer.usd_per_machine_hour for offer in offers)
+def hourly_usd(offers: Sequence[RentedGpu], gpus: int, tensor: int) -> float:
+    """Return the least rent of whole machines that hold a run, whose tensor-parallel GPUs links join. [USD per hour]"""
+    linked = [offer for offer in offers if offer.joined >= tensor] or offers
+    return min(-(-gpus // offer.machine_gpus) * offer.usd_per_machine_hour for offer in linked)
 
 
 def measured_runs(path: Path, rents: Mapping[str, Sequence[RentedGpu]]) -> pd.DataFrame:
@@ -74,7 +75,10 @@ def measured_runs(path: Path, rents: Mapping[str, Sequence[RentedGpu]]) -> pd.Da
     tokens = rows.output_len * rows.share
     whole_s = (rows.ttft_ms + (tokens - 1) * rows.tpot_ms) / 1000
     rows["rate"] = rows.clients / whole_s
-    rows["hourly"] = [hourly_usd(rents[gpu], int(count)) for gpu, count in zip(rows.gpu, rows.gpus, strict=True)]
+    rows["hourly"] = [
+        hourly_usd(rents[gpu], int(count), int(tensor))
+        for gpu, count, tensor in zip(rows.gpu, rows.gpus, rows.tp, strict=True)
+    ]
     rows["usd"] = rows.hourly / (rows.rate * tokens * 3600) * 1e6
     return rows
 
