@@ -30,7 +30,6 @@ from capplan.core.memory.fit import (
 from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.numbers import ceil_guarded
 from capplan.core.ops.cautions import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
 from capplan.core.plan.capped import latencies_under_cap
@@ -40,7 +39,7 @@ from capplan.core.trace.model_input import model_input
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
 from capplan.core.workload import Framework, Mode, ModelSharding, Precision, Workload
 from capplan.errors import UsageError
-from capplan.units import format_rate, format_seconds, format_watts
+from capplan.units import format_watts
 
 CURVE_BATCHES = tuple(2**power for power in range(17))
 """Batches of the curves in which the knee is searched."""
@@ -516,22 +515,13 @@ def _judge(
         reason = f"a kernel refuses tensors of that size, whatever the memory: {refused} is the largest batch"
         return _reject(candidate, batch, Constraint.SUPPORT, reason)
     latency = candidate.latency[batch]
-    if (limit_s := limits.max_latency_s) is not None:
-        time_s = latency.latency_s
-        if time_s.low > limit_s:
-            reason = f"needs {time_s.to_text(format_seconds)}, limit {format_seconds(limit_s)}"
-            return _reject(candidate, batch, Constraint.LATENCY, reason, needed=time_s.expected, available=limit_s)
-        status = _weaker(status, time_s.high <= limit_s)
-    if (wanted := limits.min_throughput_per_s) is not None:
-        rate = latency.throughput_per_s
-        if rate.high < wanted:
-            needed = ceil_guarded(wanted / rate.expected)
-            reason = (
-                f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: {needed} GPUs needed "
-                f"(--rate {wanted:g}/s)"
-            )
-            return _reject(candidate, batch, Constraint.THROUGHPUT, reason, needed=wanted, available=rate.expected)
-        status = _weaker(status, rate.low >= wanted)
+    broken = limits.broken_by(latency)
+    if broken is not None:
+        return _reject(
+            candidate, batch, broken.constraint, broken.reason, needed=broken.needed, available=broken.available
+        )
+    if not limits.surely_kept_by(latency):
+        status = FitStatus.BORDERLINE
     input_bytes = question.planned.input_bytes(batch)
     return Fit(
         gpu=gpu,
@@ -554,10 +544,6 @@ def _rent(question: _Judging, gpu: GpuSpec, latency: LatencyEstimate) -> Price |
     together = latency.gpu_count * latency.gpus_per_batch
     gpus = gpus_for_rate(question.limits, latency) or together
     return cheapest_offer(question.offers.get(gpu.id, ()), gpus=gpus, together=together)
-
-
-def _weaker(status: FitStatus, certain: bool) -> FitStatus:
-    return status if certain else FitStatus.BORDERLINE
 
 
 def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:

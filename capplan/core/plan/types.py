@@ -17,6 +17,7 @@ from capplan.core.plan.order import SortKey
 from capplan.core.trace.model_input import ModelInput
 from capplan.core.trace.types import HasParameters
 from capplan.core.workload import DEFAULT_UTILIZATION, Workload, precision_label
+from capplan.units import format_rate, format_seconds, format_watts
 
 
 class Constraint(StrEnum):
@@ -38,6 +39,16 @@ class JobSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenSpeedLimit:
+    """A limit that an estimate breaks: why, and the expected value beside the limit, in the limit's base unit."""
+
+    constraint: Constraint
+    reason: str
+    needed: float
+    available: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits on an answer: the share of usable memory that may be filled, latency, throughput of one GPU.
 
@@ -55,6 +66,53 @@ class Limits:
     def limits_speed(self) -> bool:
         """Return True if a latency or a throughput is asked for."""
         return self.max_latency_s is not None or self.min_throughput_per_s is not None
+
+    @property
+    def words(self) -> str:
+        """Return the limits on speed, load and power in words, such as " within 50.0 ms"; empty where none is set."""
+        found = []
+        if self.max_latency_s is not None:
+            found.append(f"within {format_seconds(self.max_latency_s)}")
+        if self.rate_per_s is not None:
+            found.append(f"for {format_rate(self.rate_per_s)}/s, each GPU at the low end of its rate")
+        if self.min_throughput_per_s is not None:
+            found.append(f"at {format_rate(self.min_throughput_per_s)}/s or more")
+        if self.max_power_draw_w is not None:
+            found.append(f"drawing {format_watts(self.max_power_draw_w)} or less")
+        return f" {' and '.join(found)}" if found else ""
+
+    def broken_by(self, latency: LatencyEstimate) -> BrokenSpeedLimit | None:
+        """Return the limit on speed that even the good end of an estimate's interval breaks; None where it keeps all.
+
+        Args:
+            latency: the estimate for one batch.
+        """
+        time_s, rate = latency.latency_s, latency.throughput_per_s
+        limit_s, wanted = self.max_latency_s, self.min_throughput_per_s
+        if limit_s is not None and time_s.low > limit_s:
+            reason = f"needs {time_s.to_text(format_seconds)}, limit {format_seconds(limit_s)}"
+            return BrokenSpeedLimit(
+                constraint=Constraint.LATENCY, reason=reason, needed=time_s.expected, available=limit_s
+            )
+        if wanted is not None and rate.high < wanted:
+            reason = (
+                f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: "
+                f"{ceil_guarded(wanted / rate.expected)} GPUs needed (--rate {wanted:g}/s)"
+            )
+            return BrokenSpeedLimit(
+                constraint=Constraint.THROUGHPUT, reason=reason, needed=wanted, available=rate.expected
+            )
+        return None
+
+    def surely_kept_by(self, latency: LatencyEstimate) -> bool:
+        """Return True if the bad end of an estimate's interval keeps the limits on speed.
+
+        Args:
+            latency: the estimate for one batch.
+        """
+        limit_s, wanted = self.max_latency_s, self.min_throughput_per_s
+        in_time = limit_s is None or latency.latency_s.high <= limit_s
+        return in_time and (wanted is None or latency.throughput_per_s.low >= wanted)
 
     def without_speed(self) -> "Limits":
         """Return the limits without those of latency, throughput and load."""

@@ -271,7 +271,7 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     """Describe how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
     fitting = {fit.gpu.id for fit in plan.fits}
     asked = fitting | {rejection.gpu.id for rejection in plan.rejections}
-    head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{_limits(plan)}"
+    head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{plan.limits.words}"
     nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
     nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
     beyond_memory = [each for each in nearest if each.constraint in (Constraint.LATENCY, Constraint.THROUGHPUT)]
@@ -283,19 +283,6 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
     parts += [f"{count} cannot run {lacking}" for lacking, count in unable.most_common()]
     return [_fitted("Fits", parts, width=width, rest="; {} more", separator="; ")]
-
-
-def _limits(plan: Plan) -> str:
-    limits = []
-    if plan.limits.max_latency_s is not None:
-        limits.append(f"within {format_seconds(plan.limits.max_latency_s)}")
-    if plan.limits.rate_per_s is not None:
-        limits.append(f"for {format_rate(plan.limits.rate_per_s)}/s, each GPU at the low end of its rate")
-    if plan.limits.min_throughput_per_s is not None:
-        limits.append(f"at {format_rate(plan.limits.min_throughput_per_s)}/s or more")
-    if plan.limits.max_power_draw_w is not None:
-        limits.append(f"drawing {format_watts(plan.limits.max_power_draw_w)} or less")
-    return f" {' and '.join(limits)}" if limits else ""
 
 
 def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
