@@ -1,6 +1,6 @@
 """Every price of a plan and of a report is that of whole machines which somebody rents, looked up in the price files.
 
-With the questions of `llm plan` in `test_rentable.py` these are 200 random questions, of which every run asks 104.
+With the questions of `llm plan` in `test_rentable.py` these are 200 random questions, of which every run asks 76.
 """
 
 import random
@@ -84,7 +84,7 @@ def test_sixty_random_plans_rent_whole_machines_that_are_offered(offers: tuple[P
     assert seen > 200
 
 
-@pytest.mark.parametrize("questions", [20, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("questions", [8, pytest.param(100, marks=pytest.mark.nightly)])
 def test_random_reports_take_offers_that_hold_their_fleets(
     offers: tuple[Price, ...], tmp_path: Path, questions: int
 ) -> None:
