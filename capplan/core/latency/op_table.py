@@ -298,8 +298,11 @@ _HEAD_WIDTHS = (32, 64, 96, 128, 160, 192, 224, 256)
 
 
 def head_padding(width: float) -> float:
-    """Return how much more than the head's width fused attention multiplies: it rounds up to the next kernel's."""
-    return next((built / width for built in _HEAD_WIDTHS if built >= width), 1.0)
+    """Return how much more than the head's width fused attention multiplies: it rounds up to the next kernel's.
+
+    Wider heads, and those of no width in a damaged trace, run as they are.
+    """
+    return next((built / width for built in _HEAD_WIDTHS if built >= width > 0), 1.0)
 
 
 def instructions(kernel: Kernel, batch: int) -> float:

@@ -131,7 +131,7 @@ def test_unaligned_batched_products_lose_by_what_tensor_cores_gain_over_vectors(
     assert rates(issued_flops_per_s=np.inf, has_tensor_cores=False).vector_loss[PeakUse.HALF] == 0.0
 
 
-@pytest.mark.parametrize(("width", "slowdown"), [(64, 1.0), (72, 96 / 72), (104, 128 / 104), (20, 32 / 20)])
+@pytest.mark.parametrize(("width", "slowdown"), [(64, 1.0), (72, 96 / 72), (104, 128 / 104), (20, 32 / 20), (0, 1.0)])
 def test_fused_attention_multiplies_heads_as_wide_as_the_next_kernel_is_built_for(width: int, slowdown: float) -> None:
     assert head_padding(width) == pytest.approx(slowdown)
 
