@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from capplan.core.ops.attention import attention_call
 from capplan.core.ops.catalogue import OperatorClass, find_row, is_counted, operator_class
-from capplan.core.ops.convolutions import group_count
+from capplan.core.ops.convolutions import filter_shape, group_count, is_convolution
 from capplan.core.trace.types import Attribute, Kernel, Operand, Recording, Trace
 from capplan.errors import TraceFileError
 
@@ -347,6 +347,8 @@ def _can_be_counted(kernel: Kernel, batch: int) -> bool:
         kernel_macs(kernel, batch)  # also where the file says how many FLOPs it takes
         if kernel.name.startswith("capplan.attention"):
             attention_call(kernel, batch=batch, dtype="float16")
+        if is_convolution(kernel) and len(filter_shape(kernel)) < 3:
+            return False
         matmul_shape(kernel, batch)
         traffic(kernel, batch)
     except (AssertionError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):

@@ -26,6 +26,8 @@ def test_a_whole_trace_passes() -> None:
         Kernel(name="aten.mm", inputs=(operand(4), operand(4)), outputs=(ROWS,)),
         Kernel(name="aten.convolution", inputs=(ROWS, operand()), outputs=(ROWS,)),
         Kernel(name="aten.convolution", inputs=(ROWS, operand(4, 4, 3)), outputs=(ROWS,), attributes={"groups": "x"}),
+        # a filter without a window
+        Kernel(name="aten.convolution", inputs=(ROWS, operand(4, 4)), outputs=(ROWS,), attributes={"groups": 1}),
         Kernel(name="capplan.attention", inputs=(operand(4), operand(4), operand(4)), outputs=(ROWS,)),
         # a count of FLOPs in the file stands in the place of the formula, not of the tensors
         Kernel(name="capplan.attention", inputs=(ROWS, ROWS), outputs=(ROWS,), flops=Affine(8)),
