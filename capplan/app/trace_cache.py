@@ -158,7 +158,7 @@ class _Head:
     files: Mapping[str, str | None]
 
     def still_holds(self) -> bool:
-        """Return True if none of the files has changed, and they are no more than are compared when one is kept."""
+        """Return True if no file has changed and their sizes together stay within what is compared."""
         if sum(_size(Path(name)) for name in self.files) > _MOST_COMPARED_BYTES:
             return False
         return all(_hash(Path(name)) == digest for name, digest in self.files.items())

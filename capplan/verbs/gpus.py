@@ -491,7 +491,7 @@ def answer_spec_folders(_question: SpecFoldersQuestion, _context: Context) -> tu
 
 
 def _folders_outcome(_folders: tuple[Path, ...]) -> Outcome:
-    """Say where own specs may lie while there are none."""
+    """Return a hint on the folder for own specs, where there is no such folder yet."""
     from capplan.specs.folders import ENVIRONMENT_VARIABLE, own_folder
 
     if own_folder().is_dir():

@@ -3,7 +3,8 @@
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -78,20 +79,14 @@ def _is_shape(shape: Any) -> bool:
     return isinstance(shape, list | tuple) and all(isinstance(dim, int) for dim in shape)
 
 
-def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Device) -> tuple[int, list[HookedModule]]:
-    """Run some steps with hooks on every module, and return how many, and the modules in the order of their first call.
+@contextmanager
+def _marked_calls(
+    modules: Iterable[torch.nn.Module], device: Device
+) -> Iterator[list[tuple[torch.nn.Module, Any, Any]]]:
+    """Hook modules, and yield the list that takes each of their calls with marks of its begin and its end.
 
-    A module's time reaches from before its call to after it, with all below it. On a device with events nothing waits
-    within a step; elsewhere the host's clock is read, after a wait where the device has a queue. The hooks themselves
-    take a few microseconds a call on the host. Modules that are not called have no row.
-
-    Args:
-        module: the model, ready to run.
-        run: one forward call of it.
-        device: what it runs on.
+    A mark is an event of the device, or a time of the host's clock after a wait.
     """
-    paths = {each: path for path, each in module.named_modules()}
-    steps: list[dict[torch.nn.Module, list[float]]] = []
     marks: list[tuple[torch.nn.Module, Any, Any]] = []
     begun: dict[torch.nn.Module, list[Any]] = defaultdict(list)
 
@@ -112,11 +107,32 @@ def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Dev
 
     handles = [
         handle
-        for each in paths
+        for each in modules
         for handle in (each.register_forward_pre_hook(before), each.register_forward_hook(after))
     ]
-    started = time.perf_counter()
     try:
+        yield marks
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Device) -> tuple[int, list[HookedModule]]:
+    """Run some steps with hooks on every module, and return how many, and the modules in the order of their first call.
+
+    A module's time reaches from before its call to after it, with all below it. On a device with events nothing waits
+    within a step; elsewhere the host's clock is read, after a wait where the device has a queue. The hooks themselves
+    take a few microseconds a call on the host. Modules that are not called have no row.
+
+    Args:
+        module: the model, ready to run.
+        run: one forward call of it.
+        device: what it runs on.
+    """
+    paths = {each: path for path, each in module.named_modules()}
+    steps: list[dict[torch.nn.Module, list[float]]] = []
+    with _marked_calls(paths, device) as marks:
+        started = time.perf_counter()
         while len(steps) < _HOOKED_STEPS and (len(steps) < 2 or time.perf_counter() - started < _LONGEST_S):
             marks.clear()
             run()
@@ -125,9 +141,6 @@ def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Dev
             for called, start, end in marks:
                 calls.setdefault(called, []).append(end.seconds_since(start) if device.has_events else end - start)
             steps.append(calls)
-    finally:
-        for handle in handles:
-            handle.remove()
     timed = steps[1:]
     return len(timed), [
         HookedModule(

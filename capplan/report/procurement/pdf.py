@@ -209,7 +209,7 @@ def _of_leading(report: Report, most: int) -> Report:
 
 
 def _left_out(shown: Grid, content: Grid, what: str, sheet: str) -> str:
-    """Say where the rows of a shortened table are; nothing where it has them all."""
+    """Return a sentence on where the rest of a shortened table is, or an empty text for a whole table."""
     left = len(content.rows) - len(shown.rows)
     return f"The other {left} {what} are in the workbook, sheet {sheet}." if left else ""
 

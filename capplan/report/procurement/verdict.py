@@ -248,7 +248,7 @@ def _cheaper_words(answer: Answer, by_key: Mapping[str, OptionRow]) -> str | Non
 
 
 def _aged_words(answer: Answer, choice: OptionRow) -> str:
-    """Say that the price of a choice is old, and name the best option whose price is current."""
+    """Return the warning of an old price, with the best option whose price is current."""
     risen = choice.evidence.aged_factor - 1
     words = (
         f"It rests on an {', '.join(choice.evidence.concerns)} of {choice.offer.price_date}, which is ranked as if it "
