@@ -11,7 +11,7 @@ from typing import Any
 from typer.main import get_command
 
 from capplan.cli.main import app
-from capplan.docs_pages import title_and_summary
+from capplan.serve.mcp.resources import title_and_summary
 
 PLACE = "<!-- commands -->"
 ROOT = Path(__file__).parents[1]

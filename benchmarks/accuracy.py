@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.app.calibration.measured_models import group_runs
-from capplan.core.calibrate.accuracy import error_statistics, faster_named_right, kendall_tau
 from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.fit import (
     OTHERS_90,
@@ -38,6 +37,7 @@ from capplan.core.calibrate.fit import (
     unseen_sd,
 )
 from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.calibrate.validation import error_statistics, faster_named_right, kendall_tau
 from capplan.core.latency.lookup import workload_kind
 from capplan.specs.calibration import dump_calibration
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections

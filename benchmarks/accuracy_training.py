@@ -22,7 +22,6 @@ from training_rows import COLUMNS, mapped
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs, trace_folder
-from capplan.core.calibrate.accuracy import error_statistics
 from capplan.core.calibrate.dataset import TimedStep
 from capplan.core.calibrate.fit import (
     ADDED,
@@ -37,6 +36,7 @@ from capplan.core.calibrate.fit import (
 )
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
+from capplan.core.calibrate.validation import error_statistics
 from capplan.core.gpus.rate_laws import DataParallelLaws, RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.data_parallel import Link, all_reduce_s, gradient_bytes, link_of

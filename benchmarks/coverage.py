@@ -67,11 +67,11 @@ FIELDS = (
 
 def names_of(zoo: str) -> list[str]:
     if zoo == "torchvision":
-        from capplan.probe.target.sources.torchvision import torchvision_names
+        from capplan.probe.target.sources.image_zoos import torchvision_names
 
         return sorted(torchvision_names())
     if zoo == "timm":
-        from capplan.probe.target.sources.timm import timm_names
+        from capplan.probe.target.sources.image_zoos import timm_names
 
         return sorted(timm_names())
     from capplan.probe.target.sources.transformers import import_transformers

@@ -51,8 +51,7 @@ from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
 from capplan.probe.trace.training import loss_of, make_optimizer
-from capplan.specs.calibration import load_calibration
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 
 MODELS = (
     "torchvision:resnet50", "timm:efficientnet_b0", "torchvision:vit_b_16", "hf:bert", "torchvision:convnext_tiny",

@@ -23,20 +23,20 @@ from pathlib import Path
 import numpy as np
 
 from capplan.app.pipelines.validate import MeasuredParts
-from capplan.core.calibrate.solver import LeastSquares, minimise
-from capplan.core.energy.power import PowerConstants, PowerLaw, RateShares, rate_shares
+from capplan.core.calibrate.residuals import LeastSquares, minimise
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
+from capplan.core.power import PowerConstants, PowerLaw, RateShares, rate_shares
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import prepare_all, validate_serving
+from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work
-from capplan.llm.core.serving.runs import MeasuredRun
-from capplan.llm.read.runs.serving_rows import read_serving
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
+from capplan.llm.read.serving_rows import read_serving
 from capplan.specs import load_gpus
 from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_pipeline_calibration, load_power_law
-from capplan.specs.measured.pipelines import read_measured_pipelines
+from capplan.specs.measured.steps import read_measured_pipelines
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 8000)

@@ -33,8 +33,7 @@ from capplan.app.calibration.measured_models import group_runs, trace_folder
 from capplan.app.calibration.validate import predict_steps
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.validation import JudgedStep
-from capplan.core.gpus.rate_laws import RateLaws
-from capplan.core.gpus.sustained import is_consumer
+from capplan.core.gpus.rate_laws import RateLaws, is_consumer
 from capplan.core.latency.classes import ATTENTION, BATCHED_MATMUL, kernel_class
 from capplan.core.latency.lookup import workload_kind
 from capplan.core.latency.types import Binding

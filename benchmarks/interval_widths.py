@@ -30,9 +30,8 @@ from accuracy_fp32 import cases
 from accuracy_other import COLUMNS, mapped
 
 from capplan.app.calibration.validate import ValidateRequest, validate
-from capplan.core.calibrate.accuracy import error_statistics
 from capplan.core.calibrate.fit import group_biases, sides
-from capplan.core.calibrate.validation import JudgedStep
+from capplan.core.calibrate.validation import JudgedStep, error_statistics
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import REFERENCE_ARCHITECTURES, architecture_key, precision_key

@@ -19,12 +19,11 @@ from capplan.core.numbers import FloatArray
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.step_time import StepTable, stack, step_table, step_time
 from capplan.llm.core.timing.work import Load
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 _START = np.log([0.5, 0.85, 0.5, 0.85, 20.0, 60e-6])

@@ -17,20 +17,19 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.llm.answer.fleet_money import known_prices
 from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.rents import on_demand_offers, searched_gpus
 from capplan.llm.answer.validate_serving import prepare
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
-from capplan.llm.core.fleet.near_miss import near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.rescue import near_misses
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.serving.cases import answer
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.constants import Constants, constants_of
-from capplan.llm.read.runs.serving_rows import parse_run
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
+from capplan.llm.read.serving_rows import parse_run
 from capplan.specs import load_gpus
 
 FEWEST_RUNS = 15

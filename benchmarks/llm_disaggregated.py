@@ -22,11 +22,10 @@ from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.disaggregated import HANDOVER_S
 from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.collectives import NETWORK
 from capplan.llm.core.timing.constants import Constants, constants_of
-from capplan.llm.core.timing.step_time import step_table, step_time
+from capplan.llm.core.timing.step_time import NETWORK, step_table, step_time
 from capplan.llm.core.timing.work import Load
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 _REPLICAS = re.compile(r"P:(\d+)x\(tp(\d+),dp(\d+),bs\d+\) D:(\d+)x\(tp(\d+),dp(\d+),bs\d+\)")

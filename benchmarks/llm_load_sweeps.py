@@ -22,7 +22,7 @@ from capplan.llm.core.simulation.arrivals import Lengths, all_at_once
 from capplan.llm.core.simulation.continuous_batching import Admission, simulate_open
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 REQUESTS = 500

@@ -16,10 +16,10 @@ from capplan.core.serving_engines import Engine
 from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.memory_fit import FittedMemory, StartupLog, fit_memory
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.specs import load_gpus
 
 GIB = 1 << 30

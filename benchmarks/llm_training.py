@@ -22,8 +22,15 @@ from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import CapplanError
-from capplan.llm.core.training.accuracy import JobRanking, MeasuredTraining, kind_of, rank_layouts
-from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
+from capplan.llm.core.training.accuracy import (
+    JobRanking,
+    MeasuredTraining,
+    TrainingCalibration,
+    TrainingEvidence,
+    Widths,
+    kind_of,
+    rank_layouts,
+)
 from capplan.llm.core.training.estimate import least_recompute
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants, MemoryScope, estimate_memory
@@ -36,8 +43,8 @@ from capplan.llm.core.training.work import (
     step_work,
     training_gpu,
 )
-from capplan.llm.read.runs.training_rows import read_training
 from capplan.llm.read.training_calibration import SHIPPED, dump_training_calibration
+from capplan.llm.read.training_rows import read_training
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import load_rate_laws

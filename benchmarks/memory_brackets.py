@@ -21,17 +21,17 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from capplan.core.memory.calibration import ConvolutionWorkspaces, MemoryCalibration
 from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import ConvolutionWorkspaces, MemoryCalibration
 from capplan.core.numbers import Interval
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Framework, Layout, Optimizer, Precision, Training, Workload
 from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_memory_calibration
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT.parent / "shared" / "data" / "measured" / "memory.csv.gz"

@@ -21,15 +21,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
-from capplan.probe.target.sources.timm import timm_names
-from capplan.probe.target.sources.torchvision import torchvision_names
+from capplan.probe.target.sources.image_zoos import timm_names, torchvision_names
 from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import Remake, trace_module
 

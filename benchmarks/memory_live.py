@@ -25,7 +25,7 @@ from unittest import mock
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.trace.types import Recording, Role
 from capplan.core.workload import Configuration, Optimizer, Training
 from capplan.errors import CapplanError

@@ -29,11 +29,11 @@ from capplan.core.workload import Framework, Optimizer, Precision, Training, Wor
 from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
-from capplan.probe.target.sources.timm import import_timm
+from capplan.probe.target.sources.image_zoos import import_timm
 from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import trace_module, trace_target
 from capplan.specs import load_gpus
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_memory_calibration
 from capplan.units import format_bytes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,20 +21,20 @@ from pathlib import Path
 import numpy as np
 
 from capplan.app.pipelines.validate import MeasuredParts
-from capplan.core.calibrate.accuracy import error_statistics
-from capplan.core.calibrate.solver import LeastSquares, minimise
+from capplan.core.calibrate.residuals import LeastSquares, minimise
+from capplan.core.calibrate.validation import error_statistics
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
-from capplan.core.pipelines.calibration import (
+from capplan.core.pipelines.measured import (
     GROUPS,
     UNCALIBRATED,
     GroupFactors,
+    MeasuredPipeline,
     PipelineCalibration,
     PipelineWidth,
     SequenceLaws,
 )
-from capplan.core.pipelines.measured import MeasuredPipeline
 from capplan.core.pipelines.timing import Correction, GroupTimes, group_times
 from capplan.errors import CapplanError
 from capplan.specs.fitted import (
@@ -42,7 +42,7 @@ from capplan.specs.fitted import (
     dump_pipeline_calibration,
     load_pipeline_calibration,
 )
-from capplan.specs.measured.pipelines import read_measured_pipelines
+from capplan.specs.measured.steps import read_measured_pipelines
 
 ROOT = Path(__file__).parents[1]
 COVERAGE = 0.9

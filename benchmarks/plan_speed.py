@@ -16,14 +16,12 @@ import time
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from capplan.core.batches import parse_batches
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import load_trace
-from capplan.core.workload import Workload
+from capplan.core.workload import Workload, parse_batches
 from capplan.specs import load_gpus
-from capplan.specs.calibration import load_calibration
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 
 BARE = """
 import typer

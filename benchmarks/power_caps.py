@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capplan.core.energy.capping import CapLaw
+from capplan.core.power import CapLaw
 from capplan.specs import load_gpus
 from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_power_law
 

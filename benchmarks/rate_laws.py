@@ -31,9 +31,9 @@ from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import prior_calibration
 from capplan.core.latency.lookup import workload_kind
 from capplan.core.latency.op_table import KernelTable, kernel_table
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.trace.types import Recording

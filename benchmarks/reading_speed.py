@@ -21,8 +21,8 @@ READ = """
 import resource, sys, time
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
-import capplan.probe.target.sources.onnx, capplan.probe.target.sources.exported
-import capplan.probe.target.sources.torchscript
+import capplan.probe.target.sources.graph_files, capplan.probe.target.sources.exported
+import capplan.probe.target.sources.graph_files
 import onnx
 request = parse_request(inputs=sys.argv[2:])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration

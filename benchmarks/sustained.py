@@ -17,9 +17,16 @@ from pathlib import Path
 import numpy as np
 
 from capplan.core.calibrate import sustained as fitting
-from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, SustainedLaws, SustainedShareLaw
+from capplan.core.gpus.rate_laws import (
+    BurstExponents,
+    CopyShares,
+    MicrobenchRow,
+    SustainedLaws,
+    SustainedShareLaw,
+    half_peak,
+    summarise,
+)
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Regime
-from capplan.core.gpus.sustained import MicrobenchRow, half_peak, summarise
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.folders import calibration_file
 from capplan.specs.gpus.microbench import read_microbench

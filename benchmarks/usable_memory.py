@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from capplan.specs import load_gpus
-from capplan.specs.gpus.usable import USABLE_FILE, dump_usable_shares, memory_kind
+from capplan.specs.gpus.load import USABLE_FILE, dump_usable_shares, memory_kind
 
 COMMAND = "python benchmarks/usable_memory.py --write"
 

@@ -80,7 +80,7 @@ and the CUDA context are in neither. Remade by `python benchmarks/wild_memory.py
 
 def predicted_bytes(model: Any, batch: int) -> int:
     """Return what capplan predicts: storages alive at the peak, without workspaces. [bytes]"""
-    from capplan.core.memory.liveness import live_curve
+    from capplan.core.memory.schedule import live_curve
     from capplan.probe.inputs.tensors import FunctionInputs
     from capplan.probe.target.types import Target
     from capplan.probe.trace.tracer import trace_target

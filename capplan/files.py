@@ -1,22 +1,29 @@
-"""Write answers to files: whole or not at all, through links, into devices in place, and never over something else.
-
-Every command writes through `write_file`. Files that grow line by line, as a measurement file does, and the
-cache's entries are written elsewhere, because they are read and locked by their own rules.
-"""
+"""Write answers to files: whole or not at all, over older answers of the same kind alone; the user's folders."""
 
 import errno
+import json
 import os
+import re
 import stat
+import sysconfig
 import tempfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from platformdirs import user_cache_path, user_config_path
+
+from capplan import strict_json
 from capplan.errors import UsageError
-from capplan.signatures import is_same_kind, read_signature
+from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError
 
 if TYPE_CHECKING:
     import zipfile
+
 
 _COMPARED_BYTES = 64 * 2**20
 """An existing file larger than this is not compared; replacing it takes `--force`. [bytes]"""
@@ -253,3 +260,155 @@ def _is_same_file(one: Path, other: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(first.st_mode) and (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+_LARGEST_BYTES = 256 * 2**20
+_LONGER_TEXTS = ("table", "<svg", "<!doctype html")
+_TOP_KEY = re.compile(r"^([A-Za-z_][\w-]*):", re.MULTILINE)
+_TEXT_RULE = re.compile(r"-{2,}(?: +-{1,})*")
+_MARKDOWN_RULE = re.compile(r"\|(?: ?:?-{3,}:? ?\|)+")
+_PICTURE = re.compile(r"<(?:svg|!doctype html)\b", re.IGNORECASE)
+_CLASSES = re.compile(r"\bclass=[\"']([^\"']*)[\"']")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The kind of an answer: its form, the subject that it must share, and its keys or headings."""
+
+    form: str
+    subject: str = ""
+    parts: frozenset[str] = frozenset()
+
+
+def is_same_kind(older: Signature, newer: Signature) -> bool:
+    """Return True if two answers have the same form and subject, and parts in common.
+
+    Keys and columns come and go with options, so one set must hold the other. Of the tables and marks of a longer
+    text, one in common is enough.
+    """
+    if (older.form, older.subject) != (newer.form, newer.subject) or not older.parts or not newer.parts:
+        return False
+    if older.form in _LONGER_TEXTS:
+        return bool(older.parts & newer.parts)
+    return older.parts <= newer.parts or newer.parts <= older.parts
+
+
+def read_signature(content: bytes) -> Signature:
+    """Recognise an answer by its content, compressed or not."""
+    plain = _decompressed(content) if content[:2] == b"\x1f\x8b" else content
+    try:
+        text = plain.decode()
+    except UnicodeDecodeError:
+        return Signature(form="binary")
+    for read in (_json, _picture, _tables, _comma_separated, _yaml):
+        if (found := read(text)) is not None:
+            return found
+    return Signature(form="text")
+
+
+def _decompressed(content: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(content, _LARGEST_BYTES)
+    except zlib.error:
+        return b"\xff"
+
+
+def _json(text: str) -> Signature | None:
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    first = document[0] if isinstance(document, list) and document else document
+    if not isinstance(first, dict):
+        return None
+    return Signature(form="json", subject=_json_subject(first), parts=frozenset(first))
+
+
+def _json_subject(document: Mapping[str, Any]) -> str:
+    """Return the model that a trace is of, without its options; other documents are not bound to their model."""
+    if document.get("format") != "capplan-trace":
+        return ""
+    return str(document.get("target")).partition(" --")[0]
+
+
+def _picture(text: str) -> Signature | None:
+    """Recognise a chart by the classes of its marks."""
+    if not (found := _PICTURE.match(text.lstrip()[:20])):
+        return None
+    classes = [name for names in _CLASSES.findall(text) for name in names.split()]
+    return Signature(form=found[0].lower(), parts=frozenset(classes))
+
+
+def _tables(text: str) -> Signature | None:
+    lines = text.splitlines()
+    headings = [
+        " ".join(above.split())
+        for above, rule in pairwise(lines)
+        if _TEXT_RULE.fullmatch(rule) or _MARKDOWN_RULE.fullmatch(rule)
+    ]
+    return Signature(form="table", parts=frozenset(headings)) if headings else None
+
+
+def _comma_separated(text: str) -> Signature | None:
+    names = text.partition("\n")[0].split(",")
+    if len(names) < 2 or not all(names):
+        return None
+    return Signature(form="csv", parts=frozenset(names))
+
+
+def _yaml(text: str) -> Signature | None:
+    keys = _TOP_KEY.findall(text)
+    return Signature(form="yaml", parts=frozenset(keys)) if keys else None
+
+
+_NAME = "capplan"
+
+PACKAGE = Path(__file__).resolve().parent
+"""Where capplan's own code lies."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of what can be made again: `XDG_CACHE_HOME`/capplan, else where the system keeps caches."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return Path(home) / _NAME if home else user_cache_path(_NAME, appauthor=False)
+
+
+def config_folder() -> Path:
+    """Return the folder of the user's own files: `XDG_CONFIG_HOME`/capplan, else where the system keeps settings."""
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return Path(home) / _NAME if home else user_config_path(_NAME, appauthor=False)
+
+
+def is_installed(path: Path) -> bool:
+    """Return True for a file of Python, of an installed distribution or of capplan; False for the user's.
+
+    Args:
+        path: resolved. Distributions lie in the interpreter's own folders, or in the site-packages of another
+            environment, which a .pth file can put on Python's path.
+    """
+    return not _PACKAGE_FOLDERS.isdisjoint(path.parts) or any(map(path.is_relative_to, _installed()))
+
+
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+@cache
+def _installed() -> tuple[Path, ...]:
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    return (PACKAGE, *{Path(sysconfig.get_path(kind)).resolve() for kind in kinds})
+
+
+def read_json(path: str) -> Any:
+    """Read a JSON file within the limits of `capplan.strict_json`.
+
+    Raises:
+        UsageError: it cannot be read, or is not JSON.
+    """
+    try:
+        return strict_json.read_json(read_file(Path(path), at_most=LARGEST_TEXT_BYTES), allow_infinite=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, JsonError):
+            raise UsageError(f"{path} {error}.") from error
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error

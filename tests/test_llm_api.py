@@ -17,8 +17,7 @@ from capplan.report.documents.codec import to_plain
 from capplan.report.documents.llm.fleet import fleet_document
 from capplan.report.documents.llm.memory import llm_memory_document
 from capplan.report.documents.llm.plan import llm_plan_document
-from capplan.report.documents.llm.serving import llm_estimate_document
-from capplan.report.documents.llm.simulation import simulation_document
+from capplan.report.documents.llm.serving import llm_estimate_document, simulation_document
 
 LLAMA = "llama-3.1-8b-instruct"
 

@@ -211,7 +211,7 @@ class Client:
             CapplanError: the file cannot be read, or the service refuses it.
         """
         from capplan.probe.onnx.skeleton import read_skeleton
-        from capplan.probe.target.sources.exported_archive import without_weights
+        from capplan.probe.target.sources.exported import without_weights
 
         found = Path(path)
         content = read_skeleton(found) if found.suffix == ".onnx" else without_weights(found)

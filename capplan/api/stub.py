@@ -90,7 +90,7 @@ def _signatures(asked: Mapping[str, Verb[Any, Any]], imports: dict[str, set[str]
         if kind != one or is_dataclass(getattr(import_module(module), one)):
             returned = f"_{one}Shown" if kind == one else f"_{one}sShown"
             answers[returned] = one if kind == one else f"tuple[{one}, ...]"
-            imports["capplan.api.shown"] = {"Shown"}
+            imports["capplan.api.asking"] = {"Shown"}
         functions.append(_function(name, verb, returned, objects))
     lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items())]
     classes = [f"class {name}(Shown, {extended}): ..." for name, extended in answers.items()]

@@ -9,13 +9,12 @@ from capplan.app.gpu_choice import GpuFilters, GpuRequest
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.app.priced_gpus import PriceFilters
-from capplan.core.batches import BatchChoice, Batches
-from capplan.core.energy.power import PowerLaw
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains
 from capplan.core.plan.order import RowOrder
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Limits, Plan
-from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.core.power import PowerLaw
+from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, Workload
 from capplan.errors import MissingRecordingError, TraceError
 
 DEFAULT_PRECISIONS = (Precision.FP32, Precision.FP16)

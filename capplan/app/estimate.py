@@ -10,7 +10,6 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import UNSCALED_BATCHES, Model, ModelSource, open_model
 from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
-from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.prices import Price, cheapest_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import SMALLER_INPUT, SpeedAdvice, advise, is_of_same_kind, stronger_gpus
@@ -29,10 +28,10 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import classic_bound, step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.advice import Alternative
-from capplan.core.ops.cautions import assumed_sizes
-from capplan.core.plan.capped import latencies_under_cap
-from capplan.core.trace.model_input import model_input
-from capplan.core.trace.types import InputTensor, Trace
+from capplan.core.ops.analysis import assumed_sizes
+from capplan.core.plan.recommend import latencies_under_cap
+from capplan.core.power import PowerLaw, StepEnergy, step_energy
+from capplan.core.trace.types import InputTensor, Trace, model_input
 from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.report.estimates import EstimateReport

@@ -12,7 +12,7 @@ from capplan.core.plan.recommend import is_takeable
 from capplan.core.trace.types import Trace
 from capplan.core.workload import DEFAULT_UTILIZATION, Configuration, ModelSharding, Optimizer, Training, Workload
 from capplan.errors import CapplanError, UsageError
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_memory_calibration
 
 _SMALLER_INPUTS = (0.75, 0.5)
 _INFERENCE_SHARDINGS = (ModelSharding.REPLICAS, ModelSharding.FSDP)

@@ -11,21 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.opened_files import OpenedFiles, watched
-from capplan.app.trace_cache import TraceCache, TraceKey, default_cache, files_behind
-from capplan.core.batches import BatchChoice, Batches
+from capplan.app.trace_cache import OpenedFiles, TraceCache, TraceKey, default_cache, files_behind, watched
 from capplan.core.latency.calibration import Calibration
-from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.types import MemoryCalibration
 from capplan.core.ops.flops import Formulas, check_operators, uncounted
 from capplan.core.plan.planner import Prepared
 from capplan.core.quantisation.rewrite import quantise_trace
 from capplan.core.quantisation.schemes import Scheme, find_scheme
 from capplan.core.trace.format import is_trace_content, load_trace
 from capplan.core.trace.types import Recording, Trace
-from capplan.core.workload import Configuration, Variant, Workload
+from capplan.core.workload import BatchChoice, Batches, Configuration, Variant, Workload
 from capplan.errors import TraceError, UsageError
 from capplan.files import read_file
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.strict_json import LARGEST_TEXT_BYTES
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
 
-from capplan.core.economics.assumptions import Assumption, ReportLoad
-from capplan.core.economics.constraints import Constraints, NameLists
+from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
 from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
 from capplan.core.gpus.prices import Term
 from capplan.core.gpus.spec import Segment

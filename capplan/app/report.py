@@ -7,17 +7,15 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from capplan.app.documents import read_json
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import GpuChoice, GpuFilters, GpuRequest, find_gpus
 from capplan.app.models import ModelSource, QuantisedSource, open_model
 from capplan.app.pipelines.answer import PipelineRequest, SourceOf, plan_pipeline
-from capplan.app.pipelines.find import names_pipeline
+from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement_constraints import ConstraintRequest, at_place, resolve, with_tariff
 from capplan.clock import moment
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.economics.constraints import Constraints
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Price, offers_to_plan_with
@@ -26,10 +24,10 @@ from capplan.core.pipelines.types import Offload
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.types import Limits
-from capplan.core.workload import DEFAULT_UTILIZATION, Workload
+from capplan.core.workload import DEFAULT_UTILIZATION, BatchChoice, Batches, Workload
 from capplan.errors import UsageError
-from capplan.files import read_file
-from capplan.probe.inputs.request import ModelRequest
+from capplan.files import read_file, read_json
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
 from capplan.report.procurement.build import (
     Circumstances,
@@ -39,11 +37,10 @@ from capplan.report.procurement.build import (
     build_report,
 )
 from capplan.report.procurement.types import Measured, Report
-from capplan.specs.calibration import load_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.fitted import load_power_law, load_price_drift
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file
-from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import Prices, load_price_file, read_price_section
 from capplan.specs.providers import load_providers
 from capplan.units import counted

@@ -1,9 +1,4 @@
-"""Keep traces from one run to the next, so that asking again neither builds a model nor loads torch.
-
-An entry answers one question: the words, arguments, inputs and configurations asked for, by this capplan, beside the
-installed model libraries. It lists the user's files that the model was made from; once one has changed it is stale.
-An entry is one file, put in place whole, so that any number of processes may read and write at once.
-"""
+"""Keep traces from one run to the next, until a file changes that the model opened while it was built."""
 
 import contextlib
 import hashlib
@@ -11,18 +6,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from capplan.core.json_fields import as_list, as_mapping, check_text, check_texts, member
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError, UsageError
-from capplan.files import exists, open_file, read_file, replace_whole
-from capplan.folders import PACKAGE, cache_folder, is_installed
-from capplan.probe.diffusers.index import PREFIX, published_component
+from capplan.files import PACKAGE, cache_folder, exists, is_installed, open_file, read_file, replace_whole
+from capplan.probe.diffusers_index import PREFIX, published_component
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "diffusers", "onnx")
@@ -308,3 +305,67 @@ def _hash(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     except OSError:
         return None
+
+
+_NOT_THE_USERS = ("/proc", "/sys", "/dev")
+_OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.connect", "urllib.Request")
+
+
+class OpenedFiles:
+    """The files that were opened for reading, and whether anything else was asked that cannot be compared later."""
+
+    def __init__(self) -> None:
+        self.paths: set[Path] = set()
+        self.asked_outside = False
+
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Record one event of the interpreter."""
+        if event in _OUTSIDE:
+            self.asked_outside = True
+        elif event == "open" and (path := _read_path(*arguments[:3])) is not None:
+            self.paths.add(path)
+
+    def of_the_user(self) -> list[Path]:
+        """Return the files that are neither installed nor capplan's own, whether they exist or were only looked for."""
+        resolved = {Path(os.path.realpath(path)) for path in self.paths if str(path) not in sys.path}
+        return sorted(filter(_is_of_the_user, resolved))
+
+
+def _read_path(path: Any, mode: Any, flags: Any) -> Path | None:
+    """Return the path of an opening that reads; None for a descriptor and for what is only written."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        return None
+    if isinstance(mode, str) and set(mode) & set("wax"):
+        return None
+    if mode is None and isinstance(flags, int) and flags & (os.O_WRONLY | os.O_CREAT):
+        return None
+    return Path(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - links are followed later, not in a hook
+
+
+@contextmanager
+def watched(opened: OpenedFiles) -> Iterator[None]:
+    """Record the files that are opened inside the block."""
+    listeners = _listeners()
+    listeners.append(opened)
+    try:
+        yield
+    finally:
+        listeners.remove(opened)
+
+
+@cache
+def _listeners() -> list[OpenedFiles]:
+    """Install the hook, once for the process, and return the list that it fills."""
+    listeners: list[OpenedFiles] = []
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        for listener in tuple(listeners):
+            listener.note(event, arguments)
+
+    sys.addaudithook(hook)
+    return listeners
+
+
+def _is_of_the_user(path: Path) -> bool:
+    is_from_machine = any(map(path.is_relative_to, _NOT_THE_USERS))
+    return not (path.suffix == ".pyc" or "__path_hook__" in path.name or is_from_machine or is_installed(path))

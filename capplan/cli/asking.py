@@ -11,14 +11,17 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from capplan.app.sweep.progress import Watcher
-from capplan.cli.colour import ColorChoice, ColorOption, answer_width, is_coloured
 from capplan.cli.output import (
+    ColorChoice,
+    ColorOption,
     Format,
     FormatOption,
     JsonOption,
     OutputOption,
+    answer_width,
     emit,
     emit_coloured,
+    is_coloured,
     refuse_output,
     resolve_format,
     table_width,

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
-from capplan.cli.overwriting import guard_outputs
+from capplan.cli.output import guard_outputs
 from capplan.cli.topics import commands_by_topic, give_topics, heading, write_help_text
 from capplan.errors import UnknownNameError, nearest_names
 

@@ -38,10 +38,10 @@ EPILOG = (
 
 COMMANDS: Mapping[str, str] = {
     **{path: place for path, place in VERBS.items() if " " not in path},
-    **{(group := path.split()[0]): f"capplan.cli.commands.groups:{group}" for path in VERBS if " " in path},
-    "serve": "capplan.cli.commands.serve:serve",
-    "mcp": "capplan.cli.commands.mcp:mcp",
-    "config": "capplan.cli.commands.config:config",
+    **{(group := path.split()[0]): f"capplan.cli.groups:{group}" for path in VERBS if " " in path},
+    "serve": "capplan.cli.service_commands:serve",
+    "mcp": "capplan.cli.service_commands:mcp",
+    "config": "capplan.cli.config_command:config",
 }
 """Every command and where it lies: verbs, groups of verbs, what asks nothing. Only the called one is imported."""
 

@@ -1,4 +1,4 @@
-"""Write answers: data to stdout or atomically to a file, everything else to stderr."""
+"""Write answers: data to stdout or to a file, all else to stderr, in colour where asked; guard files of other kinds."""
 
 import codecs
 import contextlib
@@ -9,14 +9,17 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from typer.main import get_command
 
-from capplan.cli.colour import coloured_text, is_terminal
-from capplan.cli.overwriting import allowance
 from capplan.errors import UsageError
 from capplan.files import refuse_input, write_file
 from capplan.printable import printable
@@ -24,6 +27,10 @@ from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands
 
 if TYPE_CHECKING:
     from capplan.report.sections import Line, Section
+
+
+if TYPE_CHECKING:
+    from capplan.report.sections import Line
 
 
 FormatOption = Annotated[
@@ -279,3 +286,150 @@ SpecFolders = Annotated[
     list[Path] | None,
     typer.Option("--specs", metavar="DIR|FILE", help="Own GPU specs, laid over the built-in ones.", show_default=False),
 ]
+
+
+class ColorChoice(StrEnum):
+    """When to colour an answer."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+ColorOption = Annotated[
+    ColorChoice, typer.Option("--color", help="Colour the answer; auto: on a terminal, unless NO_COLOR is set.")
+]
+
+WIDEST = 100
+"""Answers for people are never wider than this, however wide the terminal is. [characters]"""
+
+_STYLES: Mapping[str, str] = {
+    "plain": "",
+    "heading": "bold",
+    "chosen": "bold green",
+    "unsure": "yellow",
+    "failed": "red",
+    "aside": "dim",
+}
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return True if a stream is a terminal; Python has none where its descriptor was closed before it started."""
+    return stream is not None and stream.isatty()
+
+
+def is_coloured(choice: ColorChoice) -> bool:
+    """Return True if what is written to stdout is to be coloured."""
+    if choice is not ColorChoice.AUTO:
+        return choice is ColorChoice.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
+def answer_width() -> int:
+    """Return the width to lay an answer out in: the terminal's up to 100 characters, 100 where there is none."""
+    return min(WIDEST, shutil.get_terminal_size().columns) if is_terminal(sys.stdout) else WIDEST
+
+
+def coloured_text(lines: "Sequence[Line]") -> str:
+    """Join lines, their styles written as a terminal's escape sequences."""
+    from rich.console import Console
+    from rich.text import Text
+
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, color_system="standard", width=10_000, highlight=False)
+    for line in lines:
+        console.print(Text.assemble(*((span.text, _STYLES[span.style]) for span in line)), soft_wrap=True)
+    return written.getvalue()
+
+
+OUTPUTS = frozenset({"output", "plot", "roofline", "accuracy"})
+"""Parameters that name files to write; every other word of a command may name a file to read."""
+
+_FORCE = "force"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the command at work may overwrite."""
+
+    inputs: tuple[Path, ...] = ()
+    force: bool = False
+
+
+_allowance: ContextVar[Allowance] = ContextVar("allowance", default=Allowance())  # noqa: B039 - frozen
+
+
+def allowance() -> Allowance:
+    """Return what the command at work may overwrite; outside of a command, no file but an older answer."""
+    return _allowance.get()
+
+
+def guard_outputs(command: Any) -> None:
+    """Add the option `--force` to a command that writes files, and protect its inputs from being overwritten.
+
+    Args:
+        command: a command, or a group whose commands are guarded each.
+    """
+    for each in getattr(command, "commands", {}).values():
+        guard_outputs(each)
+    names = {parameter.name for parameter in command.params}
+    if command.callback is None or not names & OUTPUTS:
+        return
+    is_own = _FORCE in names
+    if not is_own:
+        command.params.append(_force_option())
+    command.callback = _guarded(command.callback, takes_force=is_own)
+
+
+def _force_option() -> Any:
+    """Make the option as typer makes it for a function, so that it fits every release of typer."""
+
+    def declared(
+        force: Annotated[
+            bool, typer.Option("--force", help="Replace a file that is something else than an older answer.")
+        ] = False,
+    ) -> None:
+        """Declare the option alone."""
+
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command()(declared)
+    [option] = [parameter for parameter in get_command(single).params if parameter.name == _FORCE]
+    return option
+
+
+def _guarded(callback: Callable[..., Any], *, takes_force: bool) -> Callable[..., Any]:
+    @wraps(callback)
+    def run(*positional: Any, **words: Any) -> Any:
+        force = bool(words.get(_FORCE) if takes_force else words.pop(_FORCE, False))
+        token = _allowance.set(Allowance(inputs=tuple(_files_named(words)), force=force))
+        try:
+            return callback(*positional, **words)
+        finally:
+            _allowance.reset(token)
+
+    return run
+
+
+def _files_named(words: Mapping[str, Any]) -> Iterator[Path]:
+    """List the existing files that a command's words name, as they stand, or as in `FILE.py:Name` and `hf:FILE`."""
+    for name, value in words.items():
+        if name in OUTPUTS:
+            continue
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(each, str | Path):
+                continue
+            text = str(each)
+            for candidate in (text, text.partition(":")[0], text.partition(":")[2], text.partition("=")[2]):
+                if candidate and "\0" not in candidate and _is_file(candidate):
+                    yield Path(candidate)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

@@ -10,8 +10,7 @@ import typer
 
 from capplan.api.client import Client, ServiceReply
 from capplan.cli.asking import Writing, read_asked
-from capplan.cli.colour import answer_width
-from capplan.cli.output import Format, emit, warn
+from capplan.cli.output import Format, answer_width, emit, warn
 from capplan.cli.reporting import check_outputs, write_files
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError

@@ -1,21 +1,25 @@
-"""Make the command of a verb whose answer goes into files, by their extensions: `capplan report`, `capplan trace`."""
+"""Write reports: of models, of served language models, in the formats that file names ask for."""
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked
-from capplan.cli.output import command_line, emit, write_atomically
-from capplan.cli.progress import TERMINAL
+from capplan.cli.output import Format, command_line, emit, laid_out, to_json, write_atomically
+from capplan.cli.progress import TERMINAL, progress
 from capplan.errors import UsageError
 from capplan.printable import printable
 from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.money import ServingReport
+
 
 _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
@@ -100,8 +104,60 @@ def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any])
 
 
 def _report_llm(question: ReportQuestion, outputs: Sequence[Path]) -> None:
-    from capplan.cli.llm_report import report_llm
 
     assert question.llm is not None
     plain = replace(question, llm=None)
     report_llm(plain.models, question.llm, outputs, gpus=plain.gpus, specs=plain.specs, title=plain.title)
+
+
+def report_llm(
+    models: Sequence[str],
+    load: Path,
+    outputs: Sequence[Path],
+    *,
+    gpus: Sequence[str],
+    specs: Sequence[Path],
+    title: str | None,
+) -> None:
+    """Write the report on serving one model, or several on one fleet; exit 1 if nothing carries the load.
+
+    Args:
+        models: The models in the user's words.
+        load: The load file.
+        outputs: Where to; Markdown to stdout if there are none.
+        gpus: GPUs to consider; those of the load file if empty.
+        specs: Further spec folders.
+        title: Title of the report.
+
+    Raises:
+        UsageError: Several models are named, or something of the load file is refused.
+    """
+    from capplan.llm.answer.report_serving import ServingReportRequest, report_serving
+
+    if len(models) != 1:
+        raise UsageError(f"--llm reports on one model, not {len(models)}; write one report for each.")
+    request = ServingReportRequest(
+        model=models[0], load_file=load, specs=tuple(specs), gpus=tuple(gpus), title=title, command=command_line()
+    )
+    with progress("working out the report"):
+        made = report_serving(request)
+    if not outputs:
+        emit(str(_written(made, ".md")), output=None)
+    contents = [_written(made, path.suffix.lower()) for path in outputs]
+    for path, content in zip(outputs, contents, strict=True):
+        write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
+    if made.fleet.plan.recommended is None:
+        raise typer.Exit(1)
+
+
+def _written(made: "ServingReport", extension: str) -> str | bytes:
+    """Return the report in the format of a file's extension."""
+    from capplan.report.documents.llm.report import serving_report_document
+    from capplan.report.pages import page_file
+    from capplan.report.text.llm.report import serving_data, serving_page
+
+    if extension == ".json":
+        return to_json(serving_report_document(made))
+    if extension == ".csv":
+        return laid_out(serving_data(made), Format.CSV, output=None)
+    return page_file(serving_page(made), extension)

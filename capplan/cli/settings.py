@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.files import read_file
-from capplan.folders import config_folder
+from capplan.files import config_folder, read_file
 from capplan.verbs.statement.options import Door, Field
 from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, find_verb
 

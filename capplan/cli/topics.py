@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from capplan.cli.colour import ColorChoice, is_coloured
+from capplan.cli.output import ColorChoice, is_coloured
 from capplan.errors import UsageError
 from capplan.verbs.statement.options import Topic
 

@@ -6,12 +6,12 @@ Made by `python -m capplan.api.stub` from the verbs' statements; do not edit.
 from collections.abc import Sequence
 from pathlib import Path
 
-from capplan.api.shown import Shown
+from capplan.api.asking import Shown
 from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
-from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from capplan.core.gpus.installed import InstalledGpu
+from capplan.core.gpus.names import InstalledGpu
 
 
 def find_installed_gpus() -> tuple[tuple[InstalledGpu, ...], tuple[str, ...]]:

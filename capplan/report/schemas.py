@@ -10,16 +10,20 @@ from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.documents.analysis import AnalysisDocument
 from capplan.report.documents.comparison import ComparisonDocument
-from capplan.report.documents.diff import DiffDocument
+from capplan.report.documents.diff import CheckDocument, DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
-from capplan.report.documents.gate import CheckDocument
-from capplan.report.documents.gpus import GpusDocument, GpuSheetDocument, PricesDocument
-from capplan.report.documents.installed import CacheDocument, InstalledGpusDocument, SettingsDocument
+from capplan.report.documents.gpus import (
+    CacheDocument,
+    GpusDocument,
+    GpuSheetDocument,
+    InstalledGpusDocument,
+    PricesDocument,
+    SettingsDocument,
+)
 from capplan.report.documents.llm.fleet import LlmFleetDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
-from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument
-from capplan.report.documents.llm.simulation import SimulationDocument
+from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument, SimulationDocument
 from capplan.report.documents.llm.training import (
     LlmTrainEstimateDocument,
     LlmTrainMemoryDocument,
@@ -33,8 +37,7 @@ from capplan.report.documents.measurement import (
     MeasurementDocument,
 )
 from capplan.report.documents.memory import MemoryDocument
-from capplan.report.documents.pipeline import PipelinesDocument
-from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelineValidationDocument
+from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelinesDocument, PipelineValidationDocument
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument

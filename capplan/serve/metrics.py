@@ -1,8 +1,12 @@
-"""Counters of what the service does, in the text format that Prometheus reads."""
+"""Counters in the text format of Prometheus, and structured logs of requests by their route."""
 
+import json
+import logging
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _HELP = {
@@ -89,3 +93,44 @@ def _spelt(labels: Labels) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+LOGGER = logging.getLogger("capplan.serve")
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line; of an exception only its type and place, because its message may hold what was asked."""
+        fields = {
+            "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["exception"] = record.exc_info[0].__name__
+            trace = record.exc_info[2]
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            if trace is not None:
+                fields["where"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        return json.dumps(fields, ensure_ascii=True)
+
+
+def log(event: str, **fields: object) -> None:
+    """Write one line."""
+    LOGGER.info(event, extra={"fields": fields})
+
+
+def start_logging() -> None:
+    """Send the service's and the server's logs to stderr, as JSON lines."""
+    to_stderr = logging.StreamHandler(sys.stderr)
+    to_stderr.setFormatter(JsonFormatter())
+    for name in ("capplan.serve", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [to_stderr]
+        logger.propagate = False
+        logger.setLevel(logging.INFO if name == "capplan.serve" else logging.WARNING)

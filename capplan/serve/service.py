@@ -260,6 +260,6 @@ def lane_of(task: Task) -> Lane:
 
 def state_folder() -> Path:
     """Return where a service keeps uploaded traces: `serve` in the user's cache folder."""
-    from capplan.folders import cache_folder
+    from capplan.files import cache_folder
 
     return cache_folder() / "serve"

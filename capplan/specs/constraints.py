@@ -14,8 +14,8 @@ from capplan.core.economics.constraints import (
 from capplan.core.gpus.prices import LASTING_TERMS, Term
 from capplan.core.gpus.spec import Segment
 from capplan.core.serving.load import Load
+from capplan.specs.strict_yaml import Tree
 from capplan.specs.values import ValueReader
-from capplan.specs.yaml.strict import Tree
 from capplan.units import SECONDS
 
 CONSTRAINT_KEYS = (

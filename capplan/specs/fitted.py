@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 import yaml
 
 from capplan.core.economics.evidence import PriceDrift
-from capplan.core.energy.capping import CapLaw
-from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.origin import Origin
-from capplan.core.pipelines.calibration import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
-from capplan.core.sweep.preview import RateRange, SweepRates
+from capplan.core.pipelines.measured import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
+from capplan.core.power import CapLaw, PowerConstants, PowerLaw
+from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
-from capplan.specs.yaml.strict import read_yaml
+from capplan.specs.strict_yaml import read_yaml
 
 ENERGY_FILE = "energy.yaml"
 POWER_SCHEMA_VERSION = 3

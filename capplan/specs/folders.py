@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from capplan.errors import SpecError
-from capplan.folders import config_folder
+from capplan.files import config_folder
 
 BUILT_IN = "built-in"
 ARCHITECTURES = "architectures"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
+from capplan.core.economics.constraints import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
+from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import ValueReader
-from capplan.specs.yaml.strict import Tree, read_yaml
 from capplan.units import SECONDS
 
 _MOST_YEARS = 50

@@ -15,7 +15,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError, nearest_names
 from capplan.specs.price_exports import read_export
 from capplan.specs.providers import load_providers
-from capplan.specs.yaml.strict import read_yaml
+from capplan.specs.strict_yaml import read_yaml
 from capplan.tables import UnreadableRowError, read_cells
 
 COLUMNS = ("gpu", "term", "provider", "price", "date")

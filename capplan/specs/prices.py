@@ -24,8 +24,7 @@ from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.providers import Providers, load_providers
-from capplan.specs.yaml.checker import Checker
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 _TOP_KEYS = [
     "provider", "marketplace", "currency", "date", "date_is", "tier", "kind", "source", "sources", "hourly", "purchase",

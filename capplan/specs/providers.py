@@ -14,8 +14,7 @@ from capplan.core.gpus.places import Area, Country, LocalCurrency, Place, Region
 from capplan.core.gpus.spec import Source
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import BUILT_IN, built_in_folder
-from capplan.specs.yaml.checker import Checker
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 PROVIDERS = "providers"
 PLACES = "places"

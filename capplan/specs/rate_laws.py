@@ -29,8 +29,7 @@ from capplan.core.latency.classes import ALL_CLASSES
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
-from capplan.specs.yaml.checker import Checker
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 SCHEMA_VERSION = 1
 RATES_FILE = "rates.yaml"

@@ -4,7 +4,7 @@ import math
 import re
 
 from capplan.errors import UsageError
-from capplan.specs.yaml.checker import Checker
+from capplan.specs.strict_yaml import Checker
 from capplan.units import SECONDS, parse_quantity
 
 

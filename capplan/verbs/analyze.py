@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH
+from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Verb
 from capplan.verbs.statement.fields import EVERYWHERE, ModelFields, RecordingFields, StrictFields, TrainingFields

@@ -39,7 +39,7 @@ def answer_cache(_question: CacheQuestion, _context: Context) -> KeptTraces:
 
 
 def _document(answers: Sequence[KeptTraces], _question: CacheQuestion) -> Any:
-    from capplan.report.documents.installed import CacheDocument, KeptTraceDocument
+    from capplan.report.documents.gpus import CacheDocument, KeptTraceDocument
 
     traces = tuple(
         KeptTraceDocument(

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import RowOrder
-from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (

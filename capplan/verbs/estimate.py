@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import BatchChoice, Batches
+from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Verb
 from capplan.verbs.statement.fields import (
@@ -21,8 +21,7 @@ from capplan.verbs.statement.fields import (
     TimedFields,
 )
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.statement.words import BATCHES
+from capplan.verbs.statement.words import BATCHES, PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.estimate import EstimateAnswer
@@ -96,7 +95,7 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.estimate import EstimateRequest, estimate
-    from capplan.app.pipelines.find import names_pipeline
+    from capplan.app.pipelines.diffusers import names_pipeline
 
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:

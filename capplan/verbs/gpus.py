@@ -17,7 +17,7 @@ from capplan.verbs.statement.words import NAMES
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price, PurchasePrice
     from capplan.core.gpus.spec import GpuArchitecture, GpuSpec
-    from capplan.report.documents.installed import Match
+    from capplan.report.documents.gpus import Match
     from capplan.report.sections import Line, Section
     from capplan.specs.gpus.microbench import ImportedMicrobenchmarks
 
@@ -164,8 +164,7 @@ def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
 
 
 def _sheet_sections(answers: Sequence[GpuSheet], _question: GpuQuestion) -> "Iterable[Section]":
-    from capplan.report.text.gpus import gpu_sections
-    from capplan.report.text.prices import gpu_price_sections
+    from capplan.report.text.gpus import gpu_price_sections, gpu_sections
 
     sheet = answers[0]
     return [*gpu_sections(sheet.gpu, sheet.architecture), *gpu_price_sections(sheet.hourly, sheet.purchase)]
@@ -266,7 +265,7 @@ def answer_detect(question: DetectQuestion, context: Context) -> DetectedGpus:
         question: own specs.
         context: which database there is.
     """
-    from capplan.core.gpus.installed import match_gpu
+    from capplan.core.gpus.names import match_gpu
     from capplan.probe.installed_gpus import find_installed_gpus
 
     known = context.gpu_database(question.specs)
@@ -282,7 +281,7 @@ def _detected_sections(answers: Sequence[DetectedGpus], _question: DetectQuestio
 
 
 def _detected_document(answers: Sequence[DetectedGpus], _question: DetectQuestion) -> Any:
-    from capplan.report.documents.installed import installed_document
+    from capplan.report.documents.gpus import installed_document
 
     return installed_document(answers[0].matches)
 
@@ -461,7 +460,7 @@ def answer_gpu_schema(_question: GpuSchemaQuestion, _context: Context) -> str:
     """Return the schema as indented JSON."""
     import json
 
-    from capplan.specs.gpus.schema import gpu_schema
+    from capplan.specs.gpus.template import gpu_schema
 
     return json.dumps(gpu_schema(), indent=2, ensure_ascii=False) + "\n"
 

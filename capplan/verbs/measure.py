@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH, BatchChoice, Batches
 from capplan.core.measurement.choices import BatchSearch, TimingMethod
-from capplan.core.workload import Framework, Precision
+from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, Framework, Precision
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.statement.words import BATCHES, NAMES, SIZE_LIMIT, TIME_LIMIT
+from capplan.verbs.statement.words import BATCHES, NAMES, PLOT, SIZE_LIMIT, TIME_LIMIT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.measure.request import MeasuredBatches, MeasureRequest
@@ -245,8 +243,7 @@ def answer_measure(question: MeasureQuestion, context: Context) -> MeasureOutcom
         UsageError: there is no such model or file, or the question contradicts itself.
         MeasurementError: there is no such device, or it cannot be used.
     """
-    from capplan.app.measure.methods import time_methods, time_pipeline
-    from capplan.app.measure.run import measure
+    from capplan.app.measure.run import measure, time_methods, time_pipeline
     from capplan.app.measure.store import compare_files, stored_measurements
 
     feedback = context.feedback
@@ -322,7 +319,7 @@ def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
         modules_document,
         profiles_document,
     )
-    from capplan.report.documents.pipeline import pipelines_document
+    from capplan.report.documents.pipelines import pipelines_document
 
     measured = answers[0]
     if measured.pairing is not None:

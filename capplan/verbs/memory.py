@@ -19,11 +19,11 @@ from capplan.verbs.statement.fields import (
     WorkloadFields,
 )
 from capplan.verbs.statement.options import Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult
-    from capplan.core.pipelines.memory import PipelineMemory
+    from capplan.core.pipelines.sharing import PipelineMemory
     from capplan.report.charts.look import Drawing
     from capplan.report.sections import Section
 
@@ -88,7 +88,7 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.memory import MemoryRequest, memory
-    from capplan.app.pipelines.find import names_pipeline
+    from capplan.app.pipelines.diffusers import names_pipeline
 
     if names_pipeline(question.model):
         from capplan.app.pipelines.answer import pipeline_memory
@@ -125,7 +125,7 @@ def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:
 
 
 def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":
-    from capplan.core.pipelines.memory import PipelineMemory
+    from capplan.core.pipelines.sharing import PipelineMemory
     from capplan.report.text.memory import memory_sections
 
     if isinstance(answers[0], PipelineMemory):
@@ -136,7 +136,7 @@ def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: Memo
 
 
 def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: MemoryQuestion) -> Any:
-    from capplan.core.pipelines.memory import PipelineMemory
+    from capplan.core.pipelines.sharing import PipelineMemory
     from capplan.report.documents.memory import memory_document
 
     if isinstance(answers[0], PipelineMemory):
@@ -147,7 +147,7 @@ def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: Mem
 
 
 def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> Mapping[Path, bytes]:
-    from capplan.core.pipelines.memory import PipelineMemory
+    from capplan.core.pipelines.sharing import PipelineMemory
 
     if isinstance(answers[0], PipelineMemory):
         return {}
@@ -173,7 +173,7 @@ def _drawing(made: "MemoryResult") -> "Drawing":
 
 def _outcome(made: "MemoryResult | PipelineMemory") -> Outcome:
     """A model that fits none of the GPUs asked for ends in exit code 1."""
-    from capplan.core.pipelines.memory import PipelineMemory
+    from capplan.core.pipelines.sharing import PipelineMemory
 
     if isinstance(made, PipelineMemory):
         found = [place.status.value for place in made.places if place.status is not None]

@@ -66,7 +66,7 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
     """
     from capplan.app.pipelines.answer import PipelineRequest
     from capplan.core.pipelines.sharing import Degrees
-    from capplan.specs.pipelines.file import settings_of
+    from capplan.specs.pipeline_file import settings_of
 
     assert isinstance(question, PipelineFields)
     refuse_options_of_models(question)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.order import SortKey
-from capplan.core.workload import ModelSharding
+from capplan.core.workload import BatchChoice, Batches, ModelSharding
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,
@@ -122,7 +121,7 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.models import open_model
-    from capplan.app.pipelines.find import names_pipeline
+    from capplan.app.pipelines.diffusers import names_pipeline
     from capplan.app.plan import PlanContext, PlanTerms, plan
 
     shared = PlanContext.of(

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
-from capplan.report.text.prices import PriceGroup
+from capplan.report.text.gpus import PriceGroup
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -113,7 +113,7 @@ def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
 
 
 def _sections(answers: "Sequence[PriceList]", question: PricesQuestion) -> "Iterable[Section]":
-    from capplan.report.text.prices import price_comparison_sections, price_sections
+    from capplan.report.text.gpus import price_comparison_sections, price_sections
 
     found, group = answers[0], question.compare
     if group is None:

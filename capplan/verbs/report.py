@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import BatchChoice, Batches
+from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.verbs.pipelines import part_source, refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
@@ -238,8 +238,8 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         TraceError: a model could not be traced.
     """
     from capplan.app.report import OfferRequest, ReportRequest, report
-    from capplan.app.sweep.reporting import with_swept_models
-    from capplan.specs.pipelines.file import settings_of
+    from capplan.app.sweep.results import with_swept_models
+    from capplan.specs.pipeline_file import settings_of
 
     if question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
@@ -278,8 +278,8 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
 
 def _source(words: str, question: ReportQuestion, context: Context) -> "ModelSource":
     """Return how a model is opened; a pipeline's parts are quantised where it is planned."""
-    from capplan.app.pipelines.find import names_pipeline
-    from capplan.probe.inputs.request import ModelRequest
+    from capplan.app.pipelines.diffusers import names_pipeline
+    from capplan.probe.inputs.grammar import ModelRequest
 
     named = replace(question.of(words), config=question.config)
     if not names_pipeline(words):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH
+from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import Name, OwnSpecs
@@ -17,8 +17,7 @@ from capplan.verbs.statement.words import CHANGE, TIME_LIMIT
 if TYPE_CHECKING:
     import pyarrow
 
-    from capplan.report.documents.diff import Change
-    from capplan.report.documents.gate import CheckedLimit
+    from capplan.report.documents.diff import Change, CheckedLimit
     from capplan.report.sections import Section
 
 
@@ -39,7 +38,7 @@ def answer_diff(question: DiffQuestion, _context: Context) -> "list[Change]":
     Raises:
         UsageError: one cannot be read, or they are not of one kind.
     """
-    from capplan.app.documents import read_json
+    from capplan.files import read_json
     from capplan.report.documents.diff import compare_documents
 
     return compare_documents(
@@ -54,7 +53,7 @@ def _settle_diff(question: DiffQuestion, look: Look) -> DiffQuestion:
 
 
 def _diff_sections(answers: "Sequence[list[Change]]", _question: DiffQuestion) -> "Iterable[Section]":
-    from capplan.report.text.saved_plans import change_sections
+    from capplan.report.text.plan import change_sections
 
     return change_sections(answers[0])
 
@@ -141,8 +140,8 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
     Raises:
         UsageError: the file cannot be read or holds no such plan, or there is no such GPU.
     """
-    from capplan.app.documents import read_json
-    from capplan.report.documents.gate import Gate, check_plan
+    from capplan.files import read_json
+    from capplan.report.documents.diff import Gate, check_plan
     from capplan.report.documents.plan import read_plan
 
     gate = Gate(
@@ -165,13 +164,13 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
 
 
 def _check_sections(answers: "Sequence[tuple[CheckedLimit, ...]]", _question: CheckQuestion) -> "Iterable[Section]":
-    from capplan.report.text.saved_plans import outcome_sections
+    from capplan.report.text.plan import outcome_sections
 
     return outcome_sections(answers[0])
 
 
 def _check_document(answers: "Sequence[tuple[CheckedLimit, ...]]", _question: CheckQuestion) -> Any:
-    from capplan.report.documents.gate import check_document
+    from capplan.report.documents.diff import check_document
 
     return check_document(answers[0])
 
@@ -195,7 +194,7 @@ CHECK = Verb(
     outcome=_check_outcome,
     schema="check",
     effort=Effort.SHORT,
-    returns="capplan.report.documents.gate:CheckedLimit[]",
+    returns="capplan.report.documents.diff:CheckedLimit[]",
 )
 
 

@@ -16,8 +16,7 @@ from capplan.verbs.statement.words import SIZE_LIMIT, TIME_LIMIT
 if TYPE_CHECKING:
     from capplan.app.sweep.request import SweepRequest
     from capplan.app.sweep.results import SweepResults
-    from capplan.core.sweep.overview import SweepOverview
-    from capplan.core.sweep.preview import SweepPreview
+    from capplan.core.sweep.overview import SweepOverview, SweepPreview
     from capplan.report.sections import Line
 
 

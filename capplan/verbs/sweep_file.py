@@ -7,17 +7,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from capplan.core.batches import BatchChoice, Batches, parse_batches
 from capplan.core.gpus.spec import Segment
 from capplan.core.pipelines.types import Offload
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.serving_engines import find_engine
-from capplan.core.sweep.conditions import SERVING, AnyConditions, Conditions, ServingConditions
-from capplan.core.sweep.definition import Definition, GpuEntry, ModelEntry, PipelineEntry, workload_label
-from capplan.core.workload import Mode
+from capplan.core.sweep.definition import (
+    SERVING,
+    AnyConditions,
+    Conditions,
+    Definition,
+    GpuEntry,
+    ModelEntry,
+    PipelineEntry,
+    ServingConditions,
+    workload_label,
+)
+from capplan.core.workload import BatchChoice, Batches, Mode, parse_batches
 from capplan.errors import CapplanError, UsageError
-from capplan.specs.yaml.checker import Checker
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 from capplan.verbs.plan import PlanQuestion
 from capplan.verbs.statement.fields import ModelFields, PipelineItemFields, TrainingFields
 from capplan.verbs.statement.options import Door, Field, fields_of

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH
-from capplan.core.workload import Configuration, Layout, Precision
+from capplan.core.workload import LARGEST_BATCH, Configuration, Layout, Precision
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import ModelFields, TrainingFields
 from capplan.verbs.statement.options import Door, Option, Topic
@@ -77,7 +76,7 @@ def answer_trace(question: TraceQuestion, context: Context) -> "Trace":
         TraceError: the model could not be traced.
     """
     from capplan.app.models import open_model
-    from capplan.core.trace.anonymize import anonymize_trace
+    from capplan.core.trace.format import anonymize_trace
 
     model = open_model(context.model(question), feedback=context.feedback, formulas=question.formulas)
     trace = model.trace(question.configurations(), exact_batch=question.exact_batch)

@@ -13,8 +13,7 @@ from capplan.units import format_seconds
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.statement.words import NAMES
+from capplan.verbs.statement.words import NAMES, PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer
@@ -79,7 +78,7 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
         UnknownNameError: `by` names what is no column.
     """
     from capplan.app.calibration.validate import ValidateRequest, validate
-    from capplan.specs.measured.pipelines import holds_pipelines
+    from capplan.specs.measured.steps import holds_pipelines
 
     if any(holds_pipelines(path) for path in question.measured):
         from capplan.app.pipelines.validate import validate_pipelines

@@ -11,9 +11,9 @@ from capplan.app.calibration.validate import ValidateRequest, validate
 from capplan.app.feedback import Silence
 from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
-from capplan.core.batches import BatchChoice, Batches
+from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UnknownNameError, UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 

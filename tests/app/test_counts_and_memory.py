@@ -14,7 +14,7 @@ from capplan.app.models import open_model
 from capplan.app.report import ReportRequest, report
 from capplan.core.workload import Configuration, ModelSharding, Training, Variant, Workload
 from capplan.errors import TraceError, UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.trace import TraceQuestion, answer_trace
 from tests.app.conftest import builds

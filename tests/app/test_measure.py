@@ -11,12 +11,11 @@ from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
 from capplan.app.measure.store import MeasurementStore, compare_files, stored_measurements
 from capplan.app.models import open_model
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.measurement.types import Measurement
 from capplan.core.trace.format import dump_trace
-from capplan.core.workload import Configuration
+from capplan.core.workload import BatchChoice, Batches, Configuration
 from capplan.errors import MeasurementFileError, UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
@@ -91,7 +90,7 @@ def test_measuring_needs_no_module_that_windows_lacks() -> None:
     code = (
         "import sys\n"
         "for name in ('fcntl', 'resource', 'grp', 'pwd', 'termios'): sys.modules[name] = None\n"
-        "import capplan.verbs.measure, capplan.app.measure.run, capplan.app.measure.methods\n"
+        "import capplan.verbs.measure, capplan.app.measure.run, capplan.app.measure.run\n"
         "import capplan.probe.measure.devices, capplan.probe.measure.session, capplan.probe.measure.isolated\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,12 +8,11 @@ import pytest
 from capplan.app import models
 from capplan.app.models import open_model
 from capplan.app.trace_cache import TraceCache
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.trace.format import dump_trace
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Variant
+from capplan.core.workload import BatchChoice, Batches, Configuration, Variant
 from capplan.errors import UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from tests.app.conftest import builds
 
 FULL, HALF = Configuration(), Configuration(variant=Variant.HALF)

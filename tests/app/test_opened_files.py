@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from capplan.app.models import open_model
-from capplan.app.opened_files import OpenedFiles, watched
-from capplan.app.trace_cache import TraceKey, files_behind
+from capplan.app.trace_cache import OpenedFiles, TraceKey, files_behind, watched
 from capplan.core.workload import Configuration
 from capplan.probe.foreign.importing import load_code
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 
 
 def opened_by(code: str) -> OpenedFiles:

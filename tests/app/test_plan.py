@@ -10,11 +10,10 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ReadModel
 from capplan.app.plan import PlanContext, PlanTerms, plan
 from capplan.app.priced_gpus import PriceFilters
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import JobSize, Plan
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Workload
+from capplan.core.workload import BatchChoice, Batches, Workload
 from capplan.errors import TraceError, UnknownNameError
 from capplan.report.documents.plan import plan_document
 from capplan.verbs.plan import PlanQuestion, answer_plan

@@ -19,7 +19,7 @@ from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision
 from capplan.errors import UsageError
-from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.procurement.types import Report

@@ -13,8 +13,8 @@ from capplan.app.feedback import Silence
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.report import ReportRequest, report
 from capplan.cli.progress import live_line, live_words, progress
-from capplan.core.batches import BatchChoice, Batches
-from capplan.probe.inputs.request import ModelRequest
+from capplan.core.workload import BatchChoice, Batches
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.timing import Progress
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.batches import parse_batches
 from capplan.core.plan.types import Plan
-from capplan.core.workload import Precision
+from capplan.core.workload import Precision, parse_batches
 from capplan.report.text.answer import MOST_LINES, Selection, render_answer
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext

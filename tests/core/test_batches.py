@@ -1,6 +1,6 @@
 import pytest
 
-from capplan.core.batches import BatchChoice, parse_batches
+from capplan.core.workload import BatchChoice, parse_batches
 from capplan.errors import UsageError
 
 

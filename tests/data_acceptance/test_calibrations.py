@@ -13,10 +13,16 @@ from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import part_for
 from capplan.core.workload import Framework, Precision, Training, Workload
 from capplan.specs import load_gpus
-from capplan.specs.calibration import ENGINES_FILE, dump_calibration, dump_engines, load_calibration, load_engines
+from capplan.specs.calibration import (
+    ENGINES_FILE,
+    dump_calibration,
+    dump_engines,
+    load_calibration,
+    load_engines,
+    load_memory_calibration,
+)
 from capplan.specs.folders import calibration_file
-from capplan.specs.gpus.usable import USABLE_FILE, memory_kind
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.gpus.load import USABLE_FILE, memory_kind
 from capplan.specs.rate_laws import RATES_FILE, SECTIONS, load_origins
 
 pytestmark = pytest.mark.slow

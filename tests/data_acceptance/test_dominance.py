@@ -8,7 +8,6 @@ from itertools import pairwise, permutations
 import pytest
 
 import capplan
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
@@ -21,14 +20,13 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Framework, Host, Precision, Variant, Workload
+from capplan.core.workload import BatchChoice, Batches, Configuration, Framework, Host, Precision, Variant, Workload
 from capplan.errors import CapplanError
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 from capplan.specs import load_gpus
-from capplan.specs.calibration import load_calibration
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 
 pytestmark = [pytest.mark.slow, pytest.mark.zoo]
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from capplan import llm, plan
-from capplan.core.energy.power import PowerLaw
+from capplan.core.power import PowerLaw
 from capplan.errors import SpecError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import validate_serving
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.energy import EnergyMetric
-from capplan.llm.read.runs.serving_rows import read_serving
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
+from capplan.llm.read.serving_rows import read_serving
 from capplan.specs import load_gpus
 from capplan.specs.fitted import dump_power_law, load_power_law
 

@@ -7,7 +7,7 @@ from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_servin
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 DEPLOYMENTS = Deployments(gpus=load_gpus())

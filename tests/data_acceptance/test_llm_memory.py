@@ -14,8 +14,8 @@ from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
 from capplan.llm.core.model_query import kv_bytes_per_token
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
+from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.specs import load_gpus
 
 pytestmark = pytest.mark.slow

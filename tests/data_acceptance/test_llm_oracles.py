@@ -17,17 +17,15 @@ from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.kv import kv_element_bytes, stage_cache
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
-from capplan.llm.core.model import LanguageModel
-from capplan.llm.core.model_query import kv_bytes_per_token
+from capplan.llm.core.model_query import LanguageModel, kv_bytes_per_token
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.tensors import all_tensors, count_active_parameters, count_parameters
-from capplan.llm.core.timing.collectives import all_reduce_bytes
+from capplan.llm.core.timing.step_time import all_reduce_bytes
 from capplan.llm.core.timing.work import Load, experts_touched, step_work
+from capplan.llm.read.calibrations import load_llm_memory, load_time_calibration
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.llm.read.memory_calibration import load_llm_memory
-from capplan.llm.read.runs.serving_rows import parse_run
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.serving_rows import parse_run
 from capplan.specs import load_gpus
 
 pytestmark = pytest.mark.slow

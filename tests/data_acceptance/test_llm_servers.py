@@ -10,7 +10,7 @@ from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.serving.service import ServedDeployment, decode_step_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 DEPLOYMENTS = Deployments(gpus=load_gpus(), assumes_narrow_cache=True)

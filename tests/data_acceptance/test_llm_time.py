@@ -13,8 +13,8 @@ from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import LlmCalibration
-from capplan.llm.read.runs.serving_rows import parse_run, read_serving
-from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
+from capplan.llm.read.calibrations import dump_time_calibration, load_time_calibration
+from capplan.llm.read.serving_rows import parse_run, read_serving
 from capplan.specs import load_gpus
 
 pytestmark = pytest.mark.slow

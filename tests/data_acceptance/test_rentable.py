@@ -5,14 +5,13 @@ import random
 import pytest
 
 from capplan.core.gpus.prices import Price, Term, current_offers
-from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.rents import on_demand_offers, searched_gpus
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import LatencyLimits
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.prices import load_prices
 

@@ -9,7 +9,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.latency.calibration import Calibration
 from capplan.core.measurement.format import parse_points, point_to_json
 from capplan.core.memory.model import MemoryModel
@@ -19,13 +18,12 @@ from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Limits
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Configuration, Precision, Variant, Workload
+from capplan.core.workload import BatchChoice, Batches, Configuration, Precision, Variant, Workload
 from capplan.errors import CapplanError
 from capplan.specs import load_gpus
-from capplan.specs.calibration import load_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.load import read_demand
 from capplan.specs.measured.steps import read_measured
-from capplan.specs.memory_calibration import load_memory_calibration
 from tests.core.measurement.test_measurement import FULL
 from tests.fuzz.conftest import Check
 from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.llm.read.catalogue import catalogue_ids
-from capplan.llm.read.runs.measured_run import read_measured_run
-from capplan.llm.read.runs.serving_rows import read_serving
+from capplan.llm.read.measured_run import read_measured_run, read_startup_logs
+from capplan.llm.read.serving_rows import read_serving
 from capplan.llm.read.sources import find_model
-from capplan.llm.read.startup_logs import read_startup_logs
 from capplan.specs import load_gpus
 from capplan.specs.price_import import import_quotes
 from capplan.specs.prices import load_price_file

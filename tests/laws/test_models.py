@@ -15,8 +15,7 @@ from capplan.core.memory.schedule import Bound
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
 from capplan.specs import load_gpus
-from capplan.specs.calibration import load_calibration
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 from tests.nightly import mostly_nightly
 
 pytestmark = [pytest.mark.zoo, pytest.mark.slow]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import Judged
-    from capplan.app.sweep.engines.tasks import TraceTask
+    from capplan.app.sweep.isolation import TraceTask
     from capplan.app.sweep.request import SweepContext
     from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces
     from capplan.core.calibrate.measured import MeasuredStep

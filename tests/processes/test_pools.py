@@ -12,14 +12,14 @@ import pytest
 
 from capplan.app.calibration import validate
 from capplan.app.calibration.validate import judge_in_processes
-from capplan.app.sweep.engines import isolation, measuring
-from capplan.app.sweep.engines.tasks import DevicesTask
+from capplan.app.sweep import isolation, measuring
+from capplan.app.sweep.isolation import DevicesTask
 from capplan.app.sweep.request import ModelLimits
 from capplan.app.sweep.stages import Traces
 from capplan.app.trace_cache import TraceCache
 from capplan.core.measurement.types import DeviceFacts, ModelIdentity
 from capplan.core.workload import Configuration
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure import isolated
 from capplan.probe.measure.isolated import IsolatedMeasurer
 from capplan.probe.measure.request import MeasurementJob

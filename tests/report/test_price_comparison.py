@@ -7,7 +7,7 @@ import pytest
 from capplan.core.gpus.prices import DateKind, Price, PriceTier, PurchasePrice, Term
 from capplan.report.render import grid_of
 from capplan.report.sections import Table
-from capplan.report.text.prices import PriceGroup, price_comparison_sections
+from capplan.report.text.gpus import PriceGroup, price_comparison_sections
 
 TODAY = date(2026, 11, 22)
 

@@ -21,7 +21,7 @@ mcp = pytest.importorskip("mcp", reason="needs the SDK of the Model Context Prot
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
 
-from capplan.serve.mcp.prompts import PROMPTS  # noqa: E402
+from capplan.serve.mcp.resources import PROMPTS  # noqa: E402
 from capplan.serve.mcp.server import Started, make_server  # noqa: E402
 from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
 from capplan.serve.planning.data import Folders  # noqa: E402

@@ -17,7 +17,7 @@ from capplan.errors import SpecError
 from capplan.specs import load_gpus
 from capplan.specs.gpus.sheets import read_architecture_sheet, read_gpu_sheet
 from capplan.specs.prices import read_prices
-from capplan.specs.yaml.strict import read_yaml
+from capplan.specs.strict_yaml import read_yaml
 
 pytestmark = pytest.mark.slow
 

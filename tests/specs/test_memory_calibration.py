@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import UsageError
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_memory_calibration
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "calibrations" / "memory.yaml"
 

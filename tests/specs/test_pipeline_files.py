@@ -8,7 +8,7 @@ from capplan.core.pipelines.types import Offload, PartKind
 from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError
 from capplan.specs.load import with_stream
-from capplan.specs.pipelines.file import known_file, known_names, read_pipeline
+from capplan.specs.pipeline_file import known_file, known_names, read_pipeline
 
 WHOLE = """
 name: captions

@@ -9,7 +9,7 @@ from capplan.api.stub import PATH, stub
 from capplan.cli.lazy import _build
 from capplan.cli.main import COMMANDS
 from capplan.cli.settings import settable
-from capplan.core.batches import parse_batches
+from capplan.core.workload import parse_batches
 from capplan.errors import UnknownNameError, UsageError
 from capplan.serve.http.api import QUESTIONS
 from capplan.serve.http.openapi import openapi_document

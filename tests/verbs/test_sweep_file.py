@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.batches import BatchChoice
 from capplan.core.sweep.definition import workload_label
-from capplan.core.workload import Optimizer
+from capplan.core.workload import BatchChoice, Optimizer
 from capplan.errors import SpecError
 from capplan.verbs.sweep_file import _TRAINING_KEYS, _WORKLOAD_FIELDS, read_sweep_file, read_sweep_tree
 

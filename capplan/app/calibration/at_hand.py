@@ -139,7 +139,7 @@ def calibrate_host(*, base: Path | None = None, command: str, feedback: Feedback
         command: the command, which is kept in the calibration.
         feedback: where progress is shown.
     """
-    from capplan.probe.measure.host import measure_host
+    from capplan.probe.measure.microbench import measure_host
 
     with feedback.progress("measuring this host's calls into PyTorch"):
         costs = measure_host()

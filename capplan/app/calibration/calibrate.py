@@ -13,13 +13,13 @@ from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_s
 from capplan.core.calibrate.kernels import kernel_step
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.power import FEWEST_ROWS, LearntPower, learn_power
-from capplan.core.energy.power import FEWEST_TIMES, MOST_TIMES
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.calibration import prior_calibration
 from capplan.core.latency.lookup import KINDS, MANY_ROWS, workload_kind
 from capplan.core.latency.op_table import kernel_table
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.power import FEWEST_TIMES, MOST_TIMES
 from capplan.core.trace.types import Recording
 from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.specs import Gpus, load_gpus

@@ -26,7 +26,7 @@ from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.gpus.template import render_cpu_sheet
 
 if TYPE_CHECKING:
-    from capplan.probe.measure.cpu_facts import CpuFacts
+    from capplan.probe.measure.facts import CpuFacts
 
 CPU_ID = "cpu"
 """The name of the device in PyTorch."""
@@ -62,7 +62,7 @@ def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) 
 
 def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) -> CpuAtHand:
     """Return the CPU at hand with the rates of a benchmark, as the database knows it or as the system describes it."""
-    from capplan.probe.measure.cpu_facts import read_cpu_facts
+    from capplan.probe.measure.facts import read_cpu_facts
 
     known, facts = load_gpus(overlays=overlays), read_cpu_facts()
     rates = {

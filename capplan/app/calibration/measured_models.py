@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Configuration
-from capplan.folders import cache_folder
+from capplan.files import cache_folder
 
 if TYPE_CHECKING:
     from capplan.probe.trace.measured import ModelRun, TraceFolder

@@ -14,16 +14,15 @@ from capplan.app.calibration.measured_models import group_models, group_runs, re
 from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
-from capplan.core.energy.power import PowerLaw, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.device import Unsupported
-from capplan.core.latency.host import host_copy_s, with_copy
+from capplan.core.latency.device import Unsupported, host_copy_s, with_copy
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
+from capplan.core.power import PowerLaw, step_energy
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Workload
 from capplan.errors import CapplanError, UnknownNameError

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capplan.app.models import Model, ModelSource, QuantisedModel
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.checks import MOST_SAMPLES
 from capplan.core.measurement.choices import BatchSearch
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision
 from capplan.errors import UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 
 if TYPE_CHECKING:
     from capplan.probe.measure.point import Rules

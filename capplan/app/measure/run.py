@@ -1,6 +1,7 @@
-"""Measure a model on the device at hand: which batches, and where their points go as they finish."""
+"""Measure a model on the device at hand: which batches, by which methods, and what a profiler sees of one."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,21 +9,32 @@ from typing import TYPE_CHECKING
 
 from capplan.app.calibration.cpu import CPU_ID
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.measure.profile import modules_of_batch, profile_batch
 from capplan.app.measure.request import MeasuredBatches, MeasureRequest, make_job
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.measure.theory import GpuTheory, find_theory
 from capplan.app.models import Model, open_model
-from capplan.core.batches import BatchChoice
+from capplan.core.latency.breakdown import break_down
+from capplan.core.latency.device import Unsupported
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
+from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import find_answer
-from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
+from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, ProfiledBatch, module_times, times_by_class
+from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure, Point
+from capplan.core.workload import BatchChoice
 from capplan.errors import CapplanError, MeasurementError, UsageError
+from capplan.files import replace_whole
 
 if TYPE_CHECKING:
     from capplan.probe.measure.request import MeasurementJob
     from capplan.probe.measure.session import Measurer, Session
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.point import Rules
+
+
+if TYPE_CHECKING:
+    from capplan.probe.measure.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,3 +275,147 @@ def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points:
 
 def _powers_below(largest: int) -> list[int]:
     return [2**power for power in range(largest.bit_length()) if 2**power < largest]
+
+
+def profile_batch(
+    session: "Session", batch: int, *, folder: Path, theory: GpuTheory, feedback: Feedback
+) -> tuple[ClassTime, ...]:
+    """Profile one batch into a folder; the times by class are empty where the model could not be traced.
+
+    Args:
+        session: the model on its device.
+        batch: the batch size.
+        folder: where the profiler's tables and its Chrome trace go.
+        theory: what the times are compared with.
+        feedback: where the files are named.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
+    from capplan.probe.measure.profile import profile_steps
+
+    stem = re.sub(r"[^\w.-]+", "_", f"{session.target.name}-b{batch}-{session.job.precision}")
+    try:
+        trace_file = folder / f"{stem}.chrome.json"
+        profile = session.with_run(batch, lambda run: profile_steps(run, bench=session.bench, chrome_trace=trace_file))
+        replace_whole(folder / f"{stem}.by-device-time.txt", profile.by_device_time.encode())
+        replace_whole(folder / f"{stem}.by-cpu-time.txt", profile.by_cpu_time.encode())
+    except OSError as error:
+        raise UsageError(f"cannot write the profile into {folder}: {error.strerror or error}.") from error
+    feedback.warn(f"profile of batch {batch}: {folder / stem}.*")
+    if (recording := theory.recording(batch)) is None:
+        return ()
+    return times_by_class(
+        profile.operators,
+        recording,
+        batch=batch,
+        steps=profile.steps,
+        estimated_s=_estimated(theory, batch),
+    )
+
+
+def _estimated(theory: GpuTheory, batch: int) -> Mapping[str, float] | None:
+    if (known := theory.at(batch)) is None:
+        return None
+    times_s = known.device_s_by_class(batch)
+    return None if isinstance(times_s, Unsupported) else times_s
+
+
+def modules_of_batch(session: "Session", batch: int, *, theory: GpuTheory) -> ModulesOfBatch:
+    """Time one batch by module; counts and estimates are missing where the model could not be traced.
+
+    Args:
+        session: the model on its device.
+        batch: the batch size.
+        theory: what the times are compared with.
+
+    Raises:
+        PointError: it ran out of memory or failed.
+    """
+    steps, hooked = session.time_modules(batch)
+    estimated_s: Mapping[str, float] | None = None
+    host_s = None
+    if (known := theory.at(batch)) is not None:
+        parts = break_down(known.step, gpu=known.gpu, batch=batch)
+        if not isinstance(parts, Unsupported):
+            estimated_s = {"" if module.path == "(model)" else module.path: module.time_s for module in parts.modules}
+            host_s = parts.host_s
+    return ModulesOfBatch(
+        batch=batch,
+        steps=steps,
+        modules=module_times(hooked, theory.counts(batch), estimated_s),
+        host_s=host_s,
+    )
+
+
+def time_methods(
+    request: MeasureRequest, methods: Sequence[TimingMethod], *, feedback: Feedback = SILENCE
+) -> tuple[Point, ...]:
+    """Time the same batches by several methods.
+
+    Args:
+        request: the model, its listed batches, the device and the rules of timing.
+        methods: the methods, in the order in which they are used at each batch.
+        feedback: where progress and warnings are shown.
+
+    Raises:
+        UsageError: there is no such model, or the batches are not listed.
+        MeasurementError: the device has no events, and no other method was asked for.
+    """
+    from capplan.probe.measure.session import Session
+
+    model = open_model(request.model, feedback=feedback)
+    job = make_job(request, model)
+    points: list[Point] = []
+    with ExitStack() as stack:
+        session = stack.enter_context(Session(job, target=model.target()))
+        wanted = list(methods) if session.bench.device.has_events else _without_events(methods, job.device, feedback)
+        warn_of_others(session, feedback)
+        for batch in request.curve.listed("--methods"):
+            for method in wanted:
+                session.job = replace(job, rules=replace(job.rules, method=method))
+                with feedback.live(f"{session.target.name}, batch {batch}, {method}") as show:
+                    points.append(session.measure(batch, on_progress=show))
+    return tuple(points)
+
+
+def _without_events(methods: Sequence[TimingMethod], device: str, feedback: Feedback) -> list[TimingMethod]:
+    """Leave the events out on a device that has no queue, and report it."""
+    kept: list[TimingMethod] = [method for method in methods if method is not TimingMethod.EVENT]
+    if not kept:
+        raise MeasurementError(f"{device} has no events to time with; use --methods naive,sync.")
+    if kept != list(methods):
+        feedback.warn(
+            f"warning: {device} has no events and no queue: they are left out, and naive and sync must agree."
+        )
+    return kept
+
+
+def time_pipeline(
+    words: str, *, curve: MeasuredBatches, device: str | None, threads: int | None, rules: "Rules"
+) -> tuple[PipelineTimes, ...]:
+    """Time a pipeline's stages with and without synchronising after each.
+
+    Args:
+        words: FILE.py:FUNCTION, which returns the stages for a batch size and a device.
+        curve: the listed batches.
+        device: where to run, None for the first accelerator.
+        threads: what PyTorch computes with on the host, None for its own default.
+        rules: how to time.
+
+    Raises:
+        UsageError: there is no such file or function, it returns no stages, or the batches are not listed.
+        MeasurementError: a stage failed.
+    """
+    from capplan.probe.measure.devices import open_device
+    from capplan.probe.measure.model import host_threads
+    from capplan.probe.measure.pipeline import load_stages, measure_pipeline
+
+    opened = open_device(device)
+    timed = []
+    with opened.current(), host_threads(threads):
+        opened.check()
+        for batch in curve.listed("--pipeline"):
+            stages = load_stages(words, batch=batch, device=opened.torch_device)
+            timed.append(measure_pipeline(stages, device=opened, rules=rules, batch=batch, name=words))
+    return tuple(timed)

@@ -15,8 +15,7 @@ from capplan.core.measurement.compare import Pairing, compare_runs
 from capplan.core.measurement.format import MeasurementFile, parse_points, point_to_line
 from capplan.core.measurement.types import Measurement, Point
 from capplan.errors import MeasurementError, MeasurementFileError, UsageError
-from capplan.files import read_file
-from capplan.folders import cache_folder
+from capplan.files import cache_folder, read_file
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 

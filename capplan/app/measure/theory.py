@@ -11,7 +11,7 @@ from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.measurement.theory import Theory
+from capplan.core.measurement.compare import Theory
 from capplan.core.measurement.types import Measurement
 from capplan.core.ops.module_tree import ModuleNode, module_tree
 from capplan.core.trace.types import Recording

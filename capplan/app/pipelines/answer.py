@@ -6,32 +6,29 @@ from dataclasses import dataclass, field, replace
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, refuse_uncertain
-from capplan.app.pipelines.find import find_pipeline
+from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.priced_gpus import PriceFilters
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.memory.fit import available_memory, judge_fit
 from capplan.core.ops.attention import ask_attention
-from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.expression import Number
-from capplan.core.pipelines.memory import PipelineMemory, PipelineMemoryOn, PipelineMoment
+from capplan.core.pipelines.measured import PipelineCalibration
 from capplan.core.pipelines.prepared import PreparedPart, PreparedPipeline
-from capplan.core.pipelines.sharing import Degrees, share_sequence
+from capplan.core.pipelines.sharing import Degrees, PipelineMemory, PipelineMemoryOn, PipelineMoment, share_sequence
 from capplan.core.pipelines.timing import Correction
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, PartKind, Pipeline
-from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.planner import Prepared, make_plan, merge_plans
-from capplan.core.plan.recommend import with_recommendations
+from capplan.core.plan.recommend import latencies_under_cap, with_recommendations
 from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Plan, Rejection, rank_fits
 from capplan.core.quantisation.schemes import find_scheme
-from capplan.core.workload import Framework, Workload
+from capplan.core.workload import BatchChoice, Batches, Framework, Workload
 from capplan.errors import CapplanError, UsageError, nearest_names
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_pipeline_calibration
-from capplan.specs.pipelines.file import with_part_settings
+from capplan.specs.pipeline_file import with_part_settings
 
 SourceOf = Callable[[Part], ModelSource]
 """How a door finds the model of a part whose inputs and steps hold no expressions any more."""

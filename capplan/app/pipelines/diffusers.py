@@ -1,14 +1,17 @@
-"""Make a pipeline of the components of a diffusers pipeline: text encoders, denoiser, decoder of latents."""
+"""Find the pipeline that words name, and make one of the components of a diffusers pipeline."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from capplan.core.pipelines.expression import Number
 from capplan.core.pipelines.types import Part, PartKind, Pipeline
 from capplan.core.workload import Precision
 from capplan.errors import UsageError
-from capplan.probe.diffusers.index import PREFIX, DiffusersIndex, find_index
+from capplan.files import is_file
+from capplan.probe.diffusers_index import PREFIX, DiffusersIndex, find_index, is_known
+from capplan.specs.pipeline_file import KNOWN_PREFIX, SUFFIXES, known_file, known_names, read_pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,3 +312,32 @@ def _autoencoder(index: DiffusersIndex) -> _Autoencoder:
     )
     switches = {"vae_tiling": int(tiles.is_tiled), "vae_slicing": int(tiles.is_sliced)}
     return _Autoencoder(part=part, scale=scale, derived=derived, parameters=switches)
+
+
+def names_pipeline(words: str) -> bool:
+    """Return True if words name a whole pipeline; a component or a class of diffusers is a model like any other."""
+    if words.endswith(SUFFIXES) or words.startswith(KNOWN_PREFIX):
+        return True
+    if not words.startswith(PREFIX):
+        return False
+    rest = words.removeprefix(PREFIX)
+    if is_known(rest):
+        return True
+    named = rest.partition(".")[0]
+    is_class = "/" not in rest and named.isidentifier() and named[:1].isupper()
+    return not is_class and not is_known(rest.rpartition("/")[0])
+
+
+def find_pipeline(words: str) -> Pipeline:
+    """Return the pipeline that words name.
+
+    Raises:
+        UsageError: there is no such file or pipeline, or it is refused.
+    """
+    if words.startswith(PREFIX):
+        return diffusers_pipeline(words.removeprefix(PREFIX))
+    if words.startswith(KNOWN_PREFIX):
+        return read_pipeline(known_file(words.removeprefix(KNOWN_PREFIX)))
+    if not is_file(words):
+        raise UsageError(f"there is no pipeline file {words}; {KNOWN_PREFIX}NAME are {', '.join(known_names())}.")
+    return read_pipeline(Path(words))

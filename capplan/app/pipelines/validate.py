@@ -9,24 +9,24 @@ from capplan.app.gpu_choice import GpuRequest, find_gpus
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
 from capplan.app.plan import PlanContext
 from capplan.app.priced_gpus import PriceFilters
-from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.numbers import Interval
-from capplan.core.pipelines.calibration import PipelineCalibration
 from capplan.core.pipelines.measured import (
     Judged,
     JudgedPipeline,
     MeasuredPipeline,
+    PipelineCalibration,
     PipelineMetric,
     PipelineValidation,
 )
 from capplan.core.pipelines.prepared import PreparedPipeline
 from capplan.core.pipelines.types import Offload
+from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.workload import Precision, Workload
 from capplan.errors import CapplanError
 from capplan.specs.fitted import load_pipeline_calibration, load_power_law
-from capplan.specs.measured.pipelines import read_measured_pipelines
+from capplan.specs.measured.steps import read_measured_pipelines
 from capplan.units import counted
 
 _PRECISIONS = {

@@ -6,27 +6,24 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
-from capplan.app.pipelines.find import find_pipeline, names_pipeline
-from capplan.app.sweep.pipelines import is_code, refuse_options
+from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, Sweep, SweepContext, SweepModel, SweepRequest
+from capplan.app.sweep.stages import is_code, refuse_options
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.sweep.conditions import ServingConditions
-from capplan.core.sweep.definition import GpuEntry, ModelEntry, workload_label
+from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
 from capplan.errors import UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, read_file
+from capplan.llm.read.calibrations import load_llm_memory, load_time_calibration
 from capplan.llm.read.catalogue import catalogue_ids
-from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
-from capplan.llm.read.time_calibration import load_time_calibration
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.names import ZOOS, canonical_words, source_names
 from capplan.specs import Gpus, load_gpus
-from capplan.specs.calibration import load_calibration
+from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.fitted import load_power_law
-from capplan.specs.memory_calibration import load_memory_calibration
 from capplan.specs.prices import load_prices
-from capplan.specs.yaml.strict import MAX_FILE_BYTES
+from capplan.specs.strict_yaml import MAX_FILE_BYTES
 
 _TRACES = ("*.trace.json", "*.trace.json.gz")
 _LIST_SUFFIX = ".txt"

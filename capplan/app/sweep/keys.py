@@ -11,17 +11,16 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from capplan.app.pipelines.find import find_pipeline
-from capplan.app.sweep.pipelines import is_code
+from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
+from capplan.app.sweep.stages import is_code
 from capplan.app.trace_cache import LIBRARIES, TraceCache, TraceKey
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.sweep.conditions import AnyConditions, Conditions
+from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
 from capplan.core.trace.format import dump_trace
 from capplan.core.workload import Configuration
-from capplan.files import is_file
-from capplan.folders import PACKAGE
+from capplan.files import PACKAGE, is_file
 from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
 from capplan.specs.fitted import load_pipeline_calibration

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from capplan.app.pipelines.find import names_pipeline
-from capplan.core.energy.power import PowerLaw
+from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.sweep.conditions import AnyConditions, ServingConditions
-from capplan.core.sweep.definition import NO_OPTIONS, Definition, PipelineEntry
+from capplan.core.memory.types import MemoryCalibration
+from capplan.core.power import PowerLaw
+from capplan.core.sweep.definition import NO_OPTIONS, AnyConditions, Definition, PipelineEntry, ServingConditions
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.timing.calibration import LlmCalibration
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 
 DEFAULT_TIME_LIMIT_S = 600.0
 LLM_PREFIX = "llm:"

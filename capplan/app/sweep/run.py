@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
-from capplan.app.sweep.engines.isolation import LocalEngine
-from capplan.app.sweep.engines.measuring import (
+from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.isolation import LocalEngine
+from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
+from capplan.app.sweep.measuring import (
     MEASUREMENTS,
     MeasuringDevice,
     RowName,
@@ -20,8 +22,6 @@ from capplan.app.sweep.engines.measuring import (
     measured_rows,
     points_to_measure,
 )
-from capplan.app.sweep.expand import expand_sweep
-from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
 from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Unwatched, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, STATE_FOLDER, Unit, UnitName, has_state
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
@@ -38,10 +38,8 @@ from capplan.app.sweep.store import (
 from capplan.app.sweep.tables import MeasuredRow
 from capplan.app.trace_cache import TraceKey, default_cache
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
-from capplan.core.sweep.conditions import Conditions
-from capplan.core.sweep.definition import definition_to_json
-from capplan.core.sweep.overview import SweepOverview, group_failures
-from capplan.core.sweep.preview import SweepPreview
+from capplan.core.sweep.definition import Conditions, definition_to_json
+from capplan.core.sweep.overview import SweepOverview, SweepPreview, group_failures
 from capplan.errors import UsageError
 from capplan.processes.supervisor import cores
 from capplan.specs import load_gpus
@@ -306,7 +304,7 @@ class _SweepRun:
     def _places(self) -> tuple[list[MeasuringDevice], dict[str, str]]:
         known = load_gpus(overlays=self.request.overlays)
         if self.request.ray is not None:
-            from capplan.app.sweep.engines.cluster import cluster_places
+            from capplan.app.sweep.cluster import cluster_places
 
             return cluster_places(self.request.ray, known, self._gpus)
         return local_places(known, self._gpus)
@@ -377,7 +375,7 @@ class _SweepRun:
 
     def _engine(self, jobs: int) -> JobRunner:
         if self.request.ray is not None:
-            from capplan.app.sweep.engines.cluster import RayEngine
+            from capplan.app.sweep.cluster import RayEngine
 
             return RayEngine(context=self.sweep.context, address=self.request.ray, limits=self.request.limits)
         workers = min(self.request.workers or cores(), max(1, jobs))

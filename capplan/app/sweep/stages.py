@@ -1,7 +1,4 @@
-"""The two stages of a sweep as functions of one model: trace it (torch), and plan it from its traces (numpy).
-
-Both take and return plain values, so that a child process, another machine or the caller itself may run them.
-"""
+"""Stages of a sweep as functions of one model: trace it (torch), and plan, serve or run it as a pipeline (numpy)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,19 +6,35 @@ from typing import Any
 
 from capplan.app.feedback import SILENCE
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
-from capplan.app.sweep.pipelines import pipeline_columns
-from capplan.app.sweep.request import SweepContext, SweepModel
-from capplan.app.sweep.serving import served_columns
+from capplan.app.pipelines.answer import PipelineRequest, TracedParts, judge_pipeline, prepare_pipeline
+from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
+from capplan.app.plan import PlanContext, PlanTerms
+from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.trace_cache import default_cache
-from capplan.core.sweep.conditions import Conditions, ServingConditions
-from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns
+from capplan.core.calibrate.measured import TRACE_SUFFIXES
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.types import FitStatus
+from capplan.core.pipelines.types import Offload
+from capplan.core.plan.types import Limits
+from capplan.core.sweep.definition import Conditions, ServingConditions, Value
+from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns, plan_columns
 from capplan.core.sweep.overview import Failed
-from capplan.core.sweep.schema import FailureKind
+from capplan.core.sweep.schema import PLANNED_COLUMNS, FailureKind, RowStatus
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, MissingRecordingError, TraceError, UsageError
-from capplan.probe.target.names import canonical_words
+from capplan.llm.answer.deployments import Deployments, OversizeError
+from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
+from capplan.llm.core.sharding import Sharding
+from capplan.probe.diffusers_index import PREFIX, published_component, published_name
+from capplan.probe.target.names import ZOOS, canonical_words
+from capplan.specs import Gpus
+from capplan.specs.fitted import load_pipeline_calibration
 
 TraceName = tuple[str, int | None]
 """A configuration's words and the only batch that was traced, None for all."""
@@ -239,3 +252,201 @@ def _as_failed(error: CapplanError) -> Failed:
         return error.failed
     kind = next((kind for type_, kind in _KINDS if isinstance(error, type_)), FailureKind.MODEL)
     return Failed(kind=kind.value, reason=str(error))
+
+
+def served_columns(
+    model: SweepModel, conditions: ServingConditions, context: SweepContext, gpus: Sequence[GpuSpec]
+) -> Columns:
+    """Return a row for each GPU and number of clients.
+
+    Args:
+        model: the language model, named `llm:NAME`.
+        conditions: how it is served.
+        context: the constants of the estimates.
+        gpus: the GPUs of one replica each.
+
+    Raises:
+        CapplanError: the model cannot be served so on any GPU: an unknown engine or format, too many tokens.
+    """
+    assert context.llm is not None
+    known = Gpus(context.gpus, architectures={}, sheets={})
+    law = (
+        replace(context.power_law, cap_w=conditions.power_limit_w) if conditions.energy and context.power_law else None
+    )
+    deployments = Deployments(gpus=known, memory=context.llm.memory, power_law=law)
+    found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+    for gpu in gpus:
+        asked = {**conditions.asked(), "gpu": gpu.id, "usable_bytes": round(usable_memory(gpu).expected)}
+        for row in _rows(_question(model, conditions, gpu), asked, deployments, context):
+            for name, values in found.items():
+                values.append(row.get(name))
+    return found
+
+
+def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> ServingQuestion:
+    return ServingQuestion(
+        words=NamedDeployment(
+            model=model.request.words.removeprefix(LLM_PREFIX),
+            gpu=gpu.id,
+            engine=conditions.engine,
+            sharding=Sharding(tensor=conditions.tensor),
+            weights=conditions.weights,
+            kv=conditions.kv,
+        ),
+        concurrencies=conditions.concurrencies,
+        input_len=conditions.input_len,
+        output_len=conditions.output_len,
+    )
+
+
+def _rows(
+    question: ServingQuestion, asked: Mapping[str, Value], deployments: Deployments, context: SweepContext
+) -> list[Mapping[str, Value]]:
+    """Return the rows of one GPU; where it cannot serve the model, rows that say why."""
+    assert context.llm is not None
+    head, law = dict(asked), deployments.power_law
+    try:
+        estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times, power_law=law)
+        head |= _memory_values(deployments.find(question.words).stage)
+    except CapplanError as error:
+        does_not_fit = isinstance(error, OversizeError)
+        head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
+        return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in question.concurrencies]
+    return [{**head, **_point_values(estimate, point), **_energy_values(point)} for point in estimate.points]
+
+
+def _memory_values(stage: StageMemory) -> dict[str, Value]:
+    """Return the memory of the tightest GPU: what an engine holds from its start on, the whole cache among it."""
+    pool = max(0.0, stage.pool_bytes)
+    return {
+        "total_bytes": round(stage.weight_bytes + stage.activation_bytes + stage.other_bytes + pool),
+        "weight_bytes": round(stage.weight_bytes),
+        "kv_pool_bytes": round(pool),
+    }
+
+
+def _point_values(estimate: ServingEstimate, point: ServingPoint) -> dict[str, Value]:
+    return {
+        "batch": point.concurrency,
+        "precision": estimate.weights,
+        "status": FitStatus.FITS.value,
+        "fits": True,
+        "weights": estimate.weights,
+        "kv": estimate.kv,
+        "latency_s": point.e2e_s,
+        "latency_low_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.high),
+        "latency_high_s": _answer_s(point, estimate.output_len, point.output_tokens_per_s.low),
+        "throughput_per_s": point.requests_per_s,
+        "ttft_s": point.ttft_s.expected,
+        "ttft_low_s": point.ttft_s.low,
+        "ttft_high_s": point.ttft_s.high,
+        "tpot_s": point.tpot_s.expected,
+        "tpot_low_s": point.tpot_s.low,
+        "tpot_high_s": point.tpot_s.high,
+        "output_tokens_per_s": point.output_tokens_per_s.expected,
+        "output_tokens_low_per_s": point.output_tokens_per_s.low,
+        "output_tokens_high_per_s": point.output_tokens_per_s.high,
+        "max_batch": int(estimate.sequences_that_fit),
+        "evidence": point.evidence,
+        "calibration": estimate.calibration,
+        "model_name": estimate.model,
+        "parameters": estimate.params,
+    }
+
+
+def _energy_values(point: ServingPoint) -> dict[str, Value]:
+    if point.energy is None:
+        return {}
+    power, joules = point.energy.power_w, point.energy.joules_per_output_token
+    return {
+        "power_w": power.expected,
+        "power_low_w": power.low,
+        "power_high_w": power.high,
+        "joules_per_output_token": joules.expected,
+        "joules_low_per_output_token": joules.low,
+        "joules_high_per_output_token": joules.high,
+    }
+
+
+def _answer_s(point: ServingPoint, output_len: float, tokens_per_s: float) -> float:
+    """Return the time of a whole answer at a rate of all clients' tokens, by Little's law. [s]"""
+    return point.concurrency * output_len / tokens_per_s
+
+
+_NO_CODE = (*ZOOS, "hf", LLM_PREFIX.rstrip(":"))
+"""Kinds of names that choose no code: models of libraries, transformers architectures, language models."""
+
+
+def is_code(words: str) -> bool:
+    """Return True if words name code to import, or a pipeline with a part that is code or is prepared by code."""
+    if names_pipeline(words):
+        named = words.removeprefix(PREFIX)
+        if named != words:
+            return published_name(named) is None
+        parts = find_pipeline(words).parts
+        return any(is_code(part.model) or any(":" in step for step in part.prepare) for part in parts)
+    kind, colon, rest = words.partition(":")
+    if words.endswith(TRACE_SUFFIXES) or (f"{kind}:" == PREFIX and published_component(rest)):
+        return False
+    return words.endswith(".py") or (bool(colon) and kind not in _NO_CODE)
+
+
+def refuse_options(model: SweepModel) -> None:
+    """Refuse options of a model beside a pipeline, those of a pipeline beside a model, and what it has not.
+
+    Raises:
+        UsageError: there are such options, or there is no such parameter or part.
+    """
+    words, own = model.request.words, model.pipeline
+    if not names_pipeline(words):
+        if own.options:
+            raise UsageError(f"{', '.join(own.options[::2])} describe a pipeline, and {words} is a model; drop them.")
+        return
+    if model.request.options:
+        raise UsageError(
+            f"{words} is a pipeline: {', '.join(model.request.options[::2])} belongs to a model; set its parameters "
+            "with `set`, its parts with `part`, or write a FILE.pipeline.yaml in which they have them."
+        )
+    if model.unknown is None and own.options:
+        _request(model).pipeline()
+
+
+def _request(model: SweepModel) -> PipelineRequest:
+    own = model.pipeline
+    return PipelineRequest(
+        words=model.request.words, settings=dict(own.settings), part_settings=dict(own.part_settings),
+        offload=Offload(own.offload) if own.offload else None, states_precision=True,
+    )  # fmt: skip
+
+
+def pipeline_columns(
+    model: SweepModel, conditions: Conditions, context: SweepContext, gpus: Sequence[GpuSpec]
+) -> Columns:
+    """Return a row for each GPU and batch of items.
+
+    Args:
+        model: the pipeline.
+        conditions: the workload and batches; its precision holds for all parts without one of their own.
+        context: calibrations, and the law of power where energy is asked for.
+        gpus: the GPUs to plan on.
+
+    Raises:
+        UsageError: there is no such pipeline, or the conditions are not for pipelines.
+        TraceError: a part could not be traced.
+    """
+    if conditions.activations is not None:
+        raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
+    surroundings = PlanContext(
+        gpus=tuple(gpus), rents={}, named=frozenset(), offers={}, notes=(), calibration=context.calibration,
+        memory_calibration=context.memory_calibration,
+    )  # fmt: skip
+    law = context.power_law if conditions.energy else None
+    terms = PlanTerms(
+        batches=conditions.batches,
+        workload=conditions.workload,
+        limits=Limits(utilization_fraction=conditions.utilization_fraction),
+        power_law=replace(law, cap_w=conditions.power_limit_w) if law else None,
+    )
+    request = replace(_request(model), workload=conditions.workload, weights=conditions.weights)
+    traced = TracedParts(context=surroundings, calibration=load_pipeline_calibration())
+    return plan_columns(judge_pipeline(prepare_pipeline(request, traced), terms, surroundings), conditions)

@@ -11,13 +11,19 @@ from datetime import date
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration, ClassConstants, GlobalConstants, IntervalWidth
+from capplan.core.latency.calibration import (
+    COUNTED_IN_INSTRUCTIONS,
+    PRIOR_CLASSES,
+    Calibration,
+    ClassConstants,
+    GlobalConstants,
+    IntervalWidth,
+)
 from capplan.core.latency.classes import ALL_CLASSES, CHANNELS_LAST_SUFFIX
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.kernel_time import is_product
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import kernel_work, time_kernels
-from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS, PRIOR_CLASSES
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
 from capplan.core.trace.types import Recording

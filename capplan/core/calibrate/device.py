@@ -6,9 +6,8 @@ from datetime import date
 
 import numpy as np
 
-from capplan.core.gpus.rate_laws import RateLaws
+from capplan.core.gpus.rate_laws import MicrobenchRow, RateLaws
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
-from capplan.core.gpus.sustained import MicrobenchRow
 from capplan.core.latency.calibration import Calibration, DeviceFactors
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.lookup import architecture_key

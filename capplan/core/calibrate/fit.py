@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
 from capplan.core.calibrate.dataset import LEVEL_KINDS, FitRows, TimedStep, lay_out
 from capplan.core.calibrate.residuals import LatencyFit
+from capplan.core.calibrate.validation import ErrorStatistics, error_statistics
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS

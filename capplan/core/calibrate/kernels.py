@@ -11,10 +11,9 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.classes import is_convolution, kernel_class
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, kernel_peaks
-from capplan.core.latency.kernel_time import KernelWork, tile_utilisation
+from capplan.core.latency.kernel_time import KernelWork, PeakUse, bound_s, compulsory_bytes, tile_utilisation
 from capplan.core.latency.lookup import KERNELS, architecture_key, precision_key
 from capplan.core.latency.op_table import KernelTable, kernel_table
-from capplan.core.latency.roofline import PeakUse, bound_s, compulsory_bytes
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import FloatArray
 from capplan.core.trace.types import Affine, Attribute, Kernel, Op, Operand, Recording

@@ -7,11 +7,10 @@ from math import ceil, exp, log
 
 import numpy as np
 
-from capplan.core.calibrate.accuracy import ErrorStatistics, error_statistics
-from capplan.core.calibrate.validation import JudgedStep
-from capplan.core.energy.power import CardPower, PowerLaw
+from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, error_statistics
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
+from capplan.core.power import CardPower, PowerLaw
 
 FEWEST_ROWS = 3
 """Rows of a GPU below which nothing is learnt of it."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.assumed import USUAL_PROCESS_M
-from capplan.core.calibrate.solver import LeastSquares, minimise
-from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, SustainedShareLaw
+from capplan.core.calibrate.residuals import LeastSquares, minimise
+from capplan.core.gpus.rate_laws import BurstExponents, CopyShares, SustainedShareLaw, half_peak, is_consumer, power_law
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
-from capplan.core.gpus.sustained import half_peak, is_consumer, power_law
 from capplan.core.numbers import FloatArray
 
 _SD_SUSTAINED, _SD_BURST, _SD_CLOCK = 0.08, 0.12, 0.12

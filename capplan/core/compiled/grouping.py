@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from capplan.core.compiled.graph_breaks import subgraph_of_each
 from capplan.core.compiled.roles import (
     Reduced,
     elements,
@@ -22,6 +21,7 @@ from capplan.core.compiled.roles import (
     reads_repeatedly,
     reduced,
     reduces_across_memory,
+    subgraph_of_each,
 )
 from capplan.core.ops.catalogue import FusedRole
 from capplan.core.trace.types import Op, Recording, Role

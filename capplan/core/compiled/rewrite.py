@@ -1,9 +1,4 @@
-"""Turn an eager recording into what torch.compile would launch, in the same types, so that its readers work unchanged.
-
-Chains that Inductor fuses become one kernel `capplan.fused`, which reads each outside tensor once and writes only
-what others need. Convolutions, matrix products and attention stay kernels of their own, as by Inductor's defaults
-(without max-autotune their epilogues are not fused). The layout of images is Inductor's own choice.
-"""
+"""Turn an eager recording into what torch.compile would launch: its fusions, what it never stores, and its layouts."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,12 +8,13 @@ from math import prod
 
 from capplan.core.compiled.expansion import split_norms, write_out_attention
 from capplan.core.compiled.grouping import Flow, Fuser, group_operators, trace_flow
-from capplan.core.compiled.inlined import Inlining, inline_operators
-from capplan.core.compiled.layout import in_channels_last, prefers_channels_last
-from capplan.core.compiled.roles import FUSED, arithmetic, part, reduces_across_memory
+from capplan.core.compiled.roles import FUSED, arithmetic, ends_kernel, part, reads_repeatedly, reduces_across_memory
 from capplan.core.ops.attention import LATEST, Version
-from capplan.core.ops.catalogue import FusedRole
+from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
+from capplan.core.ops.convolutions import group_count
+from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import (
+    ITEM_BYTES,
     Affine,
     Kernel,
     MemoryFormat,
@@ -30,6 +26,106 @@ from capplan.core.trace.types import (
     first_and_last_use,
 )
 from capplan.core.workload import Framework, Workload
+
+_MOST_READS_IF_SHARED, _MOST_READS = 4, 8
+_COMPUTED_IN_FP32 = frozenset(
+    f"aten.{name}" for name in ("silu", "gelu", "hardswish", "hardsigmoid", "mish", "elu", "celu", "selu", "softplus")
+)
+_PADDING, _CONCATENATION = "aten.constant_pad_nd", "aten.cat"
+
+_Buffer = tuple[int, int]
+"""The operator that wrote a storage last (-1 for what existed before), and the storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inlining:
+    """Operators by position: those whose readers compute their results, and those that leave 16 bits in fp32."""
+
+    inlined: frozenset[int] = frozenset()
+    widened: frozenset[int] = frozenset()
+
+
+def inline_operators(recording: Recording, flow: Flow, batch: int) -> Inlining:
+    """Find the results that are never stored, and those that are stored in fp32.
+
+    Args:
+        recording: the step, images in the layout that they run in.
+        flow: its operators with who feeds whom.
+        batch: where sizes are compared.
+    """
+    kernels = [recording.kernels[op.kernel] for op in flow.ops]
+    readers = _readers(flow)
+    reads: list[set[_Buffer]] = []
+    inlined: set[int] = set()
+    widened: set[int] = set()
+    for index, op in enumerate(flow.ops):
+        buffers: set[_Buffer] = set()
+        for storage, source in zip(op.reads, flow.producers[index], strict=False):
+            if source in inlined and len(reads[source]) > _MOST_READS_IF_SHARED and _uses_twice(kernels[index]):
+                inlined.discard(source)
+                if kernels[index].name in _COMPUTED_IN_FP32 and ITEM_BYTES[kernels[source].outputs[0].dtype] == 2:
+                    widened.add(source)
+            buffers |= reads[source] if source in inlined else {(source, storage)}
+        reads.append(buffers)
+        if _may_be_inlined(recording, flow, index, readers[index], batch):
+            most = _MOST_READS_IF_SHARED if len(readers[index]) > 1 else _MOST_READS
+            if len(buffers) <= most:
+                inlined.add(index)
+    return Inlining(inlined=frozenset(inlined), widened=frozenset(widened))
+
+
+def _readers(flow: Flow) -> dict[int, list[int]]:
+    """Return the operators that read what an operator wrote, not those that only overwrite it."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for index, (op, sources) in enumerate(zip(flow.ops, flow.producers, strict=True)):
+        for source in dict.fromkeys(sources[: len(op.reads)]):
+            found[source].append(index)
+    return found
+
+
+def _uses_twice(kernel: Kernel) -> bool:
+    return kernel.name in _COMPUTED_IN_FP32 or part(kernel) in (FusedRole.NORM, FusedRole.SOFTMAX)
+
+
+def _may_be_inlined(recording: Recording, flow: Flow, index: int, readers: Sequence[int], batch: int) -> bool:
+    op = flow.ops[index]
+    if not readers or not _is_elementwise(recording.kernels[op.kernel], batch):
+        return False
+    storage, result = op.writes[0], recording.kernels[op.kernel].outputs[0]
+    held = recording.storages[storage]
+    if held.death >= len(recording.ops) or result.size_bytes(batch) < held.size_bytes.at(batch):
+        return False
+    return all(
+        _computes(recording.kernels[flow.ops[reader].kernel])
+        and flow.subgraph[reader] == flow.subgraph[index]
+        and not _overwrites_a_part(recording, flow, reader, storage, batch)
+        for reader in readers
+    )
+
+
+def _is_elementwise(kernel: Kernel, batch: int) -> bool:
+    """Return True if each element of the only result is computed from single elements."""
+    if part(kernel) not in (FusedRole.POINTWISE, FusedRole.COPY) or len(kernel.outputs) != 1 or not kernel.inputs:
+        return False
+    if reads_repeatedly(kernel) or ends_kernel(kernel) or kernel.name in (_PADDING, _CONCATENATION):
+        return False
+    size = prod(kernel.outputs[0].shape_at(batch))
+    return all(prod(operand.shape_at(batch)) <= size for operand in kernel.inputs)
+
+
+def _computes(reader: Kernel) -> bool:
+    """Return True if a kernel that reads a result can compute it; padding is a kernel of its own that does."""
+    return part(reader) is not None and (reader.name == _PADDING or not reads_repeatedly(reader))
+
+
+def _overwrites_a_part(recording: Recording, flow: Flow, reader: int, storage: int, batch: int) -> bool:
+    op = flow.ops[reader]
+    whole = recording.storages[storage].size_bytes.at(batch)
+    return any(
+        written == storage and operand.size_bytes(batch) < whole
+        for operand, written in zip(recording.kernels[op.kernel].outputs, op.writes, strict=False)
+    )
+
 
 _SAMPLE_BATCH = 64
 _REORDERS_LOOPS_SINCE: Version = (2, 8)
@@ -307,3 +403,83 @@ class _Rewriting:
         return tuple(
             replace(phase, first_op=min(first, max(0, end - 1))) for phase, first in zip(kept, places, strict=True)
         )
+
+
+_NODES_PER_CONVOLUTION = 300
+_SLOWDOWN = {"grouped": 1.358, "small": 0.783, "in_out": 0.725, "other": 0.823}
+"""Time of channels-last over row-major convolutions, as Inductor's `decide_layout_opt` weighs them (torch 2.1 on)."""
+
+_ON_IMAGES = (OperatorClass.CONVOLUTION, OperatorClass.POOL, OperatorClass.RESIZE)
+
+
+def prefers_channels_last(recording: Recording, batch: int) -> bool:
+    """Decide as Inductor does whether all convolutions of a graph run channels-last."""
+    convolutions = [
+        recording.kernels[op.kernel]
+        for op in recording.steady_ops()
+        if recording.kernels[op.kernel].name == "aten.convolution"
+    ]
+    calls = sum(op.calls for op in recording.steady_ops())
+    if not convolutions or calls >= _NODES_PER_CONVOLUTION * len(convolutions):
+        return False
+    if recording.configuration.training is not None:
+        return _pays_in_training([_kind(kernel) for kernel in convolutions], convolutions)
+    flops = [(kernel_flops(kernel, batch), _SLOWDOWN[_kind(kernel)]) for kernel in convolutions]
+    return sum(count * slowdown for count, slowdown in flops) <= sum(count for count, _ in flops)
+
+
+def in_channels_last(kernel: Kernel) -> Kernel:
+    """Return the same kernel on channels-last images, if it takes images."""
+    if not _takes_images(kernel):
+        return kernel
+    return replace(
+        kernel,
+        inputs=tuple(_channels_last(operand) for operand in kernel.inputs),
+        outputs=tuple(_channels_last(operand) for operand in kernel.outputs),
+    )
+
+
+def _channels_last(operand: Operand) -> Operand:
+    if len(operand.shape) != 4:
+        return operand
+    return replace(operand, memory_format=MemoryFormat.CHANNELS_LAST)
+
+
+def _takes_images(kernel: Kernel) -> bool:
+    by_channel = "batch_norm" in kernel.name or "group_norm" in kernel.name
+    return by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_images(kernel)
+
+
+def _reduces_images(kernel: Kernel) -> bool:
+    """Return True for sums over the positions of images, and over their channels (RMS norms of images)."""
+    if operator_class(kernel) is not OperatorClass.REDUCTION or len(kernel.inputs[0].shape) != 4:
+        return False
+    dims = kernel.attributes.get("dim", ())
+    return isinstance(dims, tuple) and {dim % 4 for dim in dims} in ({2, 3}, {1})
+
+
+def _pays_in_training(kinds: list[str], convolutions: list[Kernel]) -> bool:
+    shrinking = any(_shrinks(kernel) for kernel in convolutions)
+    return "grouped" not in kinds and not shrinking and any(not _is_small(kernel) for kernel in convolutions)
+
+
+def _kind(kernel: Kernel) -> str:
+    if _weight(kernel)[1] > 1 and group_count(kernel, 2) != 1:  # samples with filters of their own are groups
+        return "grouped"
+    if _is_small(kernel):
+        return "small"
+    return "in_out" if _shrinks(kernel) else "other"
+
+
+def _is_small(kernel: Kernel) -> bool:
+    out, per_group, *_ = _weight(kernel)
+    return out <= 64 and per_group <= 64
+
+
+def _shrinks(kernel: Kernel) -> bool:
+    out, per_group, *window = _weight(kernel)
+    return out * 2 <= per_group and bool(window) and window[0] > 1
+
+
+def _weight(kernel: Kernel) -> tuple[int, ...]:
+    return kernel.inputs[1].shape_at(1)

@@ -1,9 +1,10 @@
-"""Classify operators for fusion: each one's role in a fused kernel, and the elements that it iterates over."""
+"""Classify operators for compilation: their role in a fused kernel, and those at which torch.compile ends a graph."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from capplan.core.compiled.graph_breaks import breaks_graph
 from capplan.core.ops.catalogue import (
     INSTRUCTIONS_UNLESS_STATED,
     FusedRole,
@@ -12,7 +13,7 @@ from capplan.core.ops.catalogue import (
     operator_class,
     operator_rows,
 )
-from capplan.core.trace.types import Kernel, MemoryFormat, Operand
+from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording
 
 FUSED = "capplan.fused"
 """The name of a kernel that a compiler made of several operators."""
@@ -158,3 +159,38 @@ def _normalised_groups(kernel: Kernel, batch: int) -> int:
     width = kernel.attributes.get("normalized_shape")
     normalised = prod(width) if isinstance(width, tuple) else shape[-1]
     return prod(shape) // max(1, normalised)
+
+
+_MASKS = frozenset({"bool", "uint8"})
+
+
+def breaks_graph(kernel: Kernel) -> bool:
+    """Return True if an operator ends a compiled graph."""
+    row = operator_rows().get(kernel.name.rpartition(".")[2])
+    if row is None:
+        return False
+    return row.ends_graph or (row.ends_graph_if_masked and any(each.dtype in _MASKS for each in kernel.inputs[1:]))
+
+
+def subgraph_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:
+    """Number the compiled graph that each operator belongs to; what breaks a graph runs between two."""
+    subgraphs: list[int] = []
+    subgraph = 0
+    for op in ops:
+        broken = breaks_graph(kernels[op.kernel])
+        subgraphs.append(subgraph + broken)
+        subgraph += 2 * broken
+    return tuple(subgraphs)
+
+
+def graph_break_notes(recording: Recording) -> tuple[str, ...]:
+    """Return one sentence on a recording's graph breaks; None without any."""
+    ops = [op for op in recording.steady_ops() if breaks_graph(recording.kernels[op.kernel])]
+    if not ops:
+        return ()
+    found = Counter((recording.kernels[op.kernel].name, recording.modules[op.module] or "the model") for op in ops)
+    shown = [f"{name} in {module}" for name, module in list(found)[:3]]
+    rest = f" and {len(found) - 3} more places" if len(found) > 3 else ""
+    breaks = "1 graph break" if len(ops) == 1 else f"{len(ops)} graph breaks"
+    by = f"{breaks} by {', '.join(shown)}{rest}"
+    return (f"{by}: estimated subgraph by subgraph, without what each new graph costs Python",)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from capplan.core import formulas
-from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.economics.constraints import CostAssumptions
 from capplan.core.formulas import present_usd
 from capplan.core.gpus.prices import Price, PurchasePrice
 

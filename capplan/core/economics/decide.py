@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
-from capplan.core.economics.constraints import ExcludedOffer, admitted_prices
+from capplan.core.economics.constraints import Assumption, CostAssumptions, ExcludedOffer, ReportLoad, admitted_prices
 from capplan.core.economics.cost import OwnedCost, RentedCost, best_reserve, payback_years
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Case, ProcurementOption, Scenario, evaluate

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from capplan.core import formulas
-from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.economics.constraints import CostAssumptions
 from capplan.core.economics.cost import (
     CardDraw,
     Energy,

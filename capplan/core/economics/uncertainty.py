@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.core.assumed import SHARED_LATENCY_VARIANCE
-from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.constraints import Assumption
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.economics.evidence import Standards
 from capplan.core.economics.options import Case, ProcurementOption, Scenario, evaluate, rent_key

@@ -6,9 +6,8 @@ from enum import StrEnum
 import numpy as np
 
 from capplan.core.assumed import GATHERED_HALF_WIDTH, UNKNOWN_PCIE_BYTES_PER_S
-from capplan.core.gpus.rate_laws import DataParallelLaws
+from capplan.core.gpus.rate_laws import DataParallelLaws, is_consumer
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.gpus.sustained import is_consumer
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Recording, Role

@@ -9,7 +9,7 @@ from math import ceil, prod
 from typing import Any
 
 from capplan.core.latency import classes as kinds
-from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.ops.catalogue import OperatorClass, operator_class
 from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_flops, traffic

@@ -8,6 +8,7 @@ from capplan.core.assumed import ENGINE_INHERITED_SHARE
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import (
+    PRIOR_CLASSES,
     Calibration,
     EngineCalibration,
     EngineEfficiency,
@@ -15,7 +16,6 @@ from capplan.core.latency.calibration import (
     EngineWidths,
     IntervalWidth,
 )
-from capplan.core.latency.priors import PRIOR_CLASSES
 from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Precision, Workload

@@ -1,13 +1,7 @@
-"""The time of one kernel, elementwise over any shapes that broadcast: compute against bandwidth, plus a fixed cost.
-
-The products' arithmetic and traffic overlap imperfectly, so that the two roofs are joined by a 2-norm. What other
-kernels spend on an element beyond its bytes (addresses, conversions, waiting for the first load) is added to their
-traffic: PyTorch's pointwise kernels do not load the next element while they work on one. A matrix product loses to
-unfilled tiles and waves, to a short inner dimension and to misaligned ones; a small working set is kept in part by the
-L2 cache.
-"""
+"""Time of one kernel: the classic bound, and compute against bandwidth with fitted efficiencies and a fixed cost."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -119,3 +113,45 @@ def tile_utilisation(
         waves = tiles * splits / units
         best = np.maximum(best, speed * output / (tiles * rows * columns) * waves / np.ceil(waves))
     return np.where(m > 0, np.maximum(best, 1e-3), 1.0)
+
+
+class PeakUse(IntEnum):
+    """Which of a GPU's rates limits a kernel's arithmetic: a column of `DeviceRates.peaks_flops_per_s`."""
+
+    NONE = 0
+    HALF = 1
+    CONVOLUTION_32 = 2
+    MATMUL_32 = 3
+    VECTOR = 4
+    DOUBLE = 5
+    INT8 = 6
+    FP8 = 7
+    FP4 = 8
+
+
+def bound_s(
+    *, flops: FloatArray, peak_flops_per_s: FloatArray, traffic_bytes: FloatArray, bandwidth_bytes_per_s: FloatArray
+) -> FloatArray:
+    """Bound a kernel's time from below, elementwise: max(FLOPs ÷ peak, bytes ÷ bandwidth). [s]
+
+    `traffic_bytes` must be what cannot but cross the memory bus: see `compulsory_bytes`.
+    Williams, Waterman, Patterson: Roofline, CACM 2009.
+    """
+    return np.maximum(flops / peak_flops_per_s, traffic_bytes / bandwidth_bytes_per_s)
+
+
+def compulsory_bytes(
+    *,
+    read_bytes: FloatArray,
+    written_bytes: FloatArray,
+    weight_bytes: FloatArray,
+    all_weights_bytes: float,
+    l2_bytes: FloatArray,
+) -> FloatArray:
+    """Return the bytes that a kernel must move between device memory and chip with a perfectly used L2 cache.
+
+    A kernel may find at most an L2 of its input there and leave at most an L2 of its output; weights are
+    read anew in every step unless all of them together stay cached. [bytes]
+    """
+    activations = np.maximum(read_bytes - l2_bytes, 0) + np.maximum(written_bytes - l2_bytes, 0)
+    return activations + np.where(all_weights_bytes > l2_bytes, weight_bytes, 0.0)

@@ -9,7 +9,14 @@ import numpy as np
 from capplan.core.assumed import FORK_JOIN_S, INHERITED_SHARE, UNCALIBRATED_HALF_WIDTH, UNCALIBRATED_WORKLOAD
 from capplan.core.gpus.rate_laws import Transfer
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
-from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, DeviceFactors, HostCosts, IntervalWidth
+from capplan.core.latency.calibration import (
+    CLASS_FIELDS,
+    PRIOR_CLASSES,
+    Calibration,
+    DeviceFactors,
+    HostCosts,
+    IntervalWidth,
+)
 from capplan.core.latency.classes import ALL_CLASSES, FUSED
 from capplan.core.latency.engines import (
     REFERENCE_CLOCK_HZ,
@@ -20,7 +27,6 @@ from capplan.core.latency.engines import (
     is_timed,
     knows_architecture,
 )
-from capplan.core.latency.priors import PRIOR_CLASSES
 from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Host, Variant, Workload

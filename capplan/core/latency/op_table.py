@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from capplan.core.gpus.rate_laws import QuantisedLaws, RateLaws
 from capplan.core.latency import classes as kinds
+from capplan.core.latency.calibration import COUNTED_IN_INSTRUCTIONS
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
     SERIAL_STEPS_PER_LAUNCH,
@@ -20,8 +21,7 @@ from capplan.core.latency.decompositions import (
     unfused_attention,
     unfused_rms_norm,
 )
-from capplan.core.latency.priors import COUNTED_IN_INSTRUCTIONS
-from capplan.core.latency.roofline import PeakUse
+from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.ops.attention import asked_backend

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.calibration import Calibration, prior_calibration
 from capplan.core.latency.classes import ALL_CLASSES, BATCHED_MATMUL, CLASS_INDEX, is_depthwise
 from capplan.core.latency.data_parallel import exchanged_bytes, on_several_gpus
 from capplan.core.latency.decompositions import AttentionPath
@@ -21,12 +21,20 @@ from capplan.core.latency.device import (
     Unsupported,
     device_rates,
     host_slowness,
+    host_step_s,
     kernel_peaks,
     missing_kernels,
 )
 from capplan.core.latency.engines import least_times
-from capplan.core.latency.host import host_step_s
-from capplan.core.latency.kernel_time import KernelRates, KernelTimes, KernelWork, kernel_times, tile_utilisation
+from capplan.core.latency.kernel_time import (
+    KernelRates,
+    KernelTimes,
+    KernelWork,
+    bound_s,
+    compulsory_bytes,
+    kernel_times,
+    tile_utilisation,
+)
 from capplan.core.latency.lookup import (
     ResolvedConstants,
     calibration_notes,
@@ -37,8 +45,6 @@ from capplan.core.latency.lookup import (
     resolve_constants,
 )
 from capplan.core.latency.op_table import KernelTable, convolution_calls, counted_flops, kernel_table
-from capplan.core.latency.priors import prior_calibration
-from capplan.core.latency.roofline import bound_s, compulsory_bytes
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import BoolArray, FloatArray, Interval

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import executed_recording
+from capplan.core.compiled.roles import graph_break_notes
 from capplan.core.engines import engine_recording, refusal_notes
 from capplan.core.gpus.rate_laws import GUESSED_LAWS, RateLaws
 from capplan.core.gpus.spec import GpuSpec

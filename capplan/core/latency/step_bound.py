@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.core.energy.power import PeakSeconds
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, device_rates
+from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.op_table import counted_flops, kernel_table
 from capplan.core.latency.predict import least_bytes, least_flops
-from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step import ExecutedStep
+from capplan.core.power import PeakSeconds
 
 BOUND_RULE = (
     "the longer of FLOPs ÷ printed peak and bytes ÷ printed bandwidth; of a convolution that may run by Winograd's "

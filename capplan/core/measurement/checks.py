@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from capplan.core.batches import LARGEST_BATCH
 from capplan.core.json_fields import (
     as_list,
     as_mapping,
@@ -19,7 +18,7 @@ from capplan.core.json_fields import (
 )
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import MeasurementFailure
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import LARGEST_BATCH, Framework, Layout, Precision
 
 Check = Callable[[Any, str], None]
 

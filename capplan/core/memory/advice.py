@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.fit import largest_certain_batch
-from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.types import FitStatus, fit_status
+from capplan.core.memory.schedule import live_curve
+from capplan.core.memory.types import FitStatus, MemoryCalibration, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Layout, Optimizer, Precision, Training, Workload

@@ -6,17 +6,15 @@ For many batches or GPUs build a `MemoryModel` once: it keeps its event streams 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capplan.core.batches import LARGEST_BATCH
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
 from capplan.core.memory.replays import StreamReplays
 from capplan.core.memory.schedule import Bound
 from capplan.core.memory.sharding import fewest_gpus
-from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
+from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Workload
+from capplan.core.workload import LARGEST_BATCH, Workload
 from capplan.units import format_bytes
 
 MOST_GPUS = 4096

@@ -20,26 +20,26 @@ from capplan.core.compiled.rewrite import fuse_recording
 from capplan.core.engines import engine_recording
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import ReplayResult
-from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.index_limit import refused_above
-from capplan.core.memory.liveness import LiveCurve, live_curve
 from capplan.core.memory.replays import SharedStreams, Stream, StreamReplays
 from capplan.core.memory.schedule import (
     BOUNDS,
     AllocationSchedule,
     Bound,
+    LiveCurve,
     Purpose,
     ScheduleKey,
     WorkspaceSizes,
     build_schedule,
+    live_curve,
     schedule_key,
 )
 from capplan.core.memory.sharding import rank_parts, rank_recording
-from capplan.core.memory.types import PART_NAMES, LiveTensor, MemoryEstimate, MemoryPart
+from capplan.core.memory.types import PART_NAMES, LiveTensor, MemoryCalibration, MemoryEstimate, MemoryPart
 from capplan.core.memory.workspace import CPU
 from capplan.core.numbers import Interval
+from capplan.core.ops.analysis import assumed_sizes
 from capplan.core.ops.attention import Version
-from capplan.core.ops.cautions import assumed_sizes
 from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import ALWAYS, InputTensor, Recording, Role, Trace
 from capplan.core.workload import Framework, Workload

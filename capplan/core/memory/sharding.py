@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.memory.calibration import MemoryCalibration
-from capplan.core.memory.types import PART_NAMES, MemoryEstimate, MemoryPart
+from capplan.core.memory.types import PART_NAMES, MemoryCalibration, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, Recording, Role, Storage, Trace
 from capplan.core.workload import ModelSharding

@@ -15,9 +15,8 @@ from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, rank_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.ops.cautions import assumed_sizes
-from capplan.core.trace.model_input import ModelInput, model_input
-from capplan.core.trace.types import Affine
+from capplan.core.ops.analysis import assumed_sizes
+from capplan.core.trace.types import Affine, ModelInput, model_input
 from capplan.core.workload import DEFAULT_UTILIZATION, ModelSharding, Workload
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.types import MemoryCalibration
 from capplan.core.numbers import Interval
 from capplan.core.ops.attention import AttentionBackend, Version
 from capplan.core.trace.types import ITEM_BYTES, Affine, Kernel, MemoryFormat, Operand

@@ -6,7 +6,7 @@ alone; layer by layer (`enable_sequential_cpu_offload`) that of the part without
 or its two largest where one is copied while another computes (`enable_group_offload`). Two streams of a GPU take what
 both take at once.
 
-Time. Parts run one after the other, unless a pipeline says that they run elsewhere (`capplan.core.pipelines.overlap`).
+Time. Parts run one after the other, unless a pipeline says that they run elsewhere (`capplan.core.pipelines.timing`).
 Weights that wait on the host are moved over PCIe: once there and back for a batch of items, or there for each run where
 they go layer by layer; what is copied while a layer computes takes the time that computing does not.
 """
@@ -17,22 +17,29 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from capplan.core.assumed import PAGEABLE_SHARE, PINNED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
-from capplan.core.batches import LARGEST_BATCH
-from capplan.core.energy.power import PeakSeconds
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.memory.types import MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
-from capplan.core.pipelines.overlap import PartRuns, batch_time_s, device_of, interval_s, start_times
 from capplan.core.pipelines.sharing import Degrees
-from capplan.core.pipelines.timing import Correction, kernels_share, time_runs
+from capplan.core.pipelines.timing import (
+    Correction,
+    PartRuns,
+    batch_time_s,
+    device_of,
+    interval_s,
+    kernels_share,
+    start_times,
+    time_runs,
+)
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM, Offload, Part, Pipeline, Runs
 from capplan.core.plan.planner import Planned, Prepared
 from capplan.core.plan.types import Fit, ModelFacts, PartFacts, PartTime, PipelineFacts
-from capplan.core.trace.model_input import ModelInput
-from capplan.core.workload import Workload
+from capplan.core.power import PeakSeconds
+from capplan.core.trace.types import ModelInput
+from capplan.core.workload import LARGEST_BATCH, Workload
 
 _SLOWEST_FIRST = {"low": "high", "expected": "expected", "high": "low"}
 """The end of a rate's interval that gives an end of a time's."""

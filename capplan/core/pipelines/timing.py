@@ -1,7 +1,7 @@
-"""The time of one run of a part, with what a calibration of pipelines corrects and what sharing a sequence adds."""
+"""The time of one run of a part, and what overlaps within a batch of items and between batches."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,8 +16,8 @@ from capplan.core.latency.predict import DeviceTimes, estimate_latencies, time_k
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import FloatArray, Interval
-from capplan.core.pipelines.calibration import ATTENTION as ATTENTION_GROUP
-from capplan.core.pipelines.calibration import (
+from capplan.core.pipelines.measured import ATTENTION as ATTENTION_GROUP
+from capplan.core.pipelines.measured import (
     CONVOLUTIONS,
     GROUPS,
     OTHERS,
@@ -26,6 +26,7 @@ from capplan.core.pipelines.calibration import (
     PipelineCalibration,
 )
 from capplan.core.pipelines.sharing import Degrees, SharedAttention, exchange_s
+from capplan.core.pipelines.types import ON_GPU, ON_STREAM
 
 _NORM = 4
 
@@ -176,3 +177,54 @@ def _corrected(
 
 def _scaled(interval: Interval, ratio: float) -> Interval:
     return Interval(low=interval.low * ratio, expected=interval.expected * ratio, high=interval.high * ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRuns:
+    """All runs of a part for one batch of items.
+
+    Attributes:
+        name: the part.
+        on: where it runs.
+        after: the parts that must be over before it.
+        time_s: the time of all its runs, with the moving of its weights. [s]
+        kernels_s: the time in which its kernels keep the device busy; at most `time_s`. [s]
+    """
+
+    name: str
+    on: str
+    after: tuple[str, ...]
+    time_s: float
+    kernels_s: float
+
+
+def device_of(on: str) -> str:
+    """Return the device of a place: a stream's is that of the GPU."""
+    return ON_GPU if on == ON_STREAM else on
+
+
+def start_times(spans: Sequence[PartRuns]) -> Mapping[str, float]:
+    """Return when each part of a batch starts, in the order of a pipeline's parts. [s]"""
+    starts: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    free: dict[str, float] = {}
+    for span in spans:
+        device = device_of(span.on)
+        starts[span.name] = max([free.get(device, 0.0), *(ends[name] for name in span.after)])
+        ends[span.name] = free[device] = starts[span.name] + span.time_s
+    return starts
+
+
+def batch_time_s(spans: Sequence[PartRuns]) -> float:
+    """Return how long a batch takes from its first part's start to the end of its last part. [s]"""
+    starts = start_times(spans)
+    return max((starts[span.name] + span.time_s for span in spans), default=0.0)
+
+
+def interval_s(spans: Sequence[PartRuns]) -> float:
+    """Return the time from the end of one batch to the end of the next in a steady state. [s]"""
+    busy: dict[str, float] = {}
+    for span in spans:
+        busy[span.on] = busy.get(span.on, 0.0) + span.time_s
+    kernels_s = sum(span.kernels_s for span in spans if device_of(span.on) == ON_GPU)
+    return max([kernels_s, *busy.values()])

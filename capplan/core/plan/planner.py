@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from capplan.core.batches import BatchChoice, Batches
-from capplan.core.energy.power import PeakSeconds, PowerLaw, step_energy
 from capplan.core.gpus.prices import Price, cheapest_offer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
@@ -17,7 +15,6 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
-from capplan.core.memory.calibration import UNCALIBRATED, MemoryCalibration
 from capplan.core.memory.fit import (
     LargestBatch,
     available_memory,
@@ -27,17 +24,17 @@ from capplan.core.memory.fit import (
     largest_fitting_batch,
     memory_shortage,
 )
-from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.ops.cautions import cautions
+from capplan.core.memory.schedule import live_curve
+from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
+from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
-from capplan.core.plan.capped import latencies_under_cap
 from capplan.core.plan.order import SortKey
+from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
-from capplan.core.trace.model_input import model_input
-from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace
-from capplan.core.workload import Framework, Mode, ModelSharding, Precision, Workload
+from capplan.core.power import PeakSeconds, PowerLaw, step_energy
+from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace, model_input
+from capplan.core.workload import BatchChoice, Batches, Framework, Mode, ModelSharding, Precision, Workload
 from capplan.errors import UsageError
 from capplan.units import format_watts
 

@@ -1,23 +1,23 @@
-"""Recommend GPUs of a plan: the cheapest per sample, the fastest with a price, the smallest that holds it.
-
-Only choices that a reader may take are weighed: GPUs that the question names, else data-centre, workstation and
-consumer cards that are not at their end of sale; with a consumer card goes a note on its driver's licence. A choice
-whose latency rests on the spec sheet alone, or whose fit is borderline, is passed over while a surer one exists, and is
-otherwise recommended with a warning. So is a card of another vendor on which single kernels alone were timed.
-"""
+"""Recommend GPUs of a plan: the cheapest per sample, the fastest with a price, the smallest; lowered power limits."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from capplan.core.choice import choose
-from capplan.core.gpus.licences import driver_licence, porting_note
+from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.names import family_of
 from capplan.core.gpus.spec import GpuSpec, Segment, Status
-from capplan.core.latency.types import Evidence
+from capplan.core.latency.device import Unsupported
+from capplan.core.latency.types import Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
+from capplan.core.numbers import FloatArray, Interval
 from capplan.core.plan.types import Cheaper, Criterion, Fit, Plan, Recommendation
-from capplan.units import format_bytes, format_rate, format_seconds
+from capplan.core.power import PROBED_CLOCKS, CardCap, PeakSeconds, PowerLaw, at_clock
+from capplan.units import format_bytes, format_rate, format_seconds, format_watts
 
 _WEAK_EVIDENCE = {
     Evidence.SEGMENT: "it was timed only on GPUs of related architectures",
@@ -241,3 +241,79 @@ def _against_gpu(plan: Plan, cpu: Fit) -> str:
         return ""
     more = best.latency.throughput_per_s.expected / cpu.latency.throughput_per_s.expected
     return f"; {best.gpu.id} does {more:.3g} times as many samples a second"
+
+
+Row = tuple[LatencyEstimate, ...] | Unsupported
+Latencies = Callable[[Sequence[GpuSpec], Sequence[int]], tuple[Row, ...]]
+Work = Callable[[GpuSpec, Sequence[int]], Sequence[PeakSeconds | None]]
+
+
+def latencies_under_cap(
+    latencies: Latencies, work: Work, gpus: Sequence[GpuSpec], batches: Sequence[int], law: PowerLaw | None
+) -> tuple[Row, ...]:
+    """Estimate the time of each batch on each GPU under the law's cap; `Unsupported` where the cap cannot be set.
+
+    The interval joins that of the time, of the power that is drawn without the cap, and of the exponent.
+
+    Args:
+        latencies: Estimates the times without a cap.
+        work: Counts what one GPU does in a step at each batch.
+        gpus: The GPUs.
+        batches: The batches.
+        law: The law of power, with the cap; None or a law without a cap changes nothing.
+    """
+    rows = latencies(gpus, batches)
+    if law is None or law.cap_w is None:
+        return rows
+    made: list[Row] = []
+    for gpu, row in zip(gpus, rows, strict=True):
+        if not isinstance(row, Unsupported) and (refused := law.refusal(gpu)):
+            made.append(Unsupported(reason=refused, lacking="the power limit"))
+        elif isinstance(row, Unsupported) or not law.caps(gpu):
+            made.append(row)
+        else:
+            times_s = [point.latency_s.expected for point in row]
+            done = zip(work(gpu, batches), times_s, strict=True)
+            shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in done]
+            probe = partial(_probed, latencies, gpu, batches, times_s)
+            found = CardCap(gpu=gpu, law=law).slowdowns(shares, probe)
+            factors = zip(row, found.low.tolist(), found.expected.tolist(), found.high.tolist(), strict=True)
+            made.append(
+                tuple(
+                    _lengthened(point, Interval(low=low, expected=expected, high=high), cap_w=law.cap_w)
+                    for point, low, expected, high in factors
+                )
+            )
+    return tuple(made)
+
+
+def _probed(latencies: Latencies, gpu: GpuSpec, batches: Sequence[int], times_s: Sequence[float]) -> list[FloatArray]:
+    """Return how many times as long each batch takes at each of the lower clocks."""
+    rows = [latencies([at_clock(gpu, clock)], batches)[0] for clock in PROBED_CLOCKS]  # they share an id
+    return [
+        np.array([point.latency_s.expected for point in row]) / np.array(times_s)
+        for row in rows
+        if not isinstance(row, Unsupported)
+    ]
+
+
+def _lengthened(point: LatencyEstimate, factor: Interval, *, cap_w: float) -> LatencyEstimate:
+    """Return a point that takes so many times as long."""
+    if factor.high == 1.0:
+        return point
+    time_s = point.latency_s
+    between = point.interval_s
+    note = f"a limit of {format_watts(cap_w)} makes it {factor.expected:.2f} times as long"
+    return replace(
+        point,
+        latency_s=Interval(
+            low=time_s.low * factor.low, expected=time_s.expected * factor.expected, high=time_s.high * factor.high
+        ),
+        interval_s=between
+        and Interval(
+            low=between.low * factor.low,
+            expected=between.expected * factor.expected,
+            high=between.high * factor.high,
+        ),
+        notes=(note, *point.notes),
+    )

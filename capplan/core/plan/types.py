@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from capplan.core.energy.power import StepEnergy
 from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
@@ -14,8 +13,8 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
 from capplan.core.plan.order import SortKey
-from capplan.core.trace.model_input import ModelInput
-from capplan.core.trace.types import HasParameters
+from capplan.core.power import StepEnergy
+from capplan.core.trace.types import HasParameters, ModelInput
 from capplan.core.workload import DEFAULT_UTILIZATION, Workload, precision_label
 from capplan.units import format_rate, format_seconds, format_watts
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from capplan.core.numbers import Interval
 from capplan.core.serving.data_parallel import Exchange
-from capplan.core.serving.queueing_batched import capacity_per_s
-from capplan.core.serving.simulation import Randomness, Station, simulate
+from capplan.core.serving.simulation import Randomness, Station, capacity_per_s, simulate
 
 Floats = npt.NDArray[np.float64]
 

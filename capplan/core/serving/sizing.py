@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from capplan.core.numbers import Interval
 from capplan.core.serving.data_parallel import ParallelRates, parallel_rates
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
-from capplan.core.serving.queueing_batched import greedy_batching
 from capplan.core.serving.response import (
     BatchingPolicy,
     BatchPoint,
@@ -18,6 +17,7 @@ from capplan.core.serving.response import (
     responses,
 )
 from capplan.core.serving.servers import replicas_for_rate
+from capplan.core.serving.simulation import greedy_batching
 
 _CHECK = 20_000
 """Arrivals that a fleet is simulated with: 180 of them lie beyond the 99th percentile, after the warm-up."""

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from capplan.core.batches import BatchChoice, Batches
-from capplan.core.energy.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
 from capplan.core.latency.calibration import Calibration
@@ -14,7 +12,6 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
-from capplan.core.memory.calibration import MemoryCalibration
 from capplan.core.memory.fit import (
     LargestBatch,
     available_memory,
@@ -24,13 +21,15 @@ from capplan.core.memory.fit import (
     usable_memory,
 )
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.plan.capped import Work, latencies_under_cap
+from capplan.core.memory.types import FitStatus, MemoryCalibration, MemoryEstimate
 from capplan.core.plan.planner import CURVE_BATCHES, model_facts
+from capplan.core.plan.recommend import Work, latencies_under_cap
 from capplan.core.plan.types import Constraint, Plan
-from capplan.core.sweep.conditions import AnyConditions, Conditions, Value
+from capplan.core.power import PowerLaw, StepEnergy, step_energy
+from capplan.core.sweep.definition import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
+from capplan.core.workload import BatchChoice, Batches
 
 _WEIGHTS = ("weights", "weights of other parts", "largest layer")
 """The parts of a memory estimate that hold parameters: a model's, or a pipeline's other parts and layers."""

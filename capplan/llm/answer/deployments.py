@@ -1,17 +1,23 @@
-"""Find the deployments that words name: the model, the GPU, and what is computed from both."""
+"""Find the deployments that words name, and which offers a search knows of their GPUs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from capplan.core.energy.power import PowerLaw
+from capplan.core.gpus.prices import offers_to_plan_with
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.power import PowerLaw
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, build_deployment
 from capplan.llm.core.engines import LlmMemoryConstants
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.tensors import count_parameters
+from capplan.llm.core.training.search import TrainingOffer
+from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import models_of_equal_size
-from capplan.llm.read.memory_calibration import load_llm_memory
 from capplan.llm.read.sources import find_model
 from capplan.specs import Gpus
+from capplan.specs.prices import Prices
 
 DEFAULT_CPU = "ryzen-9-7950x"
 """The host's CPU where layers are left to it and none is named: a desktop with two channels of DDR5."""
@@ -132,3 +138,42 @@ class Deployments:
             if wider.sequences_that_fit(held_len) >= 1:
                 return tensor
         return None
+
+
+_SEARCHED_SEGMENTS = ("data-centre",)
+
+
+def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
+    """Return the current on-demand offers of every GPU that has some.
+
+    Your own quotes stand before others. Hearsay and offers of third-party hosts count only for a GPU of which nothing
+    better is known.
+
+    Args:
+        known: All known prices.
+    """
+    return {gpu: tuple(map(rented_gpu, offers)) for gpu, offers in offers_to_plan_with(known.hourly).items()}
+
+
+def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:
+    """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
+    return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
+
+
+def training_offers(known: Prices) -> dict[str, TrainingOffer]:
+    """Return the cheapest current on-demand offer of every GPU that has one.
+
+    Args:
+        known: All known prices.
+    """
+    return {
+        gpu: TrainingOffer(
+            usd_per_hour=best.usd_per_hour,
+            provider=best.words,
+            day=best.day,
+            machine_gpus=best.machine_gpus,
+            country=best.country,
+        )
+        for gpu, offers in on_demand_offers(known).items()
+        if (best := min(offers, key=lambda offer: offer.usd_per_hour, default=None)) is not None
+    }

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.power import CapEnd, PowerLaw
+from capplan.core.power import CapEnd, PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.quantisation import half_note
-from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
 from capplan.llm.core.serving.explain import explain_step
-from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServedDeployment, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration

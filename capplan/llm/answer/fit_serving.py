@@ -13,7 +13,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.memory_fit import FittedMemory, fit_memory
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, width_name
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, SkippedRun, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, full_fit
 from capplan.llm.core.serving.learn import (
@@ -26,11 +26,10 @@ from capplan.llm.core.serving.learn import (
     predict,
 )
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
-from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.read.memory_calibration import render_fitted_memory
-from capplan.llm.read.startup_logs import read_startup_logs
+from capplan.llm.read.calibrations import render_fitted_memory
+from capplan.llm.read.measured_run import read_startup_logs
 
 FEWEST_RUNS = 20
 FEWEST_OF_DEPLOYMENT = 4

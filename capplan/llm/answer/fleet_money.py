@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.core.economics.cost import CardDraw
-from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.power import PowerLaw
 from capplan.core.serving.load import levels_of
 from capplan.errors import UsageError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit

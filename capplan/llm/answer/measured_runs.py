@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.search.replica import case_of_run
-from capplan.llm.core.serving.cases import Metric, Serving, answer, metric_of, width_name
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, answer, metric_of, width_name
 from capplan.llm.core.serving.evidence import Adjustment, learn_adjustment
-from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
 

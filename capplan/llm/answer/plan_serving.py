@@ -2,23 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil, exp, inf, log1p, sqrt
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.core.power import PowerLaw
+from capplan.core.serving_engines import find_engine
+from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
 from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
-from capplan.llm.answer.rents import searched_gpus
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
-from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
-from capplan.llm.core.fleet.limits import PATIENCE
-from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.launch import Launch, Setting, launch
+from capplan.llm.core.fleet.limits import PATIENCE, PATIENCE_FILE_WORDS
+from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.fleet.rented import RentedGpu
-from capplan.llm.core.search.handover import launch_of
+from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
+from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.plan import check_load, plan_deployments
 from capplan.llm.core.search.search import DEFAULT_ENGINES, Search, SearchSpace
+from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.evidence import Adjustment
-from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.read.load_file import ServingLoadFile
 from capplan.specs import Gpus
 from capplan.specs.fitted import load_power_law
@@ -152,3 +158,96 @@ def question_of(
         sampling=asked.sampling,
         utilization_fraction=asked.utilization_fraction,
     )
+
+
+def plan_shared_fleet(
+    asked: Sequence[tuple[str, ServingLoadFile]],
+    *,
+    gpus: Gpus,
+    prices: Prices,
+    calibration: LlmCalibration,
+    shares_gpus: bool = False,
+    measured: Sequence[MeasuredRun] = (),
+    power_law: PowerLaw | None = None,
+    max_power_draw_w: float | None = None,
+) -> FleetAnswer:
+    """Plan every model of a fleet, and put the plans together.
+
+    Args:
+        asked: The models with their loads.
+        gpus: The database.
+        prices: All known prices.
+        calibration: Constants of the time model.
+        shares_gpus: True to put several models on the same GPUs where that is cheaper.
+        measured: Measured runs, each of which names its deployment.
+        power_law: The law of power, with a cap of all GPUs; None where nobody asks for energy.
+        max_power_draw_w: Most mean power of all GPUs of a fleet; None for any. [W]
+
+    Raises:
+        CapplanError: A model or GPU is not known.
+    """
+    rents, deployments = on_demand_offers(prices), Deployments(gpus=gpus, power_law=power_law)
+    questions = [question_of(model, load, gpus=gpus, rents=rents) for model, load in asked]
+    plans = tuple(
+        plan_serving(question, deployments=deployments, calibration=calibration, measured=measured)
+        for question in questions
+    )
+    plans = tuple(
+        replace(plan, notes=(PATIENCE_FILE_WORDS, *plan.notes)) if is_read_by_people(load) else plan
+        for plan, (_, load) in zip(plans, asked, strict=True)
+    )
+    fleets = shared_fleets(plans, shares_gpus=shares_gpus)
+    if max_power_draw_w is not None:
+        fleets = tuple(fleet for fleet in fleets if (fleet.power_w or inf) <= max_power_draw_w)
+    return FleetAnswer(plans=plans, fleets=fleets)
+
+
+_ROUNDING = 256
+_TAIL = 3.09
+"""Standard deviations of a normal distribution below which 99.9 % lie."""
+
+
+def launch_of(fit: DeploymentFit, search: Search) -> Launch:
+    """Return the command that starts one replica of a deployment.
+
+    Args:
+        fit: The deployment.
+        search: The question that it answers, with its model and the engines' rules.
+    """
+    model, load, engine = search.model, search.question.load, find_engine(fit.engine)
+    longest = model.architecture.max_positions
+    wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
+    budget = SCHEDULING[fit.engine].token_budget
+    return launch(
+        Setting(
+            engine=engine,
+            model=model.hf_id or model.architecture.name,
+            sharding=fit.sharding,
+            weights=fit.weights,
+            is_own_format=model.own_quantisation.format.name == fit.weights,
+            kv=fit.kv,
+            max_len=min(wanted, longest or wanted),
+            max_sequences=fit.batch_limit,
+            token_budget=int(budget),
+            memory_fraction=search.question.utilization_fraction or search.memory.find(engine, None).fraction,
+            prefix_fraction=load.prefix_fraction,
+            speculation=load.speculation,
+            adapters=search.question.adapters,
+            is_half=half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv) is not None,
+        )
+    )
+
+
+def longest_request(load: TokenLoad) -> float:
+    """Return the tokens of a request that 99.9 % of the requests stay below, prompt and answer together.
+
+    Args:
+        load: The load.
+    """
+    parts = ((load.input_len, load.input_cv), (load.output_len, load.output_cv))
+    return sum(mean * (_log_normal_tail(cv) if cv else 1.0 + load.spread) for mean, cv in parts)
+
+
+def _log_normal_tail(cv: float) -> float:
+    deviation = sqrt(log1p(cv * cv))
+    return exp(_TAIL * deviation - deviation * deviation / 2.0)

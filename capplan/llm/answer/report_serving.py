@@ -5,22 +5,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capplan.clock import today
-from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.deployments import Deployments, on_demand_offers
 from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
 from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, plan_serving, question_of
-from capplan.llm.answer.rents import on_demand_offers
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.planned import ServingReport, Variation
+from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.llm.read.load_file import read_serving_load
-from capplan.llm.read.time_calibration import load_time_calibration
 from capplan.specs import load_gpus
 
 _LOADS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 1.05)

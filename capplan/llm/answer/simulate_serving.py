@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.power import PowerLaw
+from capplan.core.power import PowerLaw
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.replica import Replica, request_demand
+from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.serving.load_curve import load_curve
-from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.simulation.arrivals import Arrivals, Sessions, hourly_rates, session_arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Simulation

@@ -11,12 +11,13 @@ from capplan.llm.core.training.accuracy import (
     JudgedTraining,
     MeasuredTraining,
     SkippedTraining,
+    TrainingCalibration,
     TrainingMetric,
     TrainingValidation,
+    around,
 )
-from capplan.llm.core.training.calibration import TrainingCalibration, around
 from capplan.llm.core.training.estimate import answer_training_memory, estimate_training, least_recompute
-from capplan.llm.read.runs.training_rows import read_training
+from capplan.llm.read.training_rows import read_training
 from capplan.specs import Gpus
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.power import PowerLaw, step_power_w
 from capplan.core.numbers import Interval
+from capplan.core.power import PowerLaw, step_power_w
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
@@ -12,10 +12,18 @@ from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer, metric_of, width_name
+from capplan.llm.core.serving.cases import (
+    MeasuredRun,
+    Metric,
+    Serving,
+    ServingCase,
+    SkippedRun,
+    answer,
+    metric_of,
+    width_name,
+)
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
 from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
-from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of

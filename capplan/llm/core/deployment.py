@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from capplan.core.energy.power import CardCap, PowerLaw
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.power import CardCap, PowerLaw
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
-from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, evidence_of
@@ -24,7 +23,7 @@ from capplan.llm.core.timing.host_cache import HostCache, host_cache
 from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import Kernels, kernel_classes
-from capplan.llm.core.weights import EngineLayout, stage_weights
+from capplan.llm.core.weights import Adapters, EngineLayout, stage_weights
 
 _FOUR_BITS = 0.75
 """Bytes of a weight below which it has about four bits, its scales included. [bytes]"""

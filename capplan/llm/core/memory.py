@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 from math import floor, inf
 
 from capplan.core.serving_engines import Engine
-from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
 from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.weights import EngineLayout, WeightBytes, host_weight_bytes, stage_weights
+from capplan.llm.core.weights import (
+    Adapters,
+    EngineLayout,
+    WeightBytes,
+    adapter_bytes,
+    host_weight_bytes,
+    stage_weights,
+)
 
 REFERENCE_SEQUENCES = 1024
 """Running sequences that the sampler's constants are per, vLLM's default on GPUs of 70 GiB and more."""

@@ -7,17 +7,16 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, half_note
 from capplan.llm.core.sharding import HostOffload, Sharding, check_sharding
 from capplan.llm.core.timing.host_cache import host_cache
-from capplan.llm.core.weights import EngineLayout, stage_weights
+from capplan.llm.core.weights import Adapters, EngineLayout, adapter_bytes, stage_weights
 from capplan.units import counted, format_seconds
 
 _NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}

@@ -10,11 +10,11 @@ from typing import Any
 
 from capplan.core.weights import find_weight_format
 from capplan.errors import CapplanError, UnknownNameError, nearest_names
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation, default_quantisation
 from capplan.llm.core.tensors import WeightRole
 from capplan.llm.read.config.parse import parse_config
-from capplan.llm.read.config.unusual import UnusualModelError
+from capplan.llm.read.config.traits import UnusualModelError
 
 _REFUSED = "refused.json"
 _SUFFIXES = ("-instruct", "-it", "-chat", "-base")

@@ -11,15 +11,15 @@ import yaml
 
 from capplan.core.origin import Origin
 from capplan.errors import SpecError
-from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
+from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
 from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass
 from capplan.specs.folders import calibration_file
-from capplan.specs.yaml.strict import read_yaml
+from capplan.specs.strict_yaml import read_yaml
 
-SCHEMA_VERSION = 1
+TRAINING_SCHEMA_VERSION = 1
 SHIPPED = "llm-training.yaml"
 _KEYS: Mapping[str, type[StrEnum]] = {
     "activations": Family,
@@ -48,8 +48,8 @@ def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
     """
     where = str(path) if path else f"calibrations/{SHIPPED}"
     document = read_yaml(path) if path else read_yaml(calibration_file(SHIPPED), shown=where)
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of LLM training of schema_version {SCHEMA_VERSION}.")
+    if document.get("schema_version") != TRAINING_SCHEMA_VERSION:
+        raise SpecError(f"{where} is not a calibration of LLM training of schema_version {TRAINING_SCHEMA_VERSION}.")
     try:
         return TrainingCalibration(
             name=str(document["name"]),
@@ -116,7 +116,7 @@ def _origin(document: Any, where: str) -> Origin | None:
 def dump_training_calibration(calibration: TrainingCalibration) -> str:
     """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
     document = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": TRAINING_SCHEMA_VERSION,
         "name": calibration.name,
         "origin": asdict(calibration.origin) if calibration.origin else None,
         "memory": asdict(calibration.memory),

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from capplan.probe.cuda.attention import attend
-from capplan.probe.cuda.attention_native import (
+from capplan.probe.cuda.attention import (
+    attend,
     encoder_layer,
     mask_is_left_aligned,
     multi_head_attention,

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from capplan.errors import TraceError, UsageError, nearest_names
-from capplan.files import is_file
-from capplan.folders import is_installed
+from capplan.files import is_file, is_installed
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.compiled_libraries import import_torchvision, lacks_operators
 

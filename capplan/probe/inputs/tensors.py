@@ -1,7 +1,4 @@
-"""Inputs made for a batch size: from specs, as a list of images, or by the user's own function.
-
-Values are random but the same every time, from a generator of their own: the global one is left alone.
-"""
+"""Inputs made for a batch size: from specs, as a list of images, by the user's function; for all sources of models."""
 
 import copy
 import inspect
@@ -13,9 +10,10 @@ from typing import Any, Protocol
 
 import torch
 
+from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.probe.foreign.code import model_code
-from capplan.probe.inputs.grammar import InputSpec, ModelInputs
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 
 Device = torch.device | str
 
@@ -214,3 +212,56 @@ def _takes(forward: Callable[..., Any] | None, keywords: Mapping[Any, Any]) -> b
         return True
     parameters = inspect.signature(forward).parameters
     return all(key in parameters for key in keywords) or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+_IMAGE_RANK = 3
+
+
+def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
+    """Return the spec of one batched float image or clip of a size."""
+    return InputSpec(name=name, shape=(BATCH, *map(Affine, size)))
+
+
+def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Apply `--input-size` to a known shape: all dimensions, height and width, or one number for both.
+
+    Raises:
+        UsageError: more dimensions than the shape has, or too few of them beginning with the channels.
+    """
+    if wanted is None:
+        return size
+    known, words = "x".join(map(str, size)), "x".join(map(str, wanted))
+    if len(wanted) > len(size):
+        raise UsageError(f"--input-size {words} has more dimensions than the model's {known}.")
+    if len(wanted) == 1 and len(size) >= _IMAGE_RANK:
+        return (*size[:-2], *wanted, *wanted)
+    if 1 < len(wanted) < len(size) and wanted[0] == size[0]:
+        raise UsageError(
+            f"--input-size {words} could begin with the {size[0]} channels or not: write all dimensions of {known}, "
+            "height and width alone, or one number for a square image."
+        )
+    return (*size[: len(size) - len(wanted)], *wanted)
+
+
+def asked_inputs(
+    request: InputRequest, *, positional_names: tuple[str, ...] = (), forward: Callable[..., Any] | None = None
+) -> InputMaker | None:
+    """Return the inputs that the user stated; None where the model's source decides."""
+    if request.inputs_from is not None:
+        from capplan.probe.foreign.importing import load_function
+
+        function = load_function(request.inputs_from, "--inputs-from", as_cpu=request.as_cpu)
+        return FunctionInputs(words=request.inputs_from, function=function, forward=forward)
+    if request.inputs:
+        return SpecInputs(specs=request.inputs, positional_names=positional_names)
+    return None
+
+
+def refuse_seq_len(words: str, request: InputRequest) -> None:
+    """Refuse a sequence length of a model that takes no tokens.
+
+    Raises:
+        UsageError: it was given.
+    """
+    if request.seq_len is not None:
+        raise UsageError(f"--seq-len is for transformers models (hf:...), and {words} is not one: use --input.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from capplan.core.measurement.choices import TimingMethod
 from capplan.core.workload import Framework, Layout, Precision, Workload
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from capplan.errors import TraceError
-from capplan.probe.foreign.where import calling_line
+from capplan.probe.foreign.code import calling_line
 
 ASKING = frozenset(
     {"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten._unique2", "aten.unique_consecutive",

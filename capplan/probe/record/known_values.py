@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from capplan.probe.foreign.code import calling_line
 from capplan.probe.foreign.meta import LARGEST_KNOWN
-from capplan.probe.foreign.where import calling_line
 from capplan.probe.record.answers import ASKING, Patience, RecordedAnswers, Replay, absorbing
 from capplan.probe.record.assumed_values import (
     CandidateSelection,
@@ -25,10 +25,9 @@ from capplan.probe.record.assumed_values import (
     note_class_mask,
     selected_output,
 )
-from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_memory import ShapeMemory
 from capplan.probe.record.shape_rules import broadcasts
-from capplan.probe.record.types import Assumed, Operator
+from capplan.probe.record.types import Assumed, Operator, describe_operator
 from capplan.probe.record.value_store import (
     LARGEST_COMPUTED,
     attach,

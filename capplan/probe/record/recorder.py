@@ -16,11 +16,19 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from capplan.core.trace.types import ALWAYS, Attribute, Role
 from capplan.errors import TraceError
-from capplan.probe.foreign.where import calling_line
+from capplan.probe.foreign.code import calling_line
 from capplan.probe.record.known_values import KnownValues
-from capplan.probe.record.schema import READING_VALUES, describe_operator
 from capplan.probe.record.storages import Operands, Storages, Tag, accumulate_in_place
-from capplan.probe.record.types import Operator, Pass, Prelude, RawKernel, flatten, plain_attribute
+from capplan.probe.record.types import (
+    READING_VALUES,
+    Operator,
+    Pass,
+    Prelude,
+    RawKernel,
+    describe_operator,
+    flatten,
+    plain_attribute,
+)
 
 _sequence_number = torch._C._autograd._get_sequence_nr
 

@@ -11,8 +11,14 @@ from pathlib import Path
 from capplan.errors import UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.target.generation import generating_notes, generating_steps
-from capplan.probe.target.prepare import find_steps, freezing_notes, freezing_steps, step_notes
+from capplan.probe.target.prepare import (
+    find_steps,
+    freezing_notes,
+    freezing_steps,
+    generating_notes,
+    generating_steps,
+    step_notes,
+)
 from capplan.probe.target.types import Target
 from capplan.probe.torchscript.archive import is_torchscript
 
@@ -59,11 +65,11 @@ def as_requested(target: Target, request: InputRequest) -> Target:
 def _find_target(words: str, request: InputRequest) -> Target:
     kind, colon, rest = words.partition(":")
     if kind == "torchvision" and colon:
-        from capplan.probe.target.sources.torchvision import torchvision_target
+        from capplan.probe.target.sources.image_zoos import torchvision_target
 
         return torchvision_target(rest, request)
     if kind == "timm" and colon:
-        from capplan.probe.target.sources.timm import timm_target
+        from capplan.probe.target.sources.image_zoos import timm_target
 
         return timm_target(rest, request)
     if kind == "hf" and colon:
@@ -83,11 +89,11 @@ def _find_target(words: str, request: InputRequest) -> Target:
 
         return exported_target(Path(words), request)
     if words.endswith(".onnx") and is_file(words):
-        from capplan.probe.target.sources.onnx import onnx_target
+        from capplan.probe.target.sources.graph_files import onnx_target
 
         return onnx_target(Path(words), request)
     if is_file(words) and is_torchscript(Path(words)):
-        from capplan.probe.target.sources.torchscript import torchscript_target
+        from capplan.probe.target.sources.graph_files import torchscript_target
 
         return torchscript_target(Path(words), request)
     if "/" in words or words.endswith(_FOREIGN) or is_file(words):
@@ -141,8 +147,14 @@ def _is_cut_archive(path: Path) -> bool:
 def _bare_target(name: str, request: InputRequest) -> Target:
     """Look a bare name up in torchvision and timm; torchvision wins, and a note says so."""
     from capplan.errors import UnknownNameError
-    from capplan.probe.target.sources.timm import timm_defines, timm_names, timm_takes, timm_target
-    from capplan.probe.target.sources.torchvision import torchvision_names, torchvision_target
+    from capplan.probe.target.sources.image_zoos import (
+        timm_defines,
+        timm_names,
+        timm_takes,
+        timm_target,
+        torchvision_names,
+        torchvision_target,
+    )
 
     if name in torchvision_names():
         target = torchvision_target(name, request)

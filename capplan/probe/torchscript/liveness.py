@@ -8,7 +8,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from capplan.probe.torchscript.source import ScriptFunction
+from capplan.probe.torchscript.archive import ScriptFunction
 
 
 @dataclass(slots=True)

@@ -11,12 +11,11 @@ from capplan.budget import Budget
 from capplan.errors import UsageError
 from capplan.probe.record.host_memory import counted_host_memory
 from capplan.probe.record.value_store import attach
-from capplan.probe.torchscript.archive import ScriptArchive
+from capplan.probe.torchscript.archive import ScriptArchive, ScriptClass, ScriptFunction, Sources
 from capplan.probe.torchscript.liveness import LastUses
 from capplan.probe.torchscript.records import ObjectRecord, TensorRecord
 from capplan.probe.torchscript.run import EnumMember, Instance, Interpreter, NamedValues, constant_value
 from capplan.probe.torchscript.scalars import ScriptError
-from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
 
 
 class ScriptModule(torch.nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from capplan.budget import ITEM_BYTES, NUMBER_BYTES, STATEMENT_STEPS, Budget
+from capplan.probe.torchscript.archive import ScriptClass, ScriptFunction, Sources
 from capplan.probe.torchscript.liveness import LastUses, find_last_uses
 from capplan.probe.torchscript.operators import call_operator, prim
 from capplan.probe.torchscript.scalars import (
@@ -22,7 +23,6 @@ from capplan.probe.torchscript.scalars import (
     ScriptError,
     bounded,
 )
-from capplan.probe.torchscript.source import ScriptClass, ScriptFunction, Sources
 
 _ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
 _NAMES: Mapping[str, Any] = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf)}

@@ -15,7 +15,7 @@ from capplan.probe.foreign.meta import LARGEST_KNOWN
 from capplan.probe.foreign.subclasses import as_parameter, is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
 from capplan.probe.record.recorder import lacks_data
-from capplan.probe.record.schema import ALLOCATING_ONLY
+from capplan.probe.record.types import ALLOCATING_ONLY
 
 LARGEST_REAL_BYTES = 4 * 10**9
 """Weights up to which a model is run for real. [bytes]"""

@@ -1,6 +1,7 @@
 """What configs of transformers and their forward methods do not say, by architecture and family."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from capplan.probe.transformers.architecture import FamilyFacts, SpectrogramOrder
 from capplan.probe.transformers.completions import (
@@ -365,3 +366,33 @@ VISION_LANGUAGE: Mapping[str, FamilyFacts] = {
     "video_llama_3": FamilyFacts(takes_patch_grid=True),
     "vision-encoder-decoder": FamilyFacts(inputs=("pixel_values", "decoder_input_ids")),
 }
+
+
+FAMILIES: Mapping[str, Mapping[str, FamilyFacts]] = {
+    "audio": AUDIO,
+    "detection": DETECTION,
+    "documents": DOCUMENTS,
+    "retrieval": RETRIEVAL,
+    "series_and_actions": SERIES_AND_ACTIONS,
+    "text": TEXT,
+    "video": VIDEO,
+    "vision": VISION,
+    "vision_language": VISION_LANGUAGE,
+}
+"""Declarations by family; an architecture stands in one family only."""
+
+_UNDECLARED = FamilyFacts()
+
+
+@cache
+def _declared() -> Mapping[str, FamilyFacts]:
+    return {kind: found for family in FAMILIES.values() for kind, found in family.items()}
+
+
+def architecture(kind: str) -> FamilyFacts:
+    """Return what is declared of an architecture; an empty declaration where nothing is.
+
+    Args:
+        kind: The `model_type` of a transformers config, such as "qwen2_vl".
+    """
+    return _declared().get(kind, _UNDECLARED)

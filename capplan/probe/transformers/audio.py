@@ -6,7 +6,7 @@ from typing import Any
 from capplan.core.trace.types import Affine
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.transformers.architecture import SpectrogramOrder
-from capplan.probe.transformers.registry import architecture
+from capplan.probe.transformers.architectures import architecture
 
 _SECONDS = 10
 """Length of a clip where the model takes any. [s]"""

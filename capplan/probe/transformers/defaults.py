@@ -8,8 +8,8 @@ completion gives way to an argument of the user's; a config file is taken as it 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from capplan.probe.transformers.architectures import architecture
 from capplan.probe.transformers.completions import Content
-from capplan.probe.transformers.registry import architecture
 
 
 def completed(kind: str, content: Content) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Make the inputs of a transformers model from its forward's parameters, its main input and its config."""
+"""Make the inputs of a transformers model from its forward's parameters and config; for single ones by their code."""
 
 import inspect
 from collections.abc import Callable
@@ -8,11 +8,191 @@ from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.inputs.tensors import InputMaker, SpecInputs
+from capplan.probe.transformers.architectures import architecture
 from capplan.probe.transformers.audio import AUDIO
 from capplan.probe.transformers.images import VISION
-from capplan.probe.transformers.registry import architecture
-from capplan.probe.transformers.single import SINGLE
 from capplan.probe.transformers.tokens import multimodal, placeholders, plain_token, sees, sequence, token_spec
+
+Maker = Callable[[Any, InputRequest], list[InputSpec]]
+
+
+def _decision(name: str, width: str | int, *, dtype: str = "float32") -> Callable[[Any, InputRequest], list[InputSpec]]:
+    def make(config: Any, request: InputRequest) -> list[InputSpec]:
+        length = request.seq_len or 20
+        columns = () if width == 0 else (Affine(getattr(config, width) if isinstance(width, str) else width),)
+        return [InputSpec(name=name, dtype=dtype, shape=(BATCH, Affine(length), *columns), high=length)]
+
+    return make
+
+
+def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Return a context window of the time series that the config describes.
+
+    Raises:
+        UsageError: its config leaves the length of what is predicted open.
+    """
+    length = getattr(config, "context_length", None) or getattr(config, "prediction_length", 512)
+    if length is None:
+        raise UsageError(f"the config of {config.model_type} states no prediction_length: --arg prediction_length=24.")
+    lags = getattr(config, "lags_sequence", None)
+    steps = Affine(length + (max(lags) if lags else 0))
+    if config.model_type in ("patchtst", "patchtsmixer"):
+        return [InputSpec(name="past_values", shape=(BATCH, steps, Affine(config.num_input_channels)))]
+    if not lags:
+        return [InputSpec(name="past_values", shape=(BATCH, Affine(length)))]
+    size: int = getattr(config, "input_size", 1)
+    series = (BATCH, steps) if size == 1 else (BATCH, steps, Affine(size))
+    future = (BATCH, Affine(config.prediction_length))
+    features = Affine(config.num_time_features)
+    return [
+        InputSpec(name="past_values", shape=series),
+        InputSpec(name="past_time_features", shape=(BATCH, steps, features)),
+        InputSpec(name="past_observed_mask", dtype="bool", shape=series),
+        InputSpec(name="future_values", shape=future),
+        InputSpec(name="future_time_features", shape=(*future, features)),
+    ]
+
+
+def _embeddings(name: str, count: int, width: str | int) -> Callable[[Any, InputRequest], list[InputSpec]]:
+    def make(config: Any, _request: InputRequest) -> list[InputSpec]:
+        columns = getattr(config, width) if isinstance(width, str) else width
+        return [InputSpec(name=name, shape=(BATCH, Affine(count), Affine(columns)))]
+
+    return make
+
+
+def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
+    text = [plain_token(config)] * sequence(config, request)
+    placeholder = getattr(config, "image_token_id", None) or config.image_token_index
+    if placeholder is None:
+        raise UsageError(f"the config of {config.model_type} states no image token: --arg image_token_index=50265.")
+    row = (*[placeholder] * config.num_query_tokens, *text)
+    return [InputSpec(name="input_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
+
+
+def _image_positions(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Mark the image's embeddings as the first ones, as kosmos-2 has them."""
+    count, length = config.latent_query_num, sequence(config, request)
+    row = tuple(int(index < count) for index in range(length))
+    return [InputSpec(name="image_embeds_position_mask", dtype="bool", shape=(BATCH, Affine(length)), row=row)]
+
+
+def _seen_images(config: Any, request: InputRequest) -> list[InputSpec]:
+    """Let every token attend to its one image, as in idefics."""
+    shape = (BATCH, Affine(sequence(config, request)), Affine(1))
+    return [InputSpec(name="image_attention_mask", dtype="int64", shape=shape, row=(1,))]
+
+
+def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Make nothing, because the input is made together with another one."""
+    return []
+
+
+def _marks(name: str, row: tuple[int, ...]) -> Maker:
+    """Make questions about one prompt, with the places and types of their answers, as jev takes them."""
+    return lambda _config, _request: [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
+
+
+def _task(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Make oneformer's task input: the task as tokens."""
+    shape = (BATCH, Affine(config.task_seq_len))
+    return [InputSpec(name="task_inputs", dtype="int64", shape=shape, high=config.text_encoder_vocab_size)]
+
+
+_CLASSES = 4
+"""Classes per image that omdet-turbo is asked to look for."""
+
+
+def _detection_text(name: str, rows: int) -> Maker:
+    """Make tokens of the task, or of each image's classes in one list, with masks, as omdet-turbo takes them."""
+
+    def make(config: Any, _request: InputRequest) -> list[InputSpec]:
+        length = Affine(config.text_config.max_position_embeddings)
+        shape = (Affine(0, rows), length)
+        if "mask" in name:
+            return [InputSpec(name=name, dtype="int64", shape=shape, row=(1,))]
+        return [InputSpec(name=name, dtype="int64", shape=shape, high=config.text_config.vocab_size)]
+
+    return make
+
+
+def _actions(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Make a state and the actions of a chunk, as pi0 takes them."""
+    shape = (BATCH, Affine(1 + config.chunk_size), Affine(config.dit_config.hidden_size))
+    return [InputSpec(name="action_embeds", shape=shape)]
+
+
+_MOLMO_STEP = 2
+"""Sides of the squares of patches that molmo2 pools."""
+
+
+def _crops(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Make one crop per image as flat patches, with the patches and grid of its tokens, as molmo2 takes them."""
+    vision = config.vision_config
+    side = vision.image_size[0] // vision.patch_size
+    rows = -(-side // _MOLMO_STEP)
+    return [
+        InputSpec(
+            name="pixel_values", shape=(BATCH, Affine(side**2), Affine(vision.num_channels * vision.patch_size**2))
+        ),
+        InputSpec(
+            name="image_token_pooling", dtype="int64", shape=(Affine(0, rows**2), Affine(_MOLMO_STEP**2)), high=side**2
+        ),
+        InputSpec(name="image_grids", dtype="int64", shape=(BATCH, Affine(4)), row=(rows, rows, 0, 0)),
+        InputSpec(name="image_num_crops", dtype="int64", shape=(BATCH,), row=(1,)),
+    ]
+
+
+def _source_grids(config: Any, _request: InputRequest) -> list[InputSpec]:
+    """Make a source image and a target per sample, as glm_image takes them."""
+    side = 448 // config.vision_config.patch_size
+    return [
+        InputSpec(name="image_grid_thw", dtype="int64", shape=(Affine(0, 2), Affine(3)), row=(1, side, side)),
+        InputSpec(name="images_per_sample", dtype="int64", shape=(BATCH,), row=(2,)),
+    ]
+
+
+SINGLE: dict[str, Maker] = {
+    "blip_input_ids": _blip_tokens,
+    "qformer_input_ids": lambda config, request: [token_spec(config.qformer_config, request, name="qformer_input_ids")],
+    "lang_ids": lambda _config, _request: [InputSpec(name="lang_ids", dtype="int64", shape=(BATCH,), high=1)],
+    "states": _decision("states", "state_dim"),
+    "actions": _decision("actions", "act_dim"),
+    "rewards": _decision("rewards", 1),
+    "returns_to_go": _decision("returns_to_go", 1),
+    "timesteps": _decision("timesteps", 0, dtype="int64"),
+    "past_values": _past_values,
+    "past_time_features": _nothing,
+    "past_observed_mask": _nothing,
+    "past_values_padding": lambda config, _: [
+        InputSpec(name="past_values_padding", dtype="int64", shape=(BATCH, Affine(config.context_length)), high=1)
+    ],
+    "freq": lambda _config, _request: [InputSpec(name="freq", dtype="int64", shape=(BATCH, Affine(1)), high=3)],
+    "inputs": lambda config, request: [
+        InputSpec(name="inputs", shape=(BATCH, Affine(request.seq_len or 2048), Affine(config.d_model)))
+    ],
+    "visual_embeds": _embeddings("visual_embeds", 36, "visual_embedding_dim"),
+    "visual_feats": _embeddings("visual_feats", 36, "visual_feat_dim"),
+    "visual_pos": _embeddings("visual_pos", 36, "visual_pos_dim"),
+    "query_embeds": _embeddings("query_embeds", 32, "hidden_size"),
+    "image_embeds_position_mask": _image_positions,
+    "image_attention_mask": _seen_images,
+    "marks": _marks("marks", (1, 2, 3, 4)),
+    "num_options": _marks("num_options", (2, 2, 2, 2)),
+    "question_type_ids": _marks("question_type_ids", (0, 0, 0, 0)),
+    "task_inputs": _task,
+    "classes_input_ids": _detection_text("classes_input_ids", _CLASSES),
+    "classes_attention_mask": _detection_text("classes_attention_mask", _CLASSES),
+    "tasks_input_ids": _detection_text("tasks_input_ids", 1),
+    "tasks_attention_mask": _detection_text("tasks_attention_mask", 1),
+    "classes_structure": lambda _config, _request: [
+        InputSpec(name="classes_structure", dtype="int64", shape=(BATCH,), row=(_CLASSES,))
+    ],
+    "action_embeds": _actions,
+    "crops": _crops,
+    "source_grids": _source_grids,
+}
+"""What makes each such input, by the name of the forward's parameter or of what is made together."""
 
 
 def transformers_inputs(config: Any, model_class: Any, words: str, request: InputRequest) -> InputMaker:

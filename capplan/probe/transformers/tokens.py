@@ -6,11 +6,10 @@ from typing import Any
 from capplan.core.trace.types import Affine
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.transformers.architecture import Image
+from capplan.probe.transformers.architectures import architecture
 from capplan.probe.transformers.audio import sound_tokens
-from capplan.probe.transformers.image_grids import grid_tokens, takes_grid
 from capplan.probe.transformers.image_tokens import patch_count
-from capplan.probe.transformers.images import image_size
-from capplan.probe.transformers.registry import architecture
+from capplan.probe.transformers.images import grid_tokens, image_size, takes_grid
 
 DEFAULT_SEQ_LEN = 128
 

@@ -10,8 +10,7 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
-from capplan.files import replace_whole
-from capplan.folders import cache_folder
+from capplan.files import cache_folder, replace_whole
 from capplan.report.charts.look import Drawing
 
 SUFFIXES = (".svg", ".png", ".pdf", ".html")

@@ -6,13 +6,13 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.advice import SpeedAdvice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import KernelShare, ModuleShare
 from capplan.core.latency.frameworks import ComparedRun
 from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Interval
+from capplan.core.power import StepEnergy
 from capplan.core.workload import Framework, Layout, Precision
 from capplan.report.documents.common import Bounded, bounded_latency
 from capplan.report.estimates import EstimateReport

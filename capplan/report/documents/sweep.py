@@ -5,8 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
-from capplan.core.sweep.preview import RateRange, SweepPreview
+from capplan.core.sweep.overview import FailureGroup, RateRange, Standing, SweepOverview, SweepPreview
 
 
 class StandingDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from capplan.core.calibrate.accuracy import ErrorStatistics
 from capplan.core.calibrate.measured import SkippedRow
 from capplan.core.calibrate.power import LearntPower
-from capplan.core.calibrate.validation import JudgedStep, Validation
+from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, Validation
 
 _WORST = 20
 

@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from capplan.core.economics.assumptions import ReportLoad
-from capplan.core.economics.constraints import Constraints, ExcludedOffer
+from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
-from capplan.core.energy.power import PowerLaw
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.core.power import PowerLaw
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError

@@ -6,15 +6,15 @@ from dataclasses import replace
 from msgspec import UNSET
 
 from capplan.core.assumed import UNKNOWN_PCIE_BYTES_PER_S
-from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.constraints import Assumption
 from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
-from capplan.core.energy.power import PowerLaw
-from capplan.core.gpus.licences import driver_licence, porting_note
+from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
+from capplan.core.power import PowerLaw
 from capplan.core.serving.data_parallel import Exchange
 from capplan.core.serving.response import BatchPoint, Candidate, HostLimit, SpeedTier
 from capplan.core.workload import Mode

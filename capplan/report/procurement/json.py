@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import msgspec
 
-from capplan.core.economics.assumptions import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.constraints import (
     DEFAULT_CERTAINTY,
     DEFAULT_MAX_PRICE_AGE_DAYS,
+    Assumption,
     Constraints,
+    CostAssumptions,
     NameLists,
+    ReportLoad,
 )
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase

@@ -14,8 +14,8 @@ from capplan.report.charts.picture import vector
 from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.charts.fleets import fleets_chart
 from capplan.report.procurement.charts.money import charts
+from capplan.report.procurement.charts.speed import fleets_chart
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.constraints import Assumption
 from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
-from capplan.core.economics.assumptions import Assumption, ReportLoad
+from capplan.core.economics.constraints import Assumption, ReportLoad
 from capplan.core.economics.cost import CostBreakdown
 from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import Term

@@ -6,12 +6,10 @@ decision takes as many as it needs.
 """
 
 from capplan.report.procurement.types import Report
-from capplan.report.procurement.workbook.appendix import write_appendix
-from capplan.report.procurement.workbook.assumptions import defined_names, write_assumptions
+from capplan.report.procurement.workbook.assumptions import defined_names, write_assumptions, write_cash
 from capplan.report.procurement.workbook.book import Book
-from capplan.report.procurement.workbook.cash import write_cash
-from capplan.report.procurement.workbook.decision import write_decision
-from capplan.report.procurement.workbook.options import formulas_of, write_options
+from capplan.report.procurement.workbook.columns import formulas_of, write_options
+from capplan.report.procurement.workbook.decision import write_appendix, write_decision
 
 
 def render_report_xlsx(report: Report) -> bytes:

@@ -15,7 +15,7 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
 from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
-from capplan.report.text.prices import local_words
+from capplan.report.text.gpus import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
 from capplan.units import (
     counted,

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from capplan.core.energy.power import StepEnergy
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
+from capplan.core.power import StepEnergy
 from capplan.core.workload import Host, precision_label
 from capplan.report.sections import (
     Block,
@@ -26,7 +26,7 @@ from capplan.report.sections import (
     words,
 )
 from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, energy_data, evidence_legend, largest_batch
-from capplan.report.text.prices import local_words
+from capplan.report.text.gpus import local_words
 from capplan.units import (
     format_bytes,
     format_flops,

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from capplan.core.ops.analysis import Analysis, CountShare
-from capplan.core.ops.cautions import assumed_sizes
+from capplan.core.ops.analysis import Analysis, CountShare, assumed_sizes
 from capplan.core.ops.counters import CounterComparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.trace.types import AssumedValue

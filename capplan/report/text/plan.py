@@ -1,13 +1,14 @@
 """A plan as sections: every GPU and batch with all figures, what was rejected, and what was assumed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.energy.power import StepEnergy
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.core.power import StepEnergy
+from capplan.report.documents.diff import Change, CheckedLimit
+from capplan.report.sections import Block, Column, Format, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches
 from capplan.report.text.pipelines import columns as pipeline_columns
 from capplan.report.text.pipelines import pipeline_blocks
@@ -16,6 +17,7 @@ from capplan.units import (
     format_count,
     format_flops,
     format_fraction,
+    format_parameters,
     format_rate,
     format_seconds,
     format_speedup,
@@ -210,3 +212,54 @@ def host_copy_line(plan: Plan) -> str | None:
     time = format_seconds(slowest.host_copy_s or 0.0)
     where = f"{slowest.gpu.id} at batch {slowest.batch}"
     return f"Host copies (outside latency): {size} per sample over PCIe, at best {time} on {where}."
+
+
+def change_sections(changes: Sequence[Change]) -> list[Section]:
+    """Return what changed between two documents."""
+    if not changes:
+        return [Section([Lines(["no change"], only=Format.TABLE), Lines(["No change."], only=Format.MD)])]
+    return [Section([Table(_CHANGES, changes)])]
+
+
+def _value(what: str, value: float | str | None) -> str:
+    """Write a figure in the unit that its name ends in, so that 8.17889e+08 of memory_bytes are 780 MiB."""
+    if value is None or isinstance(value, str):
+        return "absent" if value is None else value
+    form = next((form for ending, form in _FORMS.items() if what.endswith(ending)), None)
+    if form is not None:
+        return form(value)
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
+
+
+_FORMS: Mapping[str, Callable[[float], str]] = {
+    "throughput_per_s": format_rate,
+    "_per_s": lambda rate: f"{rate:.6g}",
+    "_bytes": format_bytes,
+    "_s": format_seconds,
+    "flops_per_sample": format_flops,
+    "params": lambda count: format_parameters(int(count)),
+}
+"""How figures are written, by the end of their names; the first that fits."""
+
+
+_CHANGES: tuple[Column[Change], ...] = (
+    words("where", lambda change: change.where),
+    words("what", lambda change: change.what),
+    figure("before", lambda change: _value(change.what, change.before)),
+    figure("after", lambda change: _value(change.what, change.after)),
+    figure("change", lambda change: change.relative, lambda relative: f"{100 * relative:+.3g} %"),
+)
+
+
+def outcome_sections(outcomes: Sequence[CheckedLimit]) -> list[Section]:
+    """Return one line per limit that a plan was checked against."""
+    return [Section([Table(_OUTCOMES, outcomes)])]
+
+
+_OUTCOMES: tuple[Column[CheckedLimit], ...] = (
+    words("outcome", lambda outcome: "kept" if outcome.is_kept else "FAILED"),
+    words("model", lambda outcome: outcome.model),
+    words("GPU", lambda outcome: outcome.gpu),
+    words("limit", lambda outcome: outcome.limit),
+    words("figures", lambda outcome: outcome.words),
+)

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from capplan.core.sweep.overview import FailureGroup, Standing, SweepOverview
-from capplan.core.sweep.preview import RateRange, SweepPreview
+from capplan.core.sweep.overview import FailureGroup, RateRange, Standing, SweepOverview, SweepPreview
 from capplan.printable import printable_line
 from capplan.report.sections import Align, Column, Section, Table
 from capplan.units import format_bytes, format_seconds

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.calibrate.accuracy import ErrorStatistics
 from capplan.core.calibrate.measured import SkippedRow
-from capplan.core.calibrate.validation import JudgedStep, Validation
+from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, Validation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.documents.validation import error_columns

@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from capplan.errors import CapplanError
-from capplan.serve.http.bodies import content_response, read_body, spooled_body, unless_gone
+from capplan.serve.http.bodies import ProblemError, content_response, read_body, refused, spooled_body, unless_gone
 from capplan.serve.http.guard import body_limit
 from capplan.serve.http.openapi import openapi_document
-from capplan.serve.http.problems import ProblemError, refused
 from capplan.serve.planning.data import Folders
 from capplan.serve.planning.messages import MEDIA_TYPES, Refusal, Reply, Spelling, Task
 from capplan.serve.questions import ResultsQuestion, question_from_json, question_from_mapping, question_from_query

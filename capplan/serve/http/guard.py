@@ -11,9 +11,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from capplan.serve.http.problems import ProblemError, problem_response
-from capplan.serve.logs import log
-from capplan.serve.metrics import Metrics
+from capplan.serve.http.bodies import ProblemError, problem_response
+from capplan.serve.metrics import Metrics, log
 from capplan.serve.settings import Settings, is_loopback
 
 COOKIE = "capplan_token"

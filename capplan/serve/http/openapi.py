@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from capplan.report.schemas import schema_text
-from capplan.serve.http.problems import PROBLEM_TYPE
+from capplan.serve.http.bodies import PROBLEM_TYPE
 from capplan.serve.planning.messages import MEDIA_TYPES, Spelling
 from capplan.serve.questions import ResultsQuestion
 from capplan.verbs.statement.read import wire_type

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from msgspec import Meta
 
-from capplan.core.batches import LARGEST_BATCH
+from capplan.core.workload import LARGEST_BATCH
 from capplan.serve.questions import check_bounds
 from capplan.verbs.plan import PLAN, PlanQuestion
 from capplan.verbs.statement.fields import Text

@@ -1,5 +1,7 @@
 """Render the page and its answers from templates."""
 
+from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -7,7 +9,10 @@ from urllib.parse import urlencode
 import jinja2
 
 from capplan.serve.page.question import FIRST_FIELDS, MOST_MODELS, PageQuestion, address, form_fields, usual_words
-from capplan.serve.page.view import ComparisonCharts, ModelView
+from capplan.serve.page.view import ComparisonCharts, ModelView, compare, view_model
+from capplan.serve.planning.answer import TaskContext, work_out
+from capplan.serve.planning.messages import Reply
+from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, TRACE_PREFIX
 from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door, fields_of
 from capplan.version import __version__
@@ -104,3 +109,21 @@ def _of_reports() -> frozenset[str]:
     """Return the names of the form's fields that a report takes, too."""
     taken = {field.name for field in fields_of(ReportQuestion) if field.option.doors & Door.HTTP}
     return frozenset({"model", *(name for name, field in form_fields().items() if field.name in taken)})
+
+
+@work_out.register
+def _page(question: PageQuestion, case: TaskContext) -> Reply:
+    case.may_lack_hints = True
+    answered = [
+        view_model(question, words, case, identity=f"m{index}") for index, words in enumerate(question.models, start=1)
+    ]
+    names = Counter(view.name for view, _ in answered)
+    views = [_told_apart(view) if names[view.name] > 1 else view for view, _ in answered]
+    planned = [replace(model, name=view.name) for view, (_, model) in zip(views, answered, strict=True) if model]
+    return case.spell({"html": lambda: render_answer(question, views, compare(planned, batch=question.batch))})
+
+
+def _told_apart(view: ModelView) -> ModelView:
+    """Return what is shown of a model under a name that no other model of the page has."""
+    is_own = view.words.startswith((TRACE_PREFIX, CONFIG_PREFIX, FILE_PREFIX))
+    return replace(view, name=f"{view.name}, model {view.identity.removeprefix('m')}" if is_own else view.words)

@@ -14,7 +14,9 @@ from capplan.core.plan.recommend import device_word
 from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch, worthwhile_changes
-from capplan.serve.page.curves import (
+from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
+from capplan.serve.page.question import PageQuestion, address, by_labels, form_fields
+from capplan.serve.page.svg import (
     MemoryRow,
     cost_chart,
     curve_batches,
@@ -25,8 +27,6 @@ from capplan.serve.page.curves import (
     part_names,
     throughput_chart,
 )
-from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
-from capplan.serve.page.question import PageQuestion, address, by_labels, form_fields
 from capplan.serve.planning.answer import TaskContext, opened
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan

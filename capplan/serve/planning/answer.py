@@ -226,8 +226,7 @@ def opened(part: PlanQuestion, case: TaskContext) -> "tuple[Prepared, Calibratio
     Raises:
         CapplanError: there is none, or it has to be traced first.
     """
-    from capplan.specs.calibration import load_calibration
-    from capplan.specs.memory_calibration import load_memory_calibration
+    from capplan.specs.calibration import load_calibration, load_memory_calibration
 
     workload, calibration = part.workload(part.default_precision()), load_calibration()
     model = open_model(case.model(part))

@@ -10,7 +10,7 @@ from typing import Any
 
 from capplan.errors import UsageError
 from capplan.probe.onnx.skeleton import read_skeleton
-from capplan.probe.target.sources.exported_archive import without_weights
+from capplan.probe.target.sources.exported import without_weights
 from capplan.serve.planning.naming import CONFIG_PREFIX, FILE_PREFIX, checked_config, config_name, digest, is_trace_id
 from capplan.strict_json import JsonError, read_json
 

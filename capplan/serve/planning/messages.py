@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from capplan.app.trace_cache import TraceKey
 from capplan.core.workload import Configuration
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.verbs.statement.options import Door, renamed_options
 from capplan.verbs.statement.registry import verb_of
 

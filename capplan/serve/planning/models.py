@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from capplan.app.models import Model, ReadModel
 from capplan.app.trace_cache import TraceCache
 from capplan.core.latency.calibration import Calibration
-from capplan.core.memory.calibration import MemoryCalibration
+from capplan.core.memory.types import MemoryCalibration
 from capplan.core.ops.flops import check_operators
 from capplan.core.plan.planner import Prepared
 from capplan.core.trace.format import load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
 from capplan.errors import CapplanError, TraceError, UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.serve.planning.messages import Refusal, TraceJob
 from capplan.serve.planning.naming import is_trace_id
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from capplan.errors import UsageError
-from capplan.probe.diffusers.index import PREFIX, published_component, published_name
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.diffusers_index import PREFIX, published_component, published_name
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.names import canonical_words
 from capplan.serve.questions import check_bounds
-from capplan.specs.pipelines.file import KNOWN_PREFIX, known_names
+from capplan.specs.pipeline_file import KNOWN_PREFIX, known_names
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.words import assignment
 

@@ -18,7 +18,7 @@ from capplan.core.trace.format import load_trace
 from capplan.errors import CapplanError, TraceError
 from capplan.processes.supervisor import Death, Template, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
-from capplan.serve.logs import log
+from capplan.serve.metrics import log
 from capplan.serve.planning.messages import Refusal, TraceJob
 from capplan.serve.settings import ServiceLimits
 from capplan.serve.sharing import BusyError, Line, SharedTasks, UnwantedError, Wanted

@@ -8,8 +8,7 @@ from typing import Any
 
 from capplan.core.gpus.spec import Figure, MeasuredRate, Microbenchmark, Quality, Regime, Source
 from capplan.specs.gpus.fields import Form, SpecKey
-from capplan.specs.yaml.checker import Checker
-from capplan.specs.yaml.strict import Tree
+from capplan.specs.strict_yaml import Checker, Tree
 
 _QUANTITY_KEYS = ("value", "unit", "source", "printed")
 _VALUE_KEYS = ("value", "source")

@@ -5,17 +5,27 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import yaml
+
+from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
 from capplan.core.gpus.spec import ChipDesign, GpuArchitecture, GpuSpec, MigKind, PeakKind, Segment, Status
-from capplan.errors import UnknownNameError, UsageError
-from capplan.specs.folders import ARCHITECTURES, BUILT_IN, CPUS, built_in_folder, own_overlays, spec_files
+from capplan.errors import SpecError, UnknownNameError, UsageError
+from capplan.specs.folders import (
+    ARCHITECTURES,
+    BUILT_IN,
+    CPUS,
+    built_in_folder,
+    calibration_file,
+    own_overlays,
+    spec_files,
+)
 from capplan.specs.gpus.entries import Entries
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
-from capplan.specs.gpus.usable import load_usable_shares, memory_kind
-from capplan.specs.yaml.strict import Problem, SpecFileError
+from capplan.specs.strict_yaml import Problem, SpecFileError, read_yaml
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,
@@ -346,3 +356,74 @@ def name_clashes(specs: Mapping[str, GpuSpec], sheets: Mapping[str, Sheet]) -> l
                 message = f"{name!r} already names {owner}; a name leads to one GPU"
                 problems.append(Problem(file=sheets[gpu_id].file, key=key, message=message))
     return problems
+
+
+SCHEMA_VERSION = 1
+USABLE_FILE = "usable.yaml"
+CPU, AMD, SHARED, GDDR, GDDR_ECC, HBM = "cpu", "amd", "lpddr", "gddr", "gddr-ecc", "hbm"
+KINDS = (AMD, GDDR, GDDR_ECC, HBM, SHARED)
+"""Kinds of memory whose readings are alike: AMD's; GDDR; GDDR with ECC carved out of it; HBM; shared with the host."""
+
+
+def memory_kind(*, segment: Segment | None, vendor: str, memory_type: str, ecc: str | None) -> str:
+    """Name the kind of memory that decides what share a driver leaves.
+
+    Args:
+        segment: the market that the GPU is made for.
+        vendor: who makes it.
+        memory_type: as printed, such as GDDR6; empty where that is unknown.
+        ecc: "default" where error correction takes a part of the memory unasked.
+    """
+    if segment is Segment.CPU:
+        return CPU
+    if vendor == "AMD":
+        return AMD
+    if memory_type.startswith("LPDDR"):
+        return SHARED
+    if memory_type.startswith("GDDR"):
+        return GDDR_ECC if ecc == "default" else GDDR
+    return HBM
+
+
+def load_usable_shares() -> Mapping[str, float]:
+    """Read the median share by kind of memory, and that of CPUs, which is an assumption.
+
+    Raises:
+        SpecError: the file is missing, no strict YAML, of another schema, or a kind's share is missing or above 1.
+    """
+    where = f"calibrations/{USABLE_FILE}"
+    document = read_yaml(calibration_file(USABLE_FILE), shown=where)
+    if document.get("schema_version") != SCHEMA_VERSION:
+        raise SpecError(f"{where} is not a table of usable memory of schema_version {SCHEMA_VERSION}.")
+    rows = document.get("shares")
+    if not isinstance(rows, dict) or set(rows) != set(KINDS):
+        raise SpecError(f"{where}: shares must hold {', '.join(KINDS)}.")
+    return {CPU: CPU_USABLE_SHARE, **{kind: _share(row, f"{where}: shares.{kind}") for kind, row in rows.items()}}
+
+
+def _share(row: object, where: str) -> float:
+    share = row.get("share") if isinstance(row, dict) else None
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.5 <= share <= 1.0:
+        raise SpecError(f"{where}.share must be a number from 0.5 to 1.")
+    return float(share)
+
+
+def dump_usable_shares(shares: Mapping[str, tuple[float, int]], *, made: str, command: str) -> str:
+    """Write the table as YAML.
+
+    Args:
+        shares: the median share and the number of GPUs behind it, by kind of memory.
+        made: the day.
+        command: what makes the file anew.
+    """
+    readings = sum(count for _, count in shares.values())
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "origin": {
+            "made": made,
+            "command": command,
+            "data": f"gpu_specs: `usable` of {readings} GPUs, which torch reports, over the printed memory",
+        },
+        "shares": {kind: {"share": round(share, 4), "gpus": count} for kind, (share, count) in sorted(shares.items())},
+    }
+    return yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from capplan.core.gpus.rate_laws import MicrobenchRow, SourcedRate, Summaries, summarise
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind, Quality, Regime
-from capplan.core.gpus.sustained import MicrobenchRow, SourcedRate, Summaries, summarise
 from capplan.errors import UsageError
 from capplan.specs.gpus.fields import FIELDS
 from capplan.tables import read_rows

@@ -8,7 +8,7 @@ from itertools import pairwise
 from capplan.core.gpus.spec import GpuArchitecture, GpuSpec, Microbenchmark, PeakKind
 from capplan.specs.gpus.fields import MEMORY_DATA_RATES
 from capplan.specs.gpus.sheets import Sheet
-from capplan.specs.yaml.strict import Problem
+from capplan.specs.strict_yaml import Problem
 from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s
 
 FORMULA_TOLERANCE = 0.03

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from capplan.specs.gpus.entries import Entries, EntryReader
 from capplan.specs.gpus.fields import ARCHITECTURE_FIELDS, FIELDS, RULES
-from capplan.specs.yaml.strict import Tree, read_yaml
+from capplan.specs.strict_yaml import Tree, read_yaml
 
 GPU_WORDS = ("name", "architecture", "form_factor", "capped_from")
 ARCHITECTURE_WORDS = ("name", "vendor", "unit")

@@ -9,7 +9,7 @@ from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_f
 from capplan.specs.gpus.load import Gpus, load_gpus
 from capplan.specs.gpus.rules import shortcomings
 from capplan.specs.prices import load_prices
-from capplan.specs.yaml.strict import Problem, SpecFileError
+from capplan.specs.strict_yaml import Problem, SpecFileError
 
 _BEST_FIRST = (
     SourceKind.DATASHEET,

@@ -16,7 +16,7 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.statement.contract import Context, Look, Verb
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate
@@ -70,7 +70,7 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         CapplanError: a name is not known, or the model does not fit.
     """
     from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
-    from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.llm.read.calibrations import load_time_calibration
 
     law = question.power_law()
     return estimate_serving(

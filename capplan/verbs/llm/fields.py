@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.batches import BatchChoice, Batches
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.core.weights import find_weight_format
+from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
@@ -19,19 +19,19 @@ from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
-    from capplan.core.energy.power import PowerLaw
+    from capplan.core.power import PowerLaw
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
-    from capplan.llm.core.adapters import Adapters
     from capplan.llm.core.deployment import NamedDeployment
     from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
-    from capplan.llm.core.model import LanguageModel
-    from capplan.llm.core.serving.runs import MeasuredRun
+    from capplan.llm.core.model_query import LanguageModel
+    from capplan.llm.core.serving.cases import MeasuredRun
     from capplan.llm.core.serving.service import Speculation
     from capplan.llm.core.sharding import HostOffload, Sharding
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
+    from capplan.llm.core.weights import Adapters
 
 ENGINES = tuple(engine.value for engine in Engine)
 Word = Annotated[str, Meta(max_length=200)]
@@ -210,7 +210,7 @@ class MeasuredRunFields:
         Raises:
             UsageError: a file holds none.
         """
-        from capplan.llm.read.runs.measured_run import read_measured_run
+        from capplan.llm.read.measured_run import read_measured_run
 
         return tuple(run for path in self.measured for run in read_measured_run(path))
 
@@ -245,7 +245,7 @@ class AdapterFields:
 
     def served_adapters(self) -> "Adapters | None":
         """Return the adapters; None for none."""
-        from capplan.llm.core.adapters import Adapters
+        from capplan.llm.core.weights import Adapters
 
         return Adapters(count=self.adapters, rank=self.lora_rank) if self.adapters else None
 

@@ -1,18 +1,23 @@
-"""`llm fit`: learn the constants of step times from measured serving runs."""
+"""`llm fit` and `llm fit-memory`: learn the constants of step times and memory from runs and logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
 from capplan.errors import UsageError
 from capplan.verbs.llm.validate import MEASURED
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import OwnSpecs
-from capplan.verbs.statement.options import HERE, Door, Option
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.answer.fit_serving import FittedServing
+
+if TYPE_CHECKING:
+    from capplan.llm.answer.fit_serving import FittedMemoryFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +52,8 @@ def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing
 
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fit_serving import fit_serving
-    from capplan.llm.read.runs.serving_rows import read_serving
-    from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.llm.read.serving_rows import read_serving
 
     files = [read_serving(path) for path in question.measured]
     names = tuple(path.name for path in question.measured)
@@ -70,7 +75,7 @@ def _settle(question: LlmFitQuestion, _look: Look) -> LlmFitQuestion:
 
 
 def _text(found: "FittedServing", _question: LlmFitQuestion) -> str:
-    from capplan.llm.read.time_calibration import dump_time_calibration
+    from capplan.llm.read.calibrations import dump_time_calibration
 
     return dump_time_calibration(found.calibration)
 
@@ -104,4 +109,68 @@ LLM_FIT = Verb(
     files=_files,
     outcome=_outcome,
     returns="capplan.llm.answer.fit_serving:FittedServing",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmFitMemoryQuestion:
+    """The memory that an engine takes beside weights and cache, as its start-up logs show it."""
+
+    logs: Annotated[
+        Path,
+        Option(
+            help="What vLLM logged at start-up, plain or .gz.", metavar="LOGS.csv", topic=Topic.MODEL,
+            is_argument=True, doors=HERE,
+        ),
+    ]  # fmt: skip
+    since: Annotated[
+        str,
+        Meta(max_length=200),
+        Option(help="First version of vLLM that the logs are of.", metavar="VERSION", shows_default=True),
+    ] = "0.17"
+    base: Annotated[
+        Path | None,
+        Option(help="Calibration to start from instead of the shipped one.", metavar="FILE", doors=HERE),
+    ] = None
+    data: Annotated[
+        str | None,
+        Meta(max_length=1000),
+        Option(help="What the logs are, for the file's origin; the file's name by default.", metavar="TEXT"),
+    ] = None
+
+
+def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
+    """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
+
+    Args:
+        question: the logs, and what they are of.
+        context: how the door reports progress.
+
+    Raises:
+        CapplanError: the logs cannot be read or are too few.
+    """
+    from datetime import UTC, datetime
+
+    from capplan.llm.answer.fit_serving import fit_memory_file
+
+    made = datetime.now(tz=UTC).date()
+    with context.feedback.progress("fitting"):
+        return fit_memory_file(question.logs, since=question.since, base=question.base, made=made, data=question.data)
+
+
+def _memory_outcome(found: "FittedMemoryFile") -> Outcome:
+    left_out = sum(found.unknown_models.values())
+    rows = f"fitted on {found.fitted.rows} starts; {left_out} of models outside the catalogue were left out"
+    return Outcome(warnings=(rows,))
+
+
+LLM_FIT_MEMORY = Verb(
+    path="llm fit-memory",
+    question=LlmFitMemoryQuestion,
+    summary="Learn vLLM's memory constants from its start-up logs and write a calibration file.",
+    examples=("capplan llm fit-memory vllm-memory.csv.gz -o llm-memory.yaml",),
+    answer=answer_llm_fit_memory,
+    text=lambda found, _: found.text,
+    outcome=_memory_outcome,
+    returns="capplan.llm.answer.fit_serving:FittedMemoryFile",
 )

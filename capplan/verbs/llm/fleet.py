@@ -47,9 +47,9 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     Raises:
         CapplanError: the file is refused, or a model or GPU is not known.
     """
-    from capplan.llm.answer.shared_fleet import plan_shared_fleet
+    from capplan.llm.answer.plan_serving import plan_shared_fleet
+    from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.load_file import read_fleet
-    from capplan.llm.read.time_calibration import load_time_calibration
 
     where = "fleet" if question.file is None else str(question.file)
     asked = read_fleet(_content(question), where=where)
@@ -75,7 +75,7 @@ def _content(question: LlmFleetQuestion) -> dict[str, Any]:
     Raises:
         UsageError: it does neither.
     """
-    from capplan.specs.yaml.strict import read_yaml
+    from capplan.specs.strict_yaml import read_yaml
 
     if question.fleet is not None:
         return question.fleet
@@ -90,7 +90,7 @@ def _for_service(question: LlmFleetQuestion) -> LlmFleetQuestion:
 
 
 def _sections(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.fleet import shared_fleet_sections
+    from capplan.report.text.llm.money import shared_fleet_sections
 
     return shared_fleet_sections(answers[0])
 

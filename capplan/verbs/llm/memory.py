@@ -72,7 +72,7 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     """
     from capplan.llm.core.engines import parse_version
     from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
-    from capplan.llm.read.memory_calibration import load_llm_memory
+    from capplan.llm.read.calibrations import load_llm_memory
     from capplan.llm.read.sources import find_model
 
     request = StatedDeployment(

@@ -13,7 +13,7 @@ from capplan.verbs.statement.fields import Name
 from capplan.verbs.statement.options import Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.core.model import LanguageModel
+    from capplan.llm.core.model_query import LanguageModel
     from capplan.report.sections import Line, Section
 
 
@@ -73,7 +73,7 @@ def _settle(question: LlmModelsQuestion, look: Look) -> LlmModelsQuestion:
 
 
 def _sections(answers: "Sequence[tuple[LanguageModel, ...]]", _question: LlmModelsQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.models import llm_model_sections
+    from capplan.report.text.llm.memory import llm_model_sections
 
     return llm_model_sections(answers[0])
 
@@ -107,5 +107,5 @@ LLM_MODELS = Verb(
     lines=_lines,
     document=_document,
     schema="llm-models",
-    returns="capplan.llm.core.model:LanguageModel[]",
+    returns="capplan.llm.core.model_query:LanguageModel[]",
 )

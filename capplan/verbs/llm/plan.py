@@ -31,7 +31,7 @@ from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
-    from capplan.llm.core.fleet.planned import PlannedFleet
+    from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.fleet.token_load import BatchJob
     from capplan.report.sections import Line, Section
 
@@ -130,12 +130,12 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     Raises:
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
+    from capplan.llm.answer.deployments import on_demand_offers, searched_gpus
     from capplan.llm.answer.plan_serving import plan_fleet
-    from capplan.llm.answer.rents import on_demand_offers, searched_gpus
     from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_WORDS
     from capplan.llm.core.search.search import SearchSpace
     from capplan.llm.core.serving.asked import ServingTask
-    from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.llm.read.calibrations import load_time_calibration
     from capplan.units import counted
 
     prices = question.offered(context.price_list(question.specs))
@@ -234,5 +234,5 @@ LLM_PLAN = Verb(
     files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
     schema="llm-plan",
-    returns="capplan.llm.core.fleet.planned:PlannedFleet",
+    returns="capplan.llm.core.fleet.money:PlannedFleet",
 )

@@ -21,8 +21,7 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Verb
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.pictures import PLOT, check_pictures, pictures
-from capplan.verbs.statement.words import TIME_LIMIT, Words
+from capplan.verbs.statement.words import PLOT, TIME_LIMIT, Words, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
@@ -156,8 +155,8 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     """
     from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
     from capplan.llm.core.simulation.arrivals import Sessions
-    from capplan.llm.read.time_calibration import load_time_calibration
-    from capplan.llm.read.traces import read_requests
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.llm.read.load_file import read_requests
 
     trace = None if question.lengths is None else read_requests(question.lengths)
     deployments, model = question.deployments(context, question.power_law()), context.language_model(question.model)
@@ -203,13 +202,13 @@ def _settle(question: LlmSimulateQuestion, _look: Look) -> LlmSimulateQuestion:
 
 
 def _sections(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.simulation import simulation_sections
+    from capplan.report.text.llm.serving import simulation_sections
 
     return simulation_sections(answers[0])
 
 
 def _document(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> Any:
-    from capplan.report.documents.llm.simulation import simulation_document
+    from capplan.report.documents.llm.serving import simulation_document
 
     return simulation_document(answers[0])
 
@@ -217,7 +216,7 @@ def _document(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -
 def _files(answers: "Sequence[Simulation]", question: LlmSimulateQuestion) -> Mapping[Path, bytes]:
     if question.plot is None:
         return {}
-    from capplan.report.text.llm.simulation import simulation_chart
+    from capplan.report.text.llm.serving import simulation_chart
 
     return pictures({question.plot: simulation_chart(answers[0])})
 

@@ -53,8 +53,8 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
     """
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.validate_serving import validate_serving
-    from capplan.llm.read.runs.serving_rows import read_serving
-    from capplan.llm.read.time_calibration import load_time_calibration
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.llm.read.serving_rows import read_serving
     from capplan.specs.fitted import load_power_law
 
     files = [read_serving(path) for path in question.measured]

@@ -25,10 +25,10 @@ from capplan.verbs.statement.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSIO
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuFilters
     from capplan.app.priced_gpus import PriceFilters
-    from capplan.core.energy.power import PowerLaw
     from capplan.core.gpus.places import LocalCurrency
     from capplan.core.plan.types import JobSize, Limits
-    from capplan.probe.inputs.request import ModelRequest
+    from capplan.core.power import PowerLaw
+    from capplan.probe.inputs.grammar import ModelRequest
     from capplan.specs.prices import Prices
 
 Text = str
@@ -199,7 +199,7 @@ class ModelFields(InputFields):
         Raises:
             UsageError: the weights are quantised twice.
         """
-        from capplan.probe.inputs.request import ModelRequest
+        from capplan.probe.inputs.grammar import ModelRequest
 
         return ModelRequest(
             words=self.model,

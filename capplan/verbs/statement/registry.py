@@ -47,7 +47,7 @@ VERBS: Mapping[str, str] = {
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
-    "llm fit-memory": "capplan.verbs.llm.fit_memory:LLM_FIT_MEMORY",
+    "llm fit-memory": "capplan.verbs.llm.fit:LLM_FIT_MEMORY",
     "llm train memory": "capplan.verbs.llm.train.memory:LLM_TRAIN_MEMORY",
     "llm train estimate": "capplan.verbs.llm.train.estimate:LLM_TRAIN_ESTIMATE",
     "llm train plan": "capplan.verbs.llm.train.plan:LLM_TRAIN_PLAN",

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("diffusers", reason="diffusers is not installed (capplan[zoo])")
 
 import capplan
-from capplan.app.pipelines.find import find_pipeline, names_pipeline
+from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.core.plan.types import Plan
 from capplan.errors import CapplanError
 

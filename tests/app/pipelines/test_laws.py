@@ -9,7 +9,7 @@ import capplan
 from capplan.core.plan.types import Fit, Plan
 from capplan.errors import CapplanError
 from capplan.report.text.pipelines import pipeline_lines
-from capplan.specs.pipelines.file import read_pipeline
+from capplan.specs.pipeline_file import read_pipeline
 from capplan.units import format_joules
 
 GPU = "h100-sxm5-80gb"

@@ -7,10 +7,10 @@ import pytest
 
 import capplan
 from capplan.app.sweep.expand import expand_sweep
-from capplan.app.sweep.pipelines import pipeline_columns
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import preview_sweep, sweep
-from capplan.core.sweep.conditions import Conditions
+from capplan.app.sweep.stages import pipeline_columns
+from capplan.core.sweep.definition import Conditions
 from capplan.errors import UsageError
 from capplan.report.procurement.render import render_report
 from tests.app.sweep.conftest import make_request

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from capplan.app.sweep.engines.cluster import check_nodes, cluster_places, difference
-from capplan.app.sweep.engines.tasks import MeasureTask
+from capplan.app.sweep.cluster import check_nodes, cluster_places, difference
+from capplan.app.sweep.isolation import MeasureTask
 from capplan.app.sweep.keys import code_digest, library_versions
 from capplan.app.sweep.request import MeasuringRules, SweepRequest
 from capplan.app.sweep.results import read_sweep
@@ -186,7 +186,7 @@ def test_a_cluster_of_which_no_node_is_left_is_one_sentence() -> None:
 def test_nodes_with_another_version_are_told_one_by_one(
     cluster: Any, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("capplan.app.sweep.engines.cluster.__version__", "99.0")
+    monkeypatch.setattr("capplan.app.sweep.cluster.__version__", "99.0")
     with pytest.raises(UsageError, match=rf"3 of the cluster's nodes .*holds capplan {__version__}, this machine 99"):
         sweep(on(cluster, tmp_path / "out", [str(catalogue)]))
 
@@ -289,7 +289,7 @@ class _TimingRay:
 
 def test_each_gpu_of_a_node_is_a_place_whose_points_take_a_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = _TimingRay()
-    monkeypatch.setattr("capplan.app.sweep.engines.cluster.connect", lambda _address: ray)
+    monkeypatch.setattr("capplan.app.sweep.cluster.connect", lambda _address: ray)
     places, devices = cluster_places("auto", load_gpus(), ["l4", "t4"])
     assert [(place.gpu, place.device) for place in places] == [("l4", "cuda:0"), ("l4", "cuda:0")]
     assert [each["num_gpus"] for each in ray.options] == [2, 1, 1, 1]  # two nodes list their devices, then points run

@@ -19,7 +19,7 @@ def labels(*words: str, beside: Path | None = None) -> list[str]:
 
 @pytest.mark.zoo
 def test_a_glob_names_a_librarys_models_each_once() -> None:
-    from capplan.probe.target.sources.timm import timm_names
+    from capplan.probe.target.sources.image_zoos import timm_names
 
     found = labels("timm:vit_tiny_*", "timm:vit_tiny_patch16_224")
     assert found == [f"timm:{name}" for name in sorted(timm_names()) if name.startswith("vit_tiny_")]

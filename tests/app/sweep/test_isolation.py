@@ -9,15 +9,14 @@ from pathlib import Path
 import pandas
 import pytest
 
-from capplan.app.sweep.engines import isolation
-from capplan.app.sweep.engines.tasks import TraceTask
+from capplan.app.sweep import isolation
+from capplan.app.sweep.isolation import TraceTask
 from capplan.app.sweep.request import ModelLimits, SweepModel
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
-from capplan.core.batches import BatchChoice, Batches
-from capplan.core.sweep.conditions import Conditions
-from capplan.core.workload import Precision, Workload
-from capplan.probe.inputs.request import ModelRequest
+from capplan.core.sweep.definition import Conditions
+from capplan.core.workload import BatchChoice, Batches, Precision, Workload
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.processes.supervisor import Death, WorkerDiedError
 from tests.app.sweep.conftest import make_request
 from tests.processes.kills import STAGES, kill_at_each_stage

@@ -9,14 +9,13 @@ import pytest
 
 import capplan
 from capplan.app.sweep.records import unpack_state
-from capplan.app.sweep.reporting import request_of
-from capplan.app.sweep.results import read_sweep
+from capplan.app.sweep.results import read_sweep, request_of
 from capplan.app.sweep.run import sweep
 from capplan.app.sweep.store import read_manifest
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.core.sweep.schema import COLUMNS
 from capplan.errors import UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from tests.app.sweep.conftest import make_request
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 from tests.app.sweep.conftest import make_request
 

@@ -9,7 +9,7 @@ import pytest
 
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import WIDTH_NAMES, Width, factor_name
-from capplan.llm.read.time_calibration import dump_time_calibration
+from capplan.llm.read.calibrations import dump_time_calibration
 from tests.cli.conftest import Run
 
 HEAD = (

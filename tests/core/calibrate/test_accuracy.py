@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from capplan.core.calibrate.accuracy import error_statistics, faster_named_right, kendall_tau
+from capplan.core.calibrate.validation import error_statistics, faster_named_right, kendall_tau
 
 
 def test_errors_are_of_the_measurement():

@@ -7,9 +7,8 @@ import pytest
 
 from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpeed, calibrated_by, microbench_rows
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
-from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.calibration import Calibration, prior_calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.workload import Precision
 
 GPU = GpuSpec(

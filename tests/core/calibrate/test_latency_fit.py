@@ -7,13 +7,11 @@ import pytest
 
 from capplan.core.calibrate.fit import fit_rows
 from capplan.core.calibrate.kernels import kernel_step, linear_kernel
-from capplan.core.calibrate.residuals import LatencyFit
-from capplan.core.calibrate.solver import LeastSquares, minimise
+from capplan.core.calibrate.residuals import LatencyFit, LeastSquares, minimise
 from capplan.core.gpus.spec import MeasuredRate, Microbenchmark, Quality, Regime
-from capplan.core.latency.calibration import DeviceFactors, HostCosts, IntervalWidth
+from capplan.core.latency.calibration import DeviceFactors, HostCosts, IntervalWidth, prior_calibration
 from capplan.core.latency.classes import CLASS_INDEX, LINEAR
 from capplan.core.latency.lookup import inherited_factors, interval_sides, resolve_constants
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.workload import Precision, Workload
 from tests.core.latency.latency_cases import LAWS, gpu
 

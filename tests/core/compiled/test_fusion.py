@@ -4,8 +4,7 @@ from math import prod
 
 import pytest
 
-from capplan.core.compiled.layout import prefers_channels_last
-from capplan.core.compiled.rewrite import executed_recording, fuse_recording
+from capplan.core.compiled.rewrite import executed_recording, fuse_recording, prefers_channels_last
 from capplan.core.ops.flops import traffic
 from capplan.core.trace.types import Role
 from capplan.core.workload import Framework, Workload

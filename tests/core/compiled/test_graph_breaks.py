@@ -1,7 +1,7 @@
 """Graph breaks: by TorchDynamo's documented defaults, values read by Python and sizes that hang on values."""
 
-from capplan.core.compiled.graph_breaks import graph_break_notes
 from capplan.core.compiled.rewrite import fuse_recording
+from capplan.core.compiled.roles import graph_break_notes
 from capplan.core.trace.types import Role
 from tests.core.compiled.fusion_cases import Tape
 

@@ -9,7 +9,7 @@ from capplan.core.economics.constraints import Constraints, NameLists
 from capplan.core.economics.cost import CostBreakdown, payback_years
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
-from capplan.core.gpus.licences import driver_licence
+from capplan.core.gpus.attributes import driver_licence
 from capplan.core.gpus.prices import Price, PurchasePrice, Term, cheapest_on_demand
 from capplan.core.serving.load import Service
 from capplan.specs import load_gpus
@@ -27,7 +27,7 @@ SERVICE = Service(
 def answer(
     *rents: Price, load=JOB, purchases=(), constraints: Constraints | None = None, candidates=(FAST, SLOW), money=NODE
 ) -> Answer:
-    from capplan.core.economics.assumptions import ReportLoad
+    from capplan.core.economics.constraints import ReportLoad
 
     return decide(
         candidates,

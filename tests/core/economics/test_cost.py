@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.economics.constraints import CostAssumptions
 from capplan.core.economics.cost import (
     CardDraw,
     Usage,

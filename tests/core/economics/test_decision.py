@@ -6,8 +6,7 @@ from datetime import date
 
 import pytest
 
-from capplan.core.economics.assumptions import Assumption, ReportLoad
-from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.constraints import Assumption, Constraints, ReportLoad
 from capplan.core.economics.decide import MORE_EXPENSIVE, WEAKER, Answer, decide
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.economics.options import Scenario, evaluate

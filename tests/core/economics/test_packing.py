@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.economics.assumptions import ReportLoad
-from capplan.core.economics.constraints import Constraints
+from capplan.core.economics.constraints import Constraints, ReportLoad
 from capplan.core.economics.decide import decide
 from capplan.core.economics.fleet import FleetDecision, GpuFacts, Owned, ServiceAnswer, decide_fleet, violations_of
 from capplan.core.economics.packing import Sharing, Tenant, pack

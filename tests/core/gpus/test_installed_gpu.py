@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.gpus.installed import InstalledGpu, differences, match_gpu
+from capplan.core.gpus.names import InstalledGpu, differences, match_gpu
 from capplan.core.gpus.spec import GpuSpec
 
 GIB = 2**30

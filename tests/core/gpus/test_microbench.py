@@ -1,7 +1,7 @@
 """Many people's results become one rate per GPU and kind."""
 
+from capplan.core.gpus.rate_laws import MicrobenchRow, summarise
 from capplan.core.gpus.spec import Microbenchmark, Quality, Regime
-from capplan.core.gpus.sustained import MicrobenchRow, summarise
 
 
 def row(value: float, *, source: str = "one", regime: Regime = Regime.SUSTAINED, quality: Quality = Quality.B):

@@ -5,9 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.gpus.rate_laws import SustainedShareLaw
+from capplan.core.gpus.rate_laws import (
+    SustainedShareLaw,
+    copy_share,
+    half_share,
+    power_law,
+    single_share,
+    streaming_share,
+)
 from capplan.core.gpus.spec import ChipDesign, GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime
-from capplan.core.gpus.sustained import copy_share, half_share, power_law, single_share, streaming_share
 from tests.core.latency.latency_cases import LAWS, gpu
 
 SUSTAINED = LAWS.sustained

@@ -8,11 +8,10 @@ import pytest
 from capplan.core.assumed import FORK_JOIN_S
 from capplan.core.gpus.rate_laws import GUESSED_LAWS
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind, Quality, Regime, Segment
-from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.calibration import Calibration, prior_calibration
 from capplan.core.latency.device import DeviceRates, Unsupported, cpu_rates, device_rates
+from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.lookup import CPU, CPU_HALF, cpu_part, on_cores
-from capplan.core.latency.priors import prior_calibration
-from capplan.core.latency.roofline import PeakUse
 from capplan.core.workload import Framework, Precision, Workload
 
 

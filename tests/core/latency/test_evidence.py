@@ -3,9 +3,14 @@ from datetime import date
 
 import pytest
 
-from capplan.core.latency.calibration import Calibration, DeviceFactors, GlobalConstants, IntervalWidth
+from capplan.core.latency.calibration import (
+    Calibration,
+    DeviceFactors,
+    GlobalConstants,
+    IntervalWidth,
+    prior_calibration,
+)
 from capplan.core.latency.lookup import gpu_evidence, interval_sides, resolve_constants
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.types import Evidence
 from capplan.core.origin import Origin
 from capplan.core.workload import Framework, Precision, Training, Workload

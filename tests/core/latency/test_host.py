@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from capplan.core.gpus.spec import Segment
-from capplan.core.latency.calibration import HostCosts
-from capplan.core.latency.device import host_slowness
-from capplan.core.latency.host import host_step_s
+from capplan.core.latency.calibration import HostCosts, prior_calibration
+from capplan.core.latency.device import host_slowness, host_step_s
 from capplan.core.latency.lookup import calibration_notes
 from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import estimate_latencies
-from capplan.core.latency.priors import prior_calibration
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
 from capplan.core.trace.types import Affine, Kernel, Operand

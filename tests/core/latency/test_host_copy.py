@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.latency.host import host_copy_s, with_copy
+from capplan.core.latency.device import host_copy_s, with_copy
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, InputTensor

@@ -7,8 +7,8 @@ import pytest
 
 from capplan.core.latency.classes import ALL_CLASSES, CLASS_INDEX, kernel_class
 from capplan.core.latency.device import DeviceRates, kernel_peaks
+from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.op_table import head_padding, instructions
-from capplan.core.latency.roofline import PeakUse
 from capplan.core.ops.convolutions import group_count
 from capplan.core.ops.flops import kernel_macs, matmul_shape
 from capplan.core.trace.types import Affine, Kernel, Operand

@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 
 from capplan.core.gpus.spec import PeakKind
+from capplan.core.latency.calibration import prior_calibration
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
-from capplan.core.latency.kernel_time import tile_utilisation
+from capplan.core.latency.kernel_time import PeakUse, tile_utilisation
 from capplan.core.latency.lookup import architecture_source, calibration_notes
 from capplan.core.latency.predict import estimate_latencies
-from capplan.core.latency.priors import prior_calibration
-from capplan.core.latency.roofline import PeakUse
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.workload import Framework, Precision, Workload

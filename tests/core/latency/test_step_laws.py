@@ -9,7 +9,7 @@ from capplan.core.latency.breakdown import StepBreakdown, break_down
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.measurement.theory import Theory
+from capplan.core.measurement.compare import Theory
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Optimizer, Training, Workload
 from tests.core.latency.latency_cases import gpu

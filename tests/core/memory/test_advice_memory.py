@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from capplan.core.memory.advice import Alternative, advise, configurations_for_advice
-from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.types import FitStatus
+from capplan.core.memory.types import UNCALIBRATED, FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine
 from capplan.core.workload import Configuration, Precision, Training, Variant, Workload

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch, refused_above
 from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import UNCALIBRATED
 from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Operand, Recording, Trace
 from capplan.core.workload import Framework, Precision, Workload
 from tests.core.small_recordings import chain

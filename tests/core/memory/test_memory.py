@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import replay
-from capplan.core.memory.calibration import UNCALIBRATED, ContextSize
 from capplan.core.memory.fit import estimate_memory, largest_batch, largest_fitting_batch, min_gpus, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
-from capplan.core.memory.liveness import live_curve
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import Bound
+from capplan.core.memory.schedule import Bound, live_curve
 from capplan.core.memory.summary import answer_memory
-from capplan.core.memory.types import FitStatus, fit_status
+from capplan.core.memory.types import UNCALIBRATED, ContextSize, FitStatus, fit_status
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
 from capplan.core.workload import Framework, Precision, Workload

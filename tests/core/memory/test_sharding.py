@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.memory.calibration import UNCALIBRATED
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.sharding import RankMemory, largest_unit_bytes, rank_memory
+from capplan.core.memory.types import UNCALIBRATED
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Affine, Op, Parameter, Phase, Role, Storage
 from capplan.core.workload import Configuration, ModelSharding, Optimizer, Training, Workload

@@ -7,7 +7,7 @@ from capplan.core.memory.workspace import CUBLAS_KEPT, CUBLASLT_PASSING, library
 from capplan.core.trace.types import HALF, Affine, MemoryFormat, Op, Phase, Role, Storage
 from capplan.core.workload import Configuration, Optimizer, Precision, Training, Variant, Workload
 from capplan.specs import load_gpus
-from capplan.specs.memory_calibration import load_memory_calibration
+from capplan.specs.calibration import load_memory_calibration
 from tests.core.small_recordings import BATCH, kernel, make_trace, operand
 
 MIB = 2**20

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from capplan.core.ops.cautions import assumed_sizes
+from capplan.core.ops.analysis import assumed_sizes
 from capplan.probe.inputs.tensors import FunctionInputs
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target

@@ -7,15 +7,13 @@ from datetime import date
 
 import pytest
 
-from capplan.core.batches import Batches, parse_batches
-from capplan.core.energy.capping import CapLaw
-from capplan.core.energy.power import PowerConstants, PowerLaw
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
 from capplan.core.origin import Origin
 from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Constraint, Limits, Plan
+from capplan.core.power import CapLaw, PowerConstants, PowerLaw
 from capplan.core.trace.types import (
     ALWAYS,
     Affine,
@@ -30,7 +28,7 @@ from capplan.core.trace.types import (
     Storage,
     Trace,
 )
-from capplan.core.workload import Configuration, Precision, Workload
+from capplan.core.workload import Batches, Configuration, Precision, Workload, parse_batches
 
 GIB = 2**30
 WIDTH = 16384

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.latency.device import missing_kernels
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_flops, traffic
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
 from capplan.core.quantisation.rewrite import quantise_trace

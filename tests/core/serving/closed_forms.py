@@ -15,7 +15,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from capplan.core.serving.queueing_batched import UnstableError, stationary
+from capplan.core.serving.simulation import UnstableError, stationary
 
 
 def erlang_b(*, servers: int, offered: float) -> float:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from capplan.core.serving.queueing_batched import UnstableError, capacity_per_s, greedy_batching
+from capplan.core.serving.simulation import UnstableError, capacity_per_s, greedy_batching
 from tests.core.serving.closed_forms import (
     JoinableBulk,
     MarkovQueue,

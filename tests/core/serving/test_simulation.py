@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from capplan.core.serving.queueing_batched import greedy_batching
-from capplan.core.serving.simulation import Observed, Randomness, Station, simulate
+from capplan.core.serving.simulation import Observed, Randomness, Station, greedy_batching, simulate
 from tests.core.serving.closed_forms import MarkovQueue, constant_service_wait_quantile_s, mean_wait_constant_service_s
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.sweep.preview import SweepPreview
+from capplan.core.sweep.overview import SweepPreview
 from capplan.specs.fitted import load_sweep_rates
 
 NOTHING = SweepPreview(

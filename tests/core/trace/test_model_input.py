@@ -1,7 +1,6 @@
 """What one sample is, in words."""
 
-from capplan.core.trace.model_input import model_input
-from capplan.core.trace.types import Affine, InputTensor, Provenance, Recording, Trace
+from capplan.core.trace.types import Affine, InputTensor, Provenance, Recording, Trace, model_input
 from capplan.core.workload import Configuration
 
 

@@ -1,7 +1,6 @@
 """A trace without names says nothing of the model but its shapes."""
 
-from capplan.core.trace.anonymize import anonymize_trace
-from capplan.core.trace.format import dump_trace
+from capplan.core.trace.format import anonymize_trace, dump_trace
 from capplan.core.trace.types import (
     Affine,
     AssumedValue,

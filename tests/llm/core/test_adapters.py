@@ -3,12 +3,11 @@
 import pytest
 
 from capplan.core.weights import find_weight_format
-from capplan.llm.core.adapters import Adapters, adapter_bytes
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
-from capplan.llm.core.timing.weight_kernels import Arithmetic
-from capplan.llm.core.timing.work import Load, step_work
+from capplan.llm.core.timing.work import Arithmetic, Load, step_work
+from capplan.llm.core.weights import Adapters, adapter_bytes
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
 

@@ -5,8 +5,7 @@ import pytest
 from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
-from capplan.llm.read.engine_support import load_engine_support
-from capplan.llm.read.memory_calibration import load_llm_memory
+from capplan.llm.read.calibrations import load_engine_support, load_llm_memory
 from capplan.llm.read.sources import find_model
 from capplan.specs import load_gpus
 

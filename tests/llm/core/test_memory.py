@@ -9,7 +9,7 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits
 from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases

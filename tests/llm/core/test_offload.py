@@ -11,7 +11,7 @@ from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.work import Load
-from capplan.llm.read.time_calibration import load_time_calibration
+from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
 
 DEPLOYMENTS = Deployments(gpus=load_gpus())

@@ -8,12 +8,11 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.llm.core.layers import Attention
-from capplan.llm.core.model import LanguageModel
-from capplan.llm.core.model_query import kv_bytes_per_token
+from capplan.llm.core.model_query import LanguageModel, kv_bytes_per_token
 from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_parameters, count_parameters
 from capplan.llm.read.config import traits
 from capplan.llm.read.config.parse import parse_config
-from capplan.llm.read.config.unusual import UnusualModelError
+from capplan.llm.read.config.traits import UnusualModelError
 from tests.llm.core import architectures as cases
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "llm" / "configs"

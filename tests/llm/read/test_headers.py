@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import SpecError
-from capplan.llm.read.gguf import read_gguf_header
-from capplan.llm.read.safetensors import read_safetensors_header
+from capplan.llm.read.weight_headers import read_gguf_header, read_safetensors_header
 
 
 def safetensors_bytes(header, data=b""):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.llm.core.tensors import WeightRole, count_parameters
 from capplan.llm.read.catalogue import find_in_catalogue, load_catalogue
-from capplan.llm.read.config.unusual import UnusualModelError
+from capplan.llm.read.config.traits import UnusualModelError
 from capplan.llm.read.sources import find_model
 from tests.llm.core import architectures as cases
 from tests.llm.read.test_headers import entry, gguf_bytes, gguf_tensor, safetensors_bytes, tensor, text

@@ -8,7 +8,7 @@ import pytest
 from capplan.errors import SpecError
 from capplan.llm.core.serving.priors import PRIOR
 from capplan.llm.core.timing.calibration import WIDTH_NAMES, LlmCalibration, Width
-from capplan.llm.read.time_calibration import dump_time_calibration, load_time_calibration
+from capplan.llm.read.calibrations import dump_time_calibration, load_time_calibration
 
 
 def calibration() -> LlmCalibration:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import SpecError
-from capplan.llm.core.training.calibration import TrainingEvidence
+from capplan.llm.core.training.accuracy import TrainingEvidence
 from capplan.llm.read.training_calibration import dump_training_calibration, load_training_calibration
 from tests.llm.core.training.training_cases import CALIBRATION, SPEC
 

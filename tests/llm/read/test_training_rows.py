@@ -15,7 +15,7 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.memory import MemoryScope
-from capplan.llm.read.runs.training_rows import parse_training
+from capplan.llm.read.training_rows import parse_training
 
 ROW = {
     "model": "llama-3-8b", "gpu": "h100-sxm5-80gb", "framework": "torchtitan", "gpus": "16", "gpus_per_node": "8",

@@ -5,7 +5,7 @@ import pytest
 from capplan.llm.core.architecture import VisionTower
 from capplan.llm.read.catalogue import find_in_catalogue, load_catalogue
 from capplan.llm.read.config.fields import Fields
-from capplan.llm.read.config.vision import read_vision
+from capplan.llm.read.config.parse import read_vision
 
 
 def test_every_image_encoder_of_the_catalogue_has_attention() -> None:

@@ -13,7 +13,7 @@ import torch
 from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import Measurement
 from capplan.core.workload import Precision
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.devices import open_device
 from capplan.probe.measure.energy import open_nvml

@@ -18,7 +18,7 @@ from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure
 from capplan.core.workload import Workload
 from capplan.errors import MeasurementError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice, devices_at_hand, open_device
 from capplan.probe.measure.energy import Nvml, open_nvml
 from capplan.probe.measure.point import Rules, best_method

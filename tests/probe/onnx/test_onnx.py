@@ -13,8 +13,7 @@ from capplan.app.models import open_model
 from capplan.core.ops.flops import kernel_macs, uncounted
 from capplan.core.workload import Configuration, Layout, Training, Variant
 from capplan.errors import TraceError, UsageError
-from capplan.probe.inputs.grammar import parse_request
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest, parse_request
 from capplan.probe.onnx.network import module_path
 from capplan.probe.onnx.parse import read_model
 from capplan.probe.onnx.skeleton import read_skeleton

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace

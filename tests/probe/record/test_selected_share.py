@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from capplan.core.ops.cautions import cautions
+from capplan.core.ops.analysis import cautions
 from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Recording
 from capplan.errors import UsageError

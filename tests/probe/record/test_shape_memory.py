@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from capplan.probe.record.schema import describe_operator
 from capplan.probe.record.shape_memory import ShapeMemory
+from capplan.probe.record.types import describe_operator
 
 aten = torch.ops.aten
 

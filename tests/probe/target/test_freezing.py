@@ -12,7 +12,7 @@ from capplan.core.ops.analysis import analyze_trace
 from capplan.core.trace.types import Role, Trace
 from capplan.core.workload import Configuration, Optimizer, Training
 from capplan.errors import TraceError, UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 

@@ -9,7 +9,7 @@ import capplan
 from capplan.core.memory.summary import MemorySummary
 from capplan.core.ops.flops import kernel_macs
 from capplan.errors import UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 

@@ -12,8 +12,7 @@ from capplan.probe.target.resolve import load_target
 
 @pytest.mark.zoo
 def test_the_sources_name_what_the_libraries_register() -> None:
-    from capplan.probe.target.sources.timm import import_timm
-    from capplan.probe.target.sources.torchvision import torchvision_names
+    from capplan.probe.target.sources.image_zoos import import_timm, torchvision_names
 
     assert source_names("torchvision") == torchvision_names()
     timm = import_timm()

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant

@@ -14,7 +14,7 @@ from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_module, trace_target
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from capplan.core.memory.liveness import live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.trace.types import ALWAYS, Role, Trace
 from capplan.probe.trace.tracer import trace_module
 from tests.probe.trace.test_trace import feeds

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from capplan.probe.transformers.architecture import FamilyFacts
+from capplan.probe.transformers.architectures import FAMILIES, architecture
 from capplan.probe.transformers.forward import MAKERS
-from capplan.probe.transformers.registry import FAMILIES, architecture
 
 
 def test_an_architecture_is_declared_in_one_family() -> None:

@@ -9,7 +9,7 @@ import capplan
 from capplan.app.models import open_model
 from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import UsageError
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.units import format_seconds
 
 CONFIG = {

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect as types
 
-from capplan.core.economics.assumptions import Assumption
+from capplan.core.economics.constraints import Assumption
 from capplan.core.numbers import Interval
 
 NUMBERS = st.floats(min_value=-1e300, max_value=1e300)

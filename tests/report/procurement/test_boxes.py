@@ -11,7 +11,7 @@ import pytest
 from capplan.app.procurement_constraints import ConstraintRequest
 from capplan.app.report import OfferRequest, ReportRequest, report
 from capplan.core.economics.constraints import NameLists
-from capplan.probe.inputs.request import ModelRequest
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import EXAMPLES
 from tests.skips import find_chromium

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.economics.assumptions import ReportLoad
+from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.build import Market, PlannedService, build_fleet_report

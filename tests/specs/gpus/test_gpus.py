@@ -10,8 +10,8 @@ import pytest
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
 from capplan.errors import SpecError, UnknownNameError
 from capplan.specs import Gpus
+from capplan.specs.gpus.load import load_usable_shares
 from capplan.specs.gpus.rules import FORMULA_TOLERANCE, formula_peak
-from capplan.specs.gpus.usable import load_usable_shares
 from capplan.specs.gpus.validate import validate_specs
 
 MEASURED = Path(__file__).parents[4] / "shared" / "data" / "measured"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from capplan.core.gpus.mig import mig_profiles
+from capplan.core.gpus.rate_laws import half_share
 from capplan.core.gpus.spec import ChipDesign, MigKind, PeakKind
-from capplan.core.gpus.sustained import half_share
 from capplan.errors import SpecError
 from capplan.specs import load_gpus
 from capplan.specs.folders import built_in_folder

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from capplan.specs.folders import built_in_folder
-from capplan.specs.gpus.schema import gpu_schema
+from capplan.specs.gpus.template import gpu_schema
 
 
 class TextDates(yaml.SafeLoader):

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from capplan.core.serving_engines import Engine
-from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.serving.service import Speculation
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.weights import Adapters
 
 PORTS: Mapping[Engine, int] = {Engine.VLLM: 8000, Engine.SGLANG: 30000, Engine.TRTLLM: 8000, Engine.LLAMACPP: 8080}
 """The port that each engine's server listens on by default."""

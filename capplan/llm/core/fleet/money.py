@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from capplan.core.economics.assumptions import CostAssumptions
+from capplan.core.economics.constraints import CostAssumptions
 from capplan.core.economics.cost import (
     CardDraw,
     Energy,
@@ -17,11 +17,14 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.options import server_of, server_slots
 from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR, hours_at_level
+from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.core.serving.load import Level
-from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.rented import rented_gpu
 from capplan.llm.core.serving.energy import ServingEnergy
+from capplan.llm.core.simulation.load_answer import Simulation
 
 _SECONDS_PER_YEAR = HOURS_PER_YEAR * SECONDS_PER_HOUR
 
@@ -358,3 +361,53 @@ class FleetMoney:
     def paid_hours(self) -> float:
         """Return the hours of a year for which machines rented by the hour are paid. [h]"""
         return self.use.paid_hours if self.use else HOURS_PER_YEAR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFleet:
+    """A plan, the money of its recommended deployment and the command that launches it; None where nothing fits.
+
+    `local` is the currency that its cost also stands in.
+    """
+
+    plan: DeploymentPlan
+    money: FleetMoney | None = None
+    launch: Launch | None = None
+    local: LocalCurrency | None = None
+
+    @property
+    def local_cost(self) -> LocalAmount | None:
+        """Return what the recommended deployment costs an hour in the local currency; None where none is asked for."""
+        best = self.plan.recommended
+        if self.local is None or best is None or best.rent is None or best.usd_per_hour is None:
+            return None
+        return self.local.amount(best.usd_per_hour, country=best.rent.country)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """The recommended deployment under a changed assumption; `fit` is None where it does not carry the load then.
+
+    `group` names what is varied, `label` how. `best` is the fleet that is cheapest then, where another one is.
+    """
+
+    group: str
+    label: str
+    fit: DeploymentFit | None
+    best: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingReport:
+    """A report on serving one language model; `simulation` is None where nothing fits.
+
+    `created` is the day, `command` what makes the report again, `load_file` where the load was read.
+    """
+
+    title: str
+    fleet: PlannedFleet
+    simulation: Simulation | None
+    variations: tuple[Variation, ...]
+    created: str
+    command: str
+    load_file: str

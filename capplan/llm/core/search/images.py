@@ -6,11 +6,10 @@ from math import ceil
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import Images, TokenLoad
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.constants import Constants
-from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.weight_kernels import Arithmetic
-from capplan.llm.core.timing.work import CLASSES
+from capplan.llm.core.timing.work import CLASSES, Arithmetic
 
 
 def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None, tokens: int | None) -> Images | None:

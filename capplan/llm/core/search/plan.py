@@ -18,11 +18,10 @@ from capplan.llm.core.fleet.deployment_plan import (
 )
 from capplan.llm.core.fleet.limits import SATURATION
 from capplan.llm.core.fleet.mixed import mixed_fleets
-from capplan.llm.core.fleet.near_miss import near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
-from capplan.llm.core.search.rescue import advice, with_rescues
+from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.tensors import count_active_parameters, count_parameters

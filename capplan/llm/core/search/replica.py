@@ -11,9 +11,8 @@ from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.images import encoder_s
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.cases import ServingCase
+from capplan.llm.core.serving.cases import MeasuredRun, ServingCase
 from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
-from capplan.llm.core.serving.runs import MeasuredRun
 from capplan.llm.core.serving.service import Demand, ServedDeployment, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
 from capplan.llm.core.simulation.continuous_batching import (

@@ -6,13 +6,12 @@ from math import ceil
 
 import numpy as np
 
-from capplan.core.energy.power import CapEnd, PowerLaw
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
+from capplan.core.power import CapEnd, PowerLaw
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
-from capplan.llm.core.adapters import Adapters
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
@@ -33,7 +32,7 @@ from capplan.llm.core.fleet.limits import (
 )
 from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
@@ -45,6 +44,7 @@ from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.weights import Adapters
 from capplan.units import format_watts
 
 DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.core.numbers import FloatArray, Interval
-from capplan.llm.core.serving.cases import Metric
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, SkippedRun
 from capplan.llm.core.serving.energy import EnergyMetric
-from capplan.llm.core.serving.runs import MeasuredRun, SkippedRun
 
 CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
 """What cells may be made by."""

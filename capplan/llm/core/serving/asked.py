@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from capplan.core.batches import parse_batches
+from capplan.core.workload import parse_batches
 from capplan.errors import UsageError
 
 MOST_CLIENTS = 65_536

@@ -6,11 +6,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from capplan.core.energy.power import CardWork, PowerLaw, peak_seconds, step_energy
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import FloatArray, Interval
+from capplan.core.power import CardWork, PowerLaw, peak_seconds, step_energy
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
 from capplan.llm.core.timing.work import CLASSES, ExpertProduct, Kernels, Load, experts_touched, step_work
 

@@ -6,8 +6,7 @@ from enum import StrEnum
 from math import exp, log, sqrt
 
 from capplan.core.numbers import NORMAL_90, Interval
-from capplan.llm.core.timing.calibration import LlmCalibration, Width, pair_name
-from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration, Width, pair_name
 
 
 class ServingEvidence(StrEnum):

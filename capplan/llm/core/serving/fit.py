@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.core.calibrate.solver import LeastSquares, minimise
+from capplan.core.calibrate.residuals import LeastSquares, minimise
 from capplan.core.numbers import FloatArray
 from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer
 from capplan.llm.core.serving.closed_loop import LoopTimes

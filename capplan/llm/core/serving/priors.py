@@ -18,13 +18,13 @@ from capplan.llm.core.serving.fit import Prior
 from capplan.llm.core.timing.calibration import (
     DeviceConstants,
     EngineTimes,
+    KernelClass,
     KernelConstants,
     LinkConstants,
     LlmCalibration,
     factor_name,
 )
 from capplan.llm.core.timing.constants import ConstantsVector
-from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.work import kernel_classes
 
 

@@ -5,9 +5,8 @@ from math import ceil
 
 import numpy as np
 
-from capplan.core.energy.capping import PROBED_CLOCKS
-from capplan.core.energy.power import CardCap, rate_shares
 from capplan.core.numbers import FloatArray
+from capplan.core.power import PROBED_CLOCKS, CardCap, rate_shares
 from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
 from capplan.llm.core.serving.energy import card_works
 from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch

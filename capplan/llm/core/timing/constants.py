@@ -9,11 +9,11 @@ from capplan.core.numbers import FloatArray
 from capplan.llm.core.timing.calibration import (
     DeviceConstants,
     EngineTimes,
+    KernelClass,
     KernelConstants,
     LinkConstants,
     LlmCalibration,
 )
-from capplan.llm.core.timing.kernel_classes import KernelClass
 from capplan.llm.core.timing.work import CLASSES, IntArray
 
 _KERNEL = tuple(item.name for item in fields(KernelConstants))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.weight_kernels import Arithmetic
+from capplan.llm.core.timing.calibration import KernelClass
+from capplan.llm.core.timing.work import Arithmetic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from capplan.core.assumed import CARD_SERVER, DIMM_FRACTION, NETWORK_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
-from capplan.core.energy.power import CardCap
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.llm.core.timing.weight_kernels import Arithmetic
+from capplan.core.power import CardCap
+from capplan.llm.core.timing.work import Arithmetic
 
 _PEAKS = {
     Arithmetic.VECTOR: PeakKind.FP32,

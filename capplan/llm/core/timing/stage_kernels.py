@@ -8,16 +8,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from capplan.llm.core.adapters import ADAPTER_BYTES, Adapters, adapter_sides, is_adapted
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.kv import INDEXER_BYTES_PER_TOKEN
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.core.tensors import Split, Tensor, WeightRole, layer_tensors
-from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.weight_kernels import Arithmetic, WeightKernel, ggml_kernel, weight_kernel
-from capplan.llm.core.timing.work import AttentionKernel, ExpertProduct, Kernels, Product, StateKernel
+from capplan.llm.core.timing.calibration import KernelClass
+from capplan.llm.core.timing.work import (
+    Arithmetic,
+    AttentionKernel,
+    ExpertProduct,
+    Kernels,
+    Product,
+    StateKernel,
+    WeightKernel,
+    ggml_kernel,
+    weight_kernel,
+)
+from capplan.llm.core.weights import ADAPTER_BYTES, Adapters, adapter_sides, is_adapted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import Interval
-from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, around, within_probability
+from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, around, within_probability
 from capplan.llm.core.training.flops import TrainingRates, training_rates
 from capplan.llm.core.training.job import Recompute, TrainingJob, check_job, recompute_choices
 from capplan.llm.core.training.memory import MemoryOutlook, MemoryScope, estimate_memory

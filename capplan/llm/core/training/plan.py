@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from capplan.core.energy.power import CardWork, PowerLaw, energy_j, step_power_w
 from capplan.core.gpus.places import LocalAmount, LocalCurrency
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
+from capplan.core.power import CardWork, PowerLaw, energy_j, step_power_w
 from capplan.errors import CapplanError
-from capplan.llm.core.training.calibration import TrainingCalibration
+from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
 from capplan.llm.core.training.job import Compute, TrainingJob
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
-from capplan.llm.core.training.calibration import TrainingCalibration
+from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
 from capplan.llm.core.training.memory import MemoryScope, estimate_memory

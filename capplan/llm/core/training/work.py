@@ -15,9 +15,8 @@ from capplan.core.assumed import (
     UNKNOWN_PCIE_BYTES_PER_S,
 )
 from capplan.core.gpus.machines import joined_gpus
-from capplan.core.gpus.rate_laws import RateLaws
+from capplan.core.gpus.rate_laws import RateLaws, copy_share, half_peak, half_share
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
-from capplan.core.gpus.sustained import copy_share, half_peak, half_share
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Layer
 from capplan.llm.core.layers import Attention, Experts, GatedDeltaNet, LatentAttention, Mamba2

@@ -14,8 +14,7 @@ from capplan.llm.core.layers import (
     Mlp,
 )
 from capplan.llm.read.config.fields import Fields
-from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Windows
-from capplan.llm.read.config.unusual import UnusualModelError
+from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, UnusualModelError, Windows
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _LAYER_KINDS = (

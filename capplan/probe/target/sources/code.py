@@ -12,11 +12,16 @@ from capplan.files import is_file
 from capplan.probe.foreign.compilation import uncompiled
 from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
 from capplan.probe.foreign.subclasses import as_parameter
-from capplan.probe.inputs.common import asked_inputs, image_spec, refuse_seq_len
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.inputs.tensors import FunctionInputs, InputMaker, SpecInputs
-from capplan.probe.target.types import Target
-from capplan.probe.target.words import full_words, source_sha256, versions_of
+from capplan.probe.inputs.tensors import (
+    FunctionInputs,
+    InputMaker,
+    SpecInputs,
+    asked_inputs,
+    image_spec,
+    refuse_seq_len,
+)
+from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 
 
 def code_target(words: str, request: InputRequest) -> Target:

@@ -8,15 +8,13 @@ from typing import Any
 import torch
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.probe.diffusers.index import PREFIX, find_component
+from capplan.probe.diffusers_index import PREFIX, find_component
 from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import call_with_arguments, import_library
-from capplan.probe.inputs.common import asked_inputs
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
-from capplan.probe.inputs.tensors import Device, InputMaker, make_tensor
+from capplan.probe.inputs.tensors import Device, InputMaker, asked_inputs, make_tensor
 from capplan.probe.target.sources.transformers import import_transformers, target_of_config
-from capplan.probe.target.types import Target
-from capplan.probe.target.words import full_words, source_sha256, versions_of
+from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 
 _SHARED = ("img_ids", "txt_ids", "image_rotary_emb")
 """Inputs that are the same for all samples, so that diffusers' pipelines pass them without the batch."""

@@ -4,21 +4,25 @@ Loading one with torch's own loader evaluates expressions and may unpickle. Here
 operators by name out of PyTorch's and torchvision's own, shapes and dtypes of the weights, never the weights.
 """
 
+import io
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from capplan.core.json_fields import as_mapping
 from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
+from capplan.files import open_archive
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, SpecInputs
-from capplan.probe.target.sources.exported_archive import read_program
 from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta, check_graph
-from capplan.probe.target.types import Target
-from capplan.probe.target.words import full_words, hash_files, versions_of
+from capplan.probe.target.types import Target, full_words, hash_files, versions_of
+from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 _SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
 
@@ -200,3 +204,67 @@ def _size(value: Any) -> int:
 
 def _dtype_name(code: int) -> str:
     return str(DTYPES[code]).removeprefix("torch.")
+
+
+_PROGRAM = re.compile(r"[^/]+/models/[^/]+\.json")
+_WEIGHTS = "/model_weights_config.json"
+
+
+def without_weights(path: Path) -> bytes:
+    """Return an archive of the program alone, which `read_program` reads as it does the whole.
+
+    Args:
+        path: the `.pt2` file.
+
+    Raises:
+        UsageError: torch.export did not write it, or it is damaged.
+    """
+    read_program(path)
+    made = io.BytesIO()
+    with open_archive(path) as archive, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as kept:
+        for name in archive.namelist():
+            if _PROGRAM.fullmatch(name) or name.endswith(_WEIGHTS):
+                with archive.open(name) as stream:
+                    kept.writestr(zipfile.ZipInfo(name), stream.read(LARGEST_TEXT_BYTES + 1))
+    return made.getvalue()
+
+
+def read_program(path: Path) -> dict[str, Any]:
+    """Read an archive's program, with its table of weights' files as "shared".
+
+    Args:
+        path: the `.pt2` file.
+
+    Raises:
+        UsageError: it is none that torch.export wrote, or damaged.
+    """
+    try:
+        with open_archive(path) as archive:
+            names = archive.namelist()
+            models = [name for name in names if _PROGRAM.fullmatch(name)]
+            if len(models) != 1:
+                raise UsageError(f"{path} {_not_exported(names)}")
+            program = as_mapping(_member(archive, models[0]), models[0])
+            configs = [name for name in names if name.endswith(_WEIGHTS)]
+            shared = [_member(archive, name)["config"] for name in configs]
+            return {**program, "shared": {path: weight for config in shared for path, weight in config.items()}}
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is damaged or no torch.export archive ({error}).") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Any:
+    with archive.open(name) as stream:
+        return read_json(stream.read(LARGEST_TEXT_BYTES + 1), allow_infinite=True)
+
+
+def _not_exported(names: list[str]) -> str:
+    if any(name.endswith("serialized_exported_program.json") for name in names):
+        return "was written by torch before 2.8: save it again with a later torch.export.save."
+    if any("aotinductor" in name for name in names):
+        return "is a compiled AOTInductor package, made for one GPU: save the program with torch.export.save."
+    if any(name.endswith("data.pkl") for name in names):
+        return (
+            "holds pickled weights or a pickled module, which only its own code can read: write the model with "
+            "torch.export.save or torch.onnx.export."
+        )
+    return "is not an archive of one torch.export program, as torch.export.save writes it."

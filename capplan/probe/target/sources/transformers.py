@@ -17,10 +17,9 @@ from capplan.files import exists, is_file, read_file
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.compiled_libraries import import_torchvision
 from capplan.probe.foreign.libraries import import_library
-from capplan.probe.inputs.common import asked_inputs
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.target.types import Target
-from capplan.probe.target.words import full_words, source_sha256, versions_of
+from capplan.probe.inputs.tensors import asked_inputs
+from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
 from capplan.probe.transformers.defaults import completed
 from capplan.probe.transformers.forward import transformers_inputs
 from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json

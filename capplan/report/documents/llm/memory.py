@@ -10,7 +10,7 @@ from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
-from capplan.llm.core.model import LanguageModel
+from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from capplan.llm.core.fleet.planned import ServingReport, Variation
+from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
-from capplan.report.documents.llm.simulation import SimulationDocument, simulation_document
+from capplan.report.documents.llm.serving import SimulationDocument, simulation_document
 
 
 class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):

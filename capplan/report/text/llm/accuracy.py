@@ -13,8 +13,7 @@ from capplan.llm.core.serving.accuracy import (
     decisions,
     rank_correlation_if_known,
 )
-from capplan.llm.core.serving.cases import Metric
-from capplan.llm.core.serving.runs import MeasuredRun
+from capplan.llm.core.serving.cases import MeasuredRun, Metric
 from capplan.report.render import render
 from capplan.report.sections import Column, Format, Row, Section, Table, figure, plain_columns, words
 from capplan.units import format_fraction

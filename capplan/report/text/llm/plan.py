@@ -12,7 +12,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     different_choices,
     load_front,
 )
-from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.asked import ServingTask
 from capplan.llm.core.sharding import Sharding

@@ -6,7 +6,7 @@ from typing import TypeVar
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, load_front
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.planned import ServingReport, Variation
+from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.charts.picture import vector
@@ -40,7 +40,7 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
-from capplan.report.text.llm.simulation import load_columns, saturation_line, simulation_chart
+from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
 from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")

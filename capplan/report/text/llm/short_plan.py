@@ -8,10 +8,11 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, different_choices, tied_engines
 from capplan.llm.core.fleet.launch import Launch
 from capplan.llm.core.fleet.limits import expected_limits
-from capplan.llm.core.fleet.planned import PlannedFleet
+from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.serving.asked import ServingTask, Statistic
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.report.sections import Column, Line, Span, Style, Table, figure, line, words
+from capplan.report.text.gpus import local_words
 from capplan.report.text.llm.money import money_lines
 from capplan.report.text.llm.plan import (
     disaggregation_line,
@@ -23,7 +24,6 @@ from capplan.report.text.llm.plan import (
     shared_words,
     why_rejected,
 )
-from capplan.report.text.prices import local_words
 from capplan.report.text.styled import cut_line, styled_table
 from capplan.units import format_joules, format_rate, format_seconds, format_watts
 

@@ -15,7 +15,7 @@ from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.llm.core.training.search import SAFE_PROBABILITY
 from capplan.report.sections import Block, Column, LineRole, Lines, Listing, Section, Table, data, figure, words
-from capplan.report.text.prices import local_words
+from capplan.report.text.gpus import local_words
 from capplan.units import (
     counted,
     format_bytes,

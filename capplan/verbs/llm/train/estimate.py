@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from capplan.verbs.llm.fields import LanguageModelFields, ReplicaGpuFields
 from capplan.verbs.llm.train.fields import (
     OwnRunFields,
+    RunFields,
     TrainingFilesFields,
     TrainingLayoutFields,
     TrainingMethodFields,
@@ -14,7 +15,6 @@ from capplan.verbs.llm.train.fields import (
     find_parts,
     load_constants,
 )
-from capplan.verbs.llm.train.run_fields import RunFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 
@@ -46,7 +46,7 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     Raises:
         CapplanError: a name is not known, or the job is not possible.
     """
-    from capplan.llm.answer.rents import training_offers
+    from capplan.llm.answer.deployments import training_offers
     from capplan.llm.core.training.estimate import estimate_training, least_recompute
     from capplan.llm.core.training.job import check_job
     from capplan.llm.core.training.plan import price_training

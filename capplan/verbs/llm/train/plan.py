@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.verbs.llm.fields import LanguageModelFields, names_of
-from capplan.verbs.llm.train.fields import TrainingFilesFields, TrainingMethodFields, load_constants, method_job
-from capplan.verbs.llm.train.run_fields import RunFields
+from capplan.verbs.llm.train.fields import (
+    RunFields,
+    TrainingFilesFields,
+    TrainingMethodFields,
+    load_constants,
+    method_job,
+)
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import CurrencyFields, Name
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
@@ -102,7 +107,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     Raises:
         CapplanError: a name is not known.
     """
-    from capplan.llm.answer.rents import on_demand_offers, searched_gpus, training_offers
+    from capplan.llm.answer.deployments import on_demand_offers, searched_gpus, training_offers
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
     from capplan.llm.read.sources import find_model
     from capplan.specs.fitted import load_power_law

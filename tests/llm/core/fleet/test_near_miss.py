@@ -3,8 +3,8 @@
 import pytest
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.near_miss import near_miss, near_misses
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.rescue import near_miss, near_misses
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from tests.llm.core.fleet.fits import fit
 

@@ -4,8 +4,7 @@ import pytest
 
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation, decisions, rank_correlation_if_known
-from capplan.llm.core.serving.cases import Metric, Serving
-from capplan.llm.core.serving.runs import MeasuredRun
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
 from capplan.llm.core.sharding import Sharding
 
 

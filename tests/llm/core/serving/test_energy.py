@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from capplan import llm
-from capplan.core.energy.power import CardPower
+from capplan.core.power import CardPower
 from capplan.errors import CapplanError
 from capplan.specs.calibration import dump_calibration, load_calibration
 

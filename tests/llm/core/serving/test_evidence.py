@@ -6,8 +6,7 @@ import pytest
 
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, evidence_of, interval, learn_adjustment
 from capplan.llm.core.serving.priors import PRIOR
-from capplan.llm.core.timing.calibration import LlmCalibration, Width, factor_name, pair_name
-from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration, Width, factor_name, pair_name
 
 WIDTH = Width(same=1.2, other_model=1.4, other_gpu=1.5, other_both=1.6, transfer=2.0, within=exp(1.645 * 0.11))
 

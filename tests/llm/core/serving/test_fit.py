@@ -9,7 +9,7 @@ from capplan.llm.core.serving.cases import Metric, Serving, ServingCase, answer,
 from capplan.llm.core.serving.fit import Observation, block_weights, fit_constants
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.serving.service import Demand
-from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.step_time import factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import CLASSES, Load
 from tests.llm.core.architectures import DEEPSEEK_V3, LLAMA_8B

@@ -16,11 +16,10 @@ from capplan.llm.core.serving.service import (
     offline,
 )
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.constants import Constants
 from capplan.llm.core.timing.engine_rules import decode_class, engine_variant, prefill_class
-from capplan.llm.core.timing.kernel_classes import KernelClass
-from capplan.llm.core.timing.weight_kernels import Arithmetic
-from capplan.llm.core.timing.work import Load
+from capplan.llm.core.timing.work import Arithmetic, Load
 from tests.llm.core.architectures import LLAMA_8B
 from tests.llm.core.timing.test_step_time import machine
 from tests.llm.core.timing.test_work import kernels

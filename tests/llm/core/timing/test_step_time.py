@@ -9,9 +9,17 @@ from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.llm.core.serving.priors import PRIOR, default_layout
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelConstants, LinkConstants, LlmCalibration
-from capplan.llm.core.timing.collectives import all_reduce_bytes, collectives, collectives_s
 from capplan.llm.core.timing.machine import Machine, machine_of
-from capplan.llm.core.timing.step_time import StepTime, power_factor, stack, step_table, step_time
+from capplan.llm.core.timing.step_time import (
+    StepTime,
+    all_reduce_bytes,
+    collectives,
+    collectives_s,
+    power_factor,
+    stack,
+    step_table,
+    step_time,
+)
 from capplan.llm.core.timing.work import Load
 from tests.llm.core.architectures import LLAMA_70B
 from tests.llm.core.timing.test_work import kernels
@@ -219,8 +227,8 @@ def test_a_gpu_without_fp8_units_computes_fp8_weights_in_16_bits() -> None:
     from capplan.core.weights import find_weight_format
     from capplan.llm.core.quantisation import Quantisation
     from capplan.llm.core.tensors import WeightRole
-    from capplan.llm.core.timing.kernel_classes import KernelClass
-    from capplan.llm.core.timing.weight_kernels import weight_kernel
+    from capplan.llm.core.timing.calibration import KernelClass
+    from capplan.llm.core.timing.work import weight_kernel
 
     stored = Quantisation(format=find_weight_format("fp8"), roles=frozenset({WeightRole.MLP}))
     assert weight_kernel(stored, WeightRole.MLP, units=ampere.units).gemm is KernelClass.GEMM_W8A16

@@ -7,10 +7,10 @@ from capplan.core.weights import find_weight_format
 from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.timing.kernel_classes import KernelClass
+from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
-from capplan.llm.core.timing.weight_kernels import Arithmetic
 from capplan.llm.core.timing.work import (
+    Arithmetic,
     AttentionKernel,
     Kernels,
     Load,

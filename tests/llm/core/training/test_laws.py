@@ -8,7 +8,7 @@ import pytest
 from capplan.core.numbers import Interval
 from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.training.calibration import TrainingEvidence
+from capplan.llm.core.training.accuracy import TrainingEvidence
 from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
 from capplan.llm.core.training.frameworks import FRAMEWORKS, States, find_framework

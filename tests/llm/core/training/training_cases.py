@@ -1,7 +1,7 @@
 """Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
-from capplan.llm.core.training.calibration import TrainingCalibration, TrainingEvidence, Widths
+from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants

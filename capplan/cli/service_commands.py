@@ -1,0 +1,177 @@
+"""`capplan serve`, the page and the JSON API, and `capplan mcp`, the verbs as tools of an assistant."""
+
+import contextlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from capplan.cli.output import SpecFolders, emit
+from capplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from capplan.serve.settings import Settings
+
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="SWEEP", help="Results of `capplan sweep` to offer on the page.", show_default=False),
+]
+Prices = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with the token that requests must present.", show_default=False),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
+]
+Host = Annotated[str, typer.Option(help="Address to bind; the loopback address is reachable from here only.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")]
+Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")]
+
+
+def serve(
+    *,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 8000,
+    results: Folder = None,
+    prices: Prices = None,
+    specs: SpecFolders = None,
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
+    allow_host: Names = None,
+    traces: Annotated[int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes uploads only.")] = 4,
+    waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
+    trace_timeout: Timeout = 300.0,
+    trace_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that one trace may take.")] = "8GiB",
+) -> None:
+    """Serve a web page and a JSON API that answer what the command line answers, until interrupted.
+
+    Examples:
+
+      capplan serve
+
+      capplan serve --host 0.0.0.0 --token-file token.txt --allow-host capplan.example.org
+    """
+    try:
+        from capplan.serve.run import run_service
+        from capplan.serve.service import state_folder
+        from capplan.serve.settings import ServiceLimits, Settings, default_planners, read_token
+    except ModuleNotFoundError as error:
+        raise UsageError(f"serve needs {error.name}; install it with pip install 'capplan[serve]'.") from error
+    from capplan.units import BYTES, parse_quantity
+
+    settings = Settings(
+        host=host,
+        port=port,
+        hosts=tuple(allow_host or ()),
+        token=None if token_file is None else read_token(token_file),
+        is_insecure=insecure,
+        prices=tuple(prices or ()),
+        specs=tuple(path.resolve() for path in specs or ()),
+        results=_checked_results(results),
+        state=state_folder().resolve(),
+        limits=ServiceLimits(
+            planners=default_planners(),
+            tracers=traces,
+            waiting=waiting,
+            trace_s=trace_timeout,
+            trace_bytes=int(parse_quantity(trace_memory, BYTES, what="--trace-memory")),
+        ),
+    )
+    run_service(settings, announce=lambda address: _greet(address, settings))
+
+
+def _greet(address: str, settings: "Settings") -> None:
+    with contextlib.suppress(UsageError, BrokenPipeError):  # a service needs no reader, and may be started without one
+        emit(_greeting(address, settings), output=None)
+
+
+def _checked_results(folder: Path | None) -> Path | None:
+    """Return the folder of a sweep's results, after a look at its manifest.
+
+    Raises:
+        UsageError: it holds no results of a sweep.
+    """
+    if folder is None:
+        return None
+    from capplan.app.sweep.results import read_sweep
+
+    read_sweep(folder)
+    return folder.resolve()
+
+
+def _greeting(address: str, settings: "Settings") -> str:
+    """Return what is served, and where."""
+    access = "no token is needed" if settings.token is None else "a token is needed"
+    lines = [
+        f"capplan serves at {address} ({access})",
+        f"  page     {address}",
+        f"  API      {address}api/v1/plan, described at {address}api/v1/openapi.json",
+        f"  health   {address}healthz, metrics {address}metrics",
+    ]
+    if find_spec("mcp") is not None:
+        lines.append(f"  MCP      {address}mcp, for assistants")
+    if settings.results is not None:
+        lines.append(f"  results  {address}results, of the sweep in {settings.results}")
+    lines += [f"  prices   {path}, laid over the built-in ones" for path in settings.prices]
+    lines += [f"  GPUs     {path}, laid over the built-in ones" for path in settings.specs]
+    return "\n".join([*lines, "Press Ctrl-C to end; what runs is finished first."]) + "\n"
+
+
+def mcp(
+    *,
+    prices: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
+    ] = None,
+    specs: SpecFolders = None,
+    text_only: Annotated[
+        bool,
+        typer.Option("--text-only", help="Answer with at most 2,000 characters of text, without the JSON document."),
+    ] = False,
+    traces: Annotated[
+        int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes models traced before.")
+    ] = 2,
+) -> None:
+    """Serve the verbs to an assistant over the Model Context Protocol, on standard input and output.
+
+    An assistant's client starts this command; docs/mcp.md shows the configuration. It reads no file and runs no code of
+    a model, as `capplan serve`.
+
+    Examples:
+
+      capplan mcp
+
+      capplan mcp --text-only --prices own-prices.yaml
+    """
+    try:
+        from capplan.serve.mcp.server import run_stdio
+        from capplan.serve.service import state_folder
+        from capplan.serve.settings import ServiceLimits, Settings, default_planners
+    except ModuleNotFoundError as error:
+        raise UsageError(f"mcp needs {error.name}; install it with pip install 'capplan[mcp]'.") from error
+
+    if sys.stdin is None or sys.stdout is None:  # the types say that they are there; a closed descriptor leaves None
+        raise UsageError("mcp speaks over standard input and output, of which one is closed; a client opens both.")
+    settings = Settings(
+        prices=tuple(prices or ()),
+        specs=tuple(path.resolve() for path in specs or ()),
+        state=state_folder().resolve(),
+        limits=ServiceLimits(planners=min(2, default_planners()), tracers=traces),
+    )
+    failed: BaseException | None = None
+    try:
+        run_stdio(settings, is_text_only=text_only)
+    except* OSError as errors:  # writing to a client that is gone fails in a group of the server's tasks
+        failed = errors
+    while isinstance(failed, BaseExceptionGroup):
+        failed = failed.exceptions[0]
+    if failed is not None:
+        raise failed

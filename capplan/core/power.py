@@ -1,0 +1,464 @@
+"""The power of a card from what a step moves and computes in its time, and its time under a lowered power limit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import exp, hypot, log
+
+import numpy as np
+
+from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind
+from capplan.core.numbers import FloatArray, Interval
+from capplan.core.origin import Origin
+from capplan.units import format_watts
+
+PROBED_CLOCKS = (0.7, 0.4, 0.1)
+"""Clocks, as shares of the card's own, at which times are estimated. Between them a time is linear in 1 ÷ clock."""
+_INVERSE_CLOCKS = np.geomspace(1.0, 1.0 / PROBED_CLOCKS[-1], 61)
+_HBM_JOULES_PER_BYTE, _GDDR_JOULES_PER_BYTE = 8 * 3.9e-12, 8 * 7.5e-12
+"""What memory chips take for a byte: HBM2 3.9 pJ/bit (O'Connor et al., Fine-Grained DRAM, MICRO 2017), GDDR6 7.5 pJ/bit
+(Micron's technical brief on GDDR6X). [J]"""
+_FOLLOW_THE_CLOCK = frozenset(
+    {
+        Microbenchmark.MATMUL_HALF,
+        Microbenchmark.MATMUL_TF32,
+        Microbenchmark.MATMUL_FP32,
+        Microbenchmark.MATMUL_FP8,
+        Microbenchmark.L2_READ,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapLaw:
+    """How the speed of matrix products follows the power that a cap leaves above the base.
+
+    `exponent` is expected, `low` and `high` are the ends of its 90 % interval; a lower one costs less speed.
+    `held_out_errors` are those of speed on cards that the fit did not see.
+    """
+
+    low: float
+    exponent: float
+    high: float
+    command: str = ""
+    rows: int = 0
+    held_out_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.exponent <= self.high < 1:
+            raise ValueError(f"exponents of a cap must rise and lie between 0 and 1: {self.low}, {self.high}")
+
+
+def at_clock(gpu: GpuSpec, share: float) -> GpuSpec:
+    """Return a card whose arithmetic runs at a share of its clock, and its memory as before.
+
+    The power limit falls alike, because what a card sustains is read from its peak for each watt of limit, and that is
+    what it sustains at its full clock.
+    """
+
+    def slowed(kind: Microbenchmark, rate: MeasuredRate) -> MeasuredRate:
+        return replace(rate, value=share * rate.value) if kind in _FOLLOW_THE_CLOCK else rate
+
+    return replace(
+        gpu,
+        peak_flops_per_s={kind: None if rate is None else share * rate for kind, rate in gpu.peak_flops_per_s.items()},
+        measured={kind: slowed(kind, rate) for kind, rate in gpu.measured.items()},
+        tdp_w=None if gpu.tdp_w is None else share * gpu.tdp_w,
+    )
+
+
+def memory_chips_w(gpu: GpuSpec, bandwidth_share: FloatArray) -> FloatArray:
+    """Return what memory chips draw at shares of the printed bandwidth; other kinds than HBM count as GDDR. [W]"""
+    is_hbm = (gpu.memory_type or "").startswith("HBM")
+    per_byte = _HBM_JOULES_PER_BYTE if is_hbm else _GDDR_JOULES_PER_BYTE
+    return np.asarray(bandwidth_share * gpu.memory_bandwidth_bytes_per_s * per_byte)
+
+
+def slowdown(
+    draw_w: FloatArray,
+    *,
+    base_w: float,
+    cap_w: float,
+    memory_w: FloatArray,
+    probed: Sequence[FloatArray],
+    exponent: float,
+) -> FloatArray:
+    """Return by what factor a cap lengthens steps; one entry a step.
+
+    Args:
+        draw_w: What the card draws in each step without the cap. [W]
+        base_w: The draw of the card without work. [W]
+        cap_w: The cap, above the base. [W]
+        memory_w: What memory chips draw of it. [W]
+        probed: How many times as long each step takes at each of `PROBED_CLOCKS`.
+        exponent: That of `CapLaw`.
+    """
+    inverse = np.array([1.0, *(1.0 / clock for clock in PROBED_CLOCKS)])
+    times = np.maximum.accumulate(np.stack([np.ones_like(draw_w), *probed]), axis=0)
+    places = np.clip(np.searchsorted(inverse, _INVERSE_CLOCKS, side="right") - 1, 0, len(inverse) - 2)
+    weight = ((_INVERSE_CLOCKS - inverse[places]) / (inverse[places + 1] - inverse[places]))[:, None]
+    longer = times[places] * (1.0 - weight) + times[places + 1] * weight
+    falls = _INVERSE_CLOCKS[:, None] ** (1.0 - 1.0 / exponent)
+    dynamic_w = np.maximum(draw_w - base_w, 0.0)
+    above_base_w = np.maximum(dynamic_w - memory_w, 0.0) * falls + np.minimum(dynamic_w, memory_w)
+    over = above_base_w / longer - (cap_w - base_w)
+    first = np.argmax(over <= 0.0, axis=0)  # the highest clock at which the cap holds
+    steps, before = np.arange(len(draw_w)), np.maximum(first - 1, 0)
+    gap = over[before, steps] - over[first, steps]
+    share = np.divide(over[before, steps], gap, out=np.zeros_like(gap), where=gap > 0.0)
+    between = longer[before, steps] + share * (longer[first, steps] - longer[before, steps])
+    held = np.where(first == 0, 1.0, between)
+    stalled = above_base_w[-1] / (cap_w - base_w)  # at the lowest clock memory must wait, too
+    return np.asarray(np.where((over <= 0.0).any(axis=0), held, stalled))
+
+
+FEWEST_TIMES, MOST_TIMES = 0.25, 4.0
+"""Factors on a card's power that are believed; beyond them another card, or another unit, was measured."""
+
+_NARROW = frozenset({PeakKind.FP8, PeakKind.INT8, PeakKind.FP4})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerConstants:
+    """Power as shares of the limit, and what the rates of memory and arithmetic demand.
+
+    `log_half_width` is the half-width of the 90 % interval of the logarithm of power.
+    """
+
+    base_fraction: float
+    top_fraction: float
+    memory: float
+    cache: float
+    compute: float
+    narrow_weight: float
+    log_half_width: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.base_fraction < self.top_fraction or self.base_fraction > 1:
+            raise ValueError(f"base {self.base_fraction} must be below top {self.top_fraction}, both from 0 to 1")
+        if min(self.memory, self.cache, self.compute, self.narrow_weight, self.log_half_width) < 0:
+            raise ValueError("a constant of power is negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardPower:
+    """What `rows` of one GPU showed of `models`: by what factor it draws more than the law of its architecture says.
+
+    `log_half_width` is the half-width of the 90 % interval of the logarithm of power, which replaces that of the law.
+    """
+
+    factor: float
+    log_half_width: float
+    rows: int
+    models: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLaw:
+    """Constants by architecture; `others` serves architectures that nobody measured, with a wider interval.
+
+    `cards` are GPUs that a user measured, by their ids; they draw what the law says times their own factor.
+
+    `served_widening` multiplies the half-widths of joules per output token ("low" and "high"), which join those of the
+    law and of the time: measured runs left out of the fit lie within them nine times of ten. `task_prompts` are the
+    prompt tokens assumed of a measured run that names its task and not its prompts. `cap_w` is a power limit that is
+    set on every card in place of its own; None where none is asked for, and cards keep theirs. [W]
+    """
+
+    architectures: Mapping[str, PowerConstants]
+    others: PowerConstants
+    origin: Origin
+    capping: CapLaw
+    cap_w: float | None = None
+    served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})
+    task_prompts: Mapping[str, int] = field(default_factory=dict)
+    cards: Mapping[str, CardPower] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, constants in {**self.architectures, "others": self.others}.items():
+            if constants.top_fraction > 1:
+                raise ValueError(f"{name}: top {constants.top_fraction} must be from 0 to 1")
+
+    def of(self, gpu: GpuSpec) -> PowerConstants:
+        """Return the constants that serve a GPU: those of its architecture, times its own factor where it has one."""
+        constants, card = self.architectures.get(gpu.architecture, self.others), self.cards.get(gpu.id)
+        if card is None:
+            return constants
+        return replace(
+            constants,
+            base_fraction=min(1.0, card.factor * constants.base_fraction),
+            top_fraction=card.factor * constants.top_fraction,
+            log_half_width=card.log_half_width,
+        )
+
+    def evidence(self, gpu: GpuSpec) -> str:
+        """Return what was measured that a GPU's power rests on."""
+        if gpu.id in self.cards:
+            return "measured on this GPU"
+        return "architecture measured" if gpu.architecture in self.architectures else "other architectures measured"
+
+    def limit_w(self, gpu: GpuSpec) -> float | None:
+        """Return the most that a card draws: its own limit or the cap; None where its own is not known. [W]"""
+        return gpu.tdp_w if gpu.tdp_w is None or self.cap_w is None else min(gpu.tdp_w, self.cap_w)
+
+    def caps(self, gpu: GpuSpec) -> bool:
+        """Return True if the cap lies below the card's own limit."""
+        return self.cap_w is not None and gpu.tdp_w is not None and self.cap_w < gpu.tdp_w
+
+    def refusal(self, gpu: GpuSpec) -> str | None:
+        """Return why the cap cannot be set on a card; None where it can, or where there is none."""
+        if self.cap_w is None:
+            return None
+        if gpu.tdp_w is None:
+            return f"the power limit of {gpu.id} is not known"
+        if gpu.tdp_min_w is not None and self.cap_w < gpu.tdp_min_w:
+            return f"{gpu.id} takes no limit below {format_watts(gpu.tdp_min_w)}, {format_watts(self.cap_w)} asked"
+        least_w = self.of(gpu).base_fraction * gpu.tdp_w
+        if self.cap_w <= least_w:
+            return f"{gpu.id} draws {format_watts(least_w)} without work, {format_watts(self.cap_w)} asked"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardWork:
+    """What a step does on one card: bytes of device memory traffic, FLOPs by format, and its time. [bytes, FLOP, s]
+
+    `cached_bytes` are those of `traffic_bytes` that attention reads of earlier tokens.
+    """
+
+    traffic_bytes: float
+    flops: Mapping[PeakKind, float]
+    time_s: float
+    cached_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.time_s <= 0:
+            raise ValueError(f"the time of a step must be positive: {self.time_s}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateShares:
+    """Rates as shares of the printed peaks: of memory, of memory for earlier tokens, and of arithmetic by width."""
+
+    memory: float
+    cache: float
+    wide: float
+    narrow: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakSeconds:
+    """How long a step would take one card at its printed peaks, by what `RateShares` tells apart. [s]"""
+
+    memory_s: float = 0.0
+    cache_s: float = 0.0
+    wide_s: float = 0.0
+    narrow_s: float = 0.0
+
+    def __add__(self, other: "PeakSeconds") -> "PeakSeconds":
+        return PeakSeconds(
+            memory_s=self.memory_s + other.memory_s,
+            cache_s=self.cache_s + other.cache_s,
+            wide_s=self.wide_s + other.wide_s,
+            narrow_s=self.narrow_s + other.narrow_s,
+        )
+
+    def times(self, count: float) -> "PeakSeconds":
+        """Return the work of several such steps."""
+        return PeakSeconds(
+            memory_s=count * self.memory_s,
+            cache_s=count * self.cache_s,
+            wide_s=count * self.wide_s,
+            narrow_s=count * self.narrow_s,
+        )
+
+    def over(self, time_s: float) -> RateShares:
+        """Return the rates of a step that takes a time."""
+        return RateShares(
+            memory=self.memory_s / time_s,
+            cache=self.cache_s / time_s,
+            wide=self.wide_s / time_s,
+            narrow=self.narrow_s / time_s,
+        )
+
+
+def peak_seconds(gpu: GpuSpec, work: CardWork) -> PeakSeconds:
+    """Return how long the work of a step would take a card at its printed peaks.
+
+    Args:
+        gpu: The card. Work in a format whose peak it does not state is left out.
+        work: What the step does.
+    """
+    seconds = {kind: flops / peak for kind, flops in work.flops.items() if (peak := gpu.peak(kind))}
+    bandwidth = gpu.memory_bandwidth_bytes_per_s
+    return PeakSeconds(
+        memory_s=(work.traffic_bytes - work.cached_bytes) / bandwidth,
+        cache_s=work.cached_bytes / bandwidth,
+        wide_s=sum(time_s for kind, time_s in seconds.items() if kind not in _NARROW),
+        narrow_s=sum(time_s for kind, time_s in seconds.items() if kind in _NARROW),
+    )
+
+
+def rate_shares(gpu: GpuSpec, work: CardWork) -> RateShares:
+    """Return the rates of a step as shares of the card's peaks."""
+    return peak_seconds(gpu, work).over(work.time_s)
+
+
+def power_fraction(shares: RateShares, constants: PowerConstants) -> float:
+    """Return the expected power as a share of the limit."""
+    demand = constants.memory * shares.memory + constants.cache * shares.cache
+    demand += constants.compute * (shares.wide + constants.narrow_weight * shares.narrow)
+    reach = constants.top_fraction - constants.base_fraction
+    return min(1.0, constants.base_fraction + reach * (1.0 - exp(-demand)))
+
+
+def step_power_w(gpu: GpuSpec, work: CardWork, law: PowerLaw) -> Interval | None:
+    """Return the mean power of one card during a step, without its host; None where its limit is not known. [W]
+
+    Args:
+        gpu: The card.
+        work: What the step does.
+        law: Constants by architecture.
+    """
+    if gpu.tdp_w is None:
+        return None
+    constants = law.of(gpu)
+    fraction = power_fraction(rate_shares(gpu, work), constants)
+    width = exp(constants.log_half_width)
+    return Interval(
+        low=gpu.tdp_w * max(constants.base_fraction, fraction / width),
+        expected=gpu.tdp_w * fraction,
+        high=gpu.tdp_w * min(1.0, fraction * width),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnergy:
+    """Mean power of all GPUs that take a step, without the host, and the energy of one sample. [W, J]
+
+    `evidence` says whether cards of this architecture were measured.
+    """
+
+    power_w: Interval
+    joules_per_sample: Interval
+    evidence: str
+
+
+def step_energy(
+    gpu: GpuSpec,
+    work: PeakSeconds,
+    time_s: Interval,
+    law: PowerLaw,
+    *,
+    samples: float,
+    gpus: int = 1,
+    widening: Mapping[str, float] | None = None,
+) -> StepEnergy | None:
+    """Return the power of a step and the energy of a sample; None where the card's power limit is not known.
+
+    The intervals of time and of the law are independent, so that their half-widths (of the logarithm) are added as
+    squares. A step that takes longer draws less and costs more. Under a cap the time must be that of the capped card,
+    which draws the cap where the cap binds.
+
+    Args:
+        gpu: The card.
+        work: What one card does in a step.
+        time_s: The time of a step. [s]
+        law: Constants by architecture.
+        samples: Samples of a step, of all cards together.
+        gpus: Cards that take the step, each with the same work.
+        widening: By what the half-widths of energy are multiplied, "low" and "high"; None for 1.
+    """
+    limit_w = law.limit_w(gpu)
+    if gpu.tdp_w is None or limit_w is None:
+        return None
+    constants = law.of(gpu)
+    slow_w, expected_w, quick_w = (
+        min(limit_w, gpu.tdp_w * power_fraction(work.over(seconds), constants))
+        for seconds in (time_s.high, time_s.expected, time_s.low)
+    )
+    width, widened = constants.log_half_width, widening or {"low": 1.0, "high": 1.0}
+    per_sample = gpus * expected_w * time_s.expected / samples
+    below = widened["low"] * hypot(log(expected_w * time_s.expected / (quick_w * time_s.low)), width)
+    above = widened["high"] * hypot(log(slow_w * time_s.high / (expected_w * time_s.expected)), width)
+    least_w = constants.base_fraction * gpu.tdp_w
+    return StepEnergy(
+        power_w=Interval(
+            low=gpus * max(least_w, expected_w * exp(-hypot(log(expected_w / slow_w), width))),
+            expected=gpus * expected_w,
+            high=gpus * min(limit_w, expected_w * exp(hypot(log(quick_w / expected_w), width))),
+        ),
+        joules_per_sample=Interval(low=per_sample * exp(-below), expected=per_sample, high=per_sample * exp(above)),
+        evidence=law.evidence(gpu),
+    )
+
+
+def energy_j(power_w: Interval, time_s: float) -> Interval:
+    """Return the energy of a time at a power. [J]"""
+    return Interval(low=power_w.low * time_s, expected=power_w.expected * time_s, high=power_w.high * time_s)
+
+
+class CapEnd(StrEnum):
+    """Which of three times of a step is asked for where a cap makes them differ."""
+
+    LOW = "low"
+    EXPECTED = "expected"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowdowns:
+    """By what factors steps take longer, one entry a step: at the lower end of the interval, expected, at the upper."""
+
+    low: FloatArray
+    expected: FloatArray
+    high: FloatArray
+
+    def at(self, end: CapEnd) -> FloatArray:
+        """Return the factors of one end."""
+        return {CapEnd.LOW: self.low, CapEnd.EXPECTED: self.expected, CapEnd.HIGH: self.high}[end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardCap:
+    """A card and the law of power, whose cap lies below the card's own limit; times are those of `end`."""
+
+    gpu: GpuSpec
+    law: PowerLaw
+    end: CapEnd = CapEnd.EXPECTED
+
+    def slowdowns(self, shares: Sequence[RateShares], probe: Callable[[], Sequence[FloatArray]]) -> Slowdowns:
+        """Return by what factors the cap lengthens steps.
+
+        The interval joins those of the power that is drawn without the cap and of the exponent.
+
+        Args:
+            shares: The rates of the steps without the cap.
+            probe: Estimates how many times as long each step takes at each of `PROBED_CLOCKS`; called where it matters.
+        """
+        constants, tdp_w, cap_w = self.law.of(self.gpu), self.gpu.tdp_w, self.law.cap_w
+        assert tdp_w is not None
+        assert cap_w is not None
+        width = float(np.exp(constants.log_half_width))
+        draw_w = np.array([tdp_w * power_fraction(share, constants) for share in shares])
+        if (np.minimum(tdp_w, draw_w * width) <= cap_w).all():
+            same = np.ones_like(draw_w)
+            return Slowdowns(low=same, expected=same, high=same)
+        memory_w = memory_chips_w(self.gpu, np.array([share.memory + share.cache for share in shares]))
+        probed, capping = probe(), self.law.capping
+
+        def end(drawn_w: FloatArray, exponent: float) -> FloatArray:
+            return slowdown(
+                drawn_w,
+                base_w=constants.base_fraction * tdp_w,
+                cap_w=cap_w,
+                memory_w=memory_w,
+                probed=probed,
+                exponent=exponent,
+            )
+
+        return Slowdowns(
+            low=end(draw_w / width, capping.low),
+            expected=end(draw_w, capping.exponent),
+            high=end(np.minimum(draw_w * width, tdp_w), capping.high),
+        )

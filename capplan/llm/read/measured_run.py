@@ -1,0 +1,224 @@
+"""Read one measured run of a deployment: benchmark results of vLLM and SGLang, genai-perf, or rows of a serving CSV."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import SpecError, UsageError
+from capplan.files import read_file
+from capplan.llm.core.memory_fit import StartupLog
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
+from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.catalogue import find_in_catalogue
+from capplan.llm.read.serving_rows import REQUIRED, read_serving
+from capplan.strict_json import GZIP_MAGIC, LARGEST_TEXT_BYTES, JsonError, read_json
+from capplan.tables import read_rows
+
+_FORMS = "vLLM or SGLang benchmark JSON, genai-perf CSV, or a CSV with the columns " + ", ".join(REQUIRED)
+_LATENCY, _THROUGHPUT = "request latency", "request throughput"
+
+
+def read_measured_run(path: Path) -> tuple[MeasuredRun, ...]:
+    """Read the measured runs of a file; the model and GPU are empty where the file does not name the deployment.
+
+    Args:
+        path: Benchmark JSON or JSON lines of vLLM or SGLang, a CSV of genai-perf, or a CSV of serving runs.
+
+    Raises:
+        UsageError: The file cannot be read, or is in none of these forms.
+    """
+    try:
+        content = read_file(path, at_most=LARGEST_TEXT_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}.") from error
+    if content[:2] == GZIP_MAGIC:
+        return _serving_runs(path)
+    text = content.decode("utf-8-sig", errors="replace")
+    if text.lstrip()[:1] in ("{", "["):
+        return tuple(_benchmark_run(document, path, line) for line, document in enumerate(_documents(text, path), 1))
+    if text.lstrip().startswith("Metric"):
+        return (_genai_run(text, path),)
+    return _serving_runs(path)
+
+
+def _serving_runs(path: Path) -> tuple[MeasuredRun, ...]:
+    found = read_serving(path)
+    if not found.runs:
+        reason = found.skipped[0].reason if found.skipped else "it has no rows"
+        raise UsageError(f"{path} holds no measured run: {reason}.")
+    return found.runs
+
+
+def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
+    try:
+        whole = read_json(text, allow_infinite=True)  # SGLang writes the request rate Infinity
+    except JsonError:
+        whole = [_line(line, path) for line in text.splitlines() if line.strip()]
+    found = whole if isinstance(whole, list) else [whole]
+    if not found or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"{path} holds no benchmark result; expected {_FORMS}.")
+    return found
+
+
+def _line(text: str, path: Path) -> Any:
+    try:
+        return read_json(text, allow_infinite=True)
+    except JsonError as error:
+        raise UsageError(f"{path} {error}.") from error
+
+
+def _number(document: Mapping[str, Any], name: str) -> float | None:
+    value = document.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-9 < value < 1e15:
+        return None
+    return float(value)
+
+
+def _needed(document: Mapping[str, Any], name: str, path: Path) -> float:
+    value = _number(document, name)
+    if value is None:
+        raise UsageError(f"{path} lacks {name}; expected {_FORMS}.")
+    return value
+
+
+def _benchmark_run(document: Mapping[str, Any], path: Path, line: int) -> MeasuredRun:
+    """Read one result of `vllm bench serve --save-result` or `sglang.bench_serving --output-file`."""
+    completed = _needed(document, "completed", path)
+    rate = _number(document, "request_rate")
+    clients = _number(document, "max_concurrency")
+    if clients is None and rate is None:
+        clients = completed  # every request was sent at once
+    values: dict[Metric, float] = {}
+    for metric, name, scale in (
+        (Metric.TTFT, "mean_ttft_ms", 1e-3),
+        (Metric.TPOT, "mean_tpot_ms", 1e-3),
+        (Metric.OUTPUT_TOKENS_PER_S, "output_throughput", 1.0),
+    ):
+        value = _number(document, name)
+        if value is not None:
+            values[metric] = value * scale
+    if not values:
+        raise UsageError(f"{path} lacks mean_ttft_ms, mean_tpot_ms and output_throughput; expected {_FORMS}.")
+    return _run(
+        path,
+        line,
+        input_len=_needed(document, "total_input_tokens", path) / completed,
+        output_len=_needed(document, "total_output_tokens", path) / completed,
+        clients=clients,
+        rate_per_s=rate if clients is None else None,
+        values=values,
+    )
+
+
+def _run(
+    path: Path,
+    line: int,
+    *,
+    input_len: float,
+    output_len: float,
+    clients: float | None,
+    rate_per_s: float | None,
+    values: Mapping[Metric, float],
+) -> MeasuredRun:
+    return MeasuredRun(
+        model="",
+        gpu="",
+        engine="",
+        version="",
+        weights="",
+        kv="",
+        sharding=Sharding(),
+        replicas=1,
+        input_len=input_len,
+        output_len=output_len,
+        spread=0.0,
+        serving=Serving.CLOSED_LOOP if clients else Serving.OPEN_LOAD,
+        clients=clients,
+        rate_per_s=rate_per_s,
+        values=values,
+        quality="A",
+        file=path.name,
+        line=line,
+    )
+
+
+def _genai_run(text: str, path: Path) -> MeasuredRun:
+    """Read the CSV that genai-perf exports: a table of averages, then a table of single values."""
+    averages: dict[str, float] = {}
+    for row in csv.reader(text.splitlines()):
+        if len(row) >= 2 and row[0] != "Metric":
+            name = row[0].partition("(")[0].strip().lower()
+            try:
+                averages[name] = float(row[1].replace(",", ""))
+            except ValueError:
+                continue
+    input_len = _needed(averages, "input sequence length", path)
+    output_len = _needed(averages, "output sequence length", path)
+    latency_s = _needed(averages, _LATENCY, path) / 1000
+    rate = _needed(averages, _THROUGHPUT, path)
+    values = {Metric.OUTPUT_TOKENS_PER_S: rate * output_len}
+    if ttft := _number(averages, "time to first token"):
+        values[Metric.TTFT] = ttft / 1000
+    if itl := _number(averages, "inter token latency"):
+        values[Metric.TPOT] = itl / 1000
+    clients = max(1.0, round(rate * latency_s))  # Little's law: the file does not state the concurrency
+    return _run(path, 1, input_len=input_len, output_len=output_len, clients=clients, rate_per_s=None, values=values)
+
+
+LOG_COLUMNS = ("model", "tp", "pp", "activation_memory_gib", "non_torch_forward_gib")
+_ELEMENT_BYTES = {"torch.float32": 4, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupLogs:
+    """The logs of a file that can be used, and how many rows of each unknown model were left out."""
+
+    logs: tuple[StartupLog, ...]
+    unknown_models: Mapping[str, int]
+
+
+def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: int = 1024) -> StartupLogs:
+    """Read start-up logs whose models the catalogue knows.
+
+    Args:
+        path: A CSV with the columns model, tp, pp, activation_memory_gib and non_torch_forward_gib, and perhaps
+            dtype, cuda_graph_actual_gib, max_num_batched_tokens and max_num_seqs.
+        batched_tokens: Tokens of one step where no column states them.
+        max_sequences: Running sequences where no column states them.
+
+    Raises:
+        UsageError: The file cannot be read or lacks a column.
+    """
+    logs: list[StartupLog] = []
+    unknown: dict[str, int] = {}
+    for line, row in enumerate(read_rows(path, required=LOG_COLUMNS, what="a table of start-up logs"), start=2):
+        model = find_in_catalogue(row["model"])
+        if model is None:
+            unknown[row["model"]] = unknown.get(row["model"], 0) + 1
+            continue
+        try:
+            logs.append(
+                StartupLog(
+                    architecture=model.architecture,
+                    tensor=int(row["tp"]),
+                    pipeline=int(row["pp"]),
+                    element_bytes=_ELEMENT_BYTES.get(row.get("dtype", ""), 2),
+                    max_sequences=int(row.get("max_num_seqs") or max_sequences),
+                    batched_tokens=int(row.get("max_num_batched_tokens") or batched_tokens),
+                    activation_bytes=_gib(row["activation_memory_gib"]),
+                    other_bytes=_gib(row["non_torch_forward_gib"]),
+                    graph_bytes=_gib(row["cuda_graph_actual_gib"]) if row.get("cuda_graph_actual_gib") else None,
+                )
+            )
+        except ValueError as error:
+            raise SpecError(f"{path}, line {line}: {error}.") from error
+    return StartupLogs(logs=tuple(logs), unknown_models=unknown)
+
+
+def _gib(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e6:
+        raise ValueError(f"{text!r} is not a size in GiB")
+    return value * 2**30

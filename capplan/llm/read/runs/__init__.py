@@ -1,1 +1,0 @@
-"""Read measured runs of served language models: CSV files of many, and the results of benchmark tools."""

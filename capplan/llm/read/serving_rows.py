@@ -1,0 +1,317 @@
+"""Read measured serving runs, one a row, and their energy: CSV files, plain or compressed, and ML.ENERGY's."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from capplan.llm.core.serving.asked import Sampling
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, SkippedRun
+from capplan.llm.core.serving.energy import MeasuredEnergy
+from capplan.llm.core.sharding import Sharding
+from capplan.specs.fitted import load_power_law
+from capplan.tables import UnreadableRowError, columns_of, read_rows
+
+REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
+_UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
+_UNLIMITED = {"inf", "infinity"}
+_UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
+"""Words that other tools write for a format that the engine chose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingFile:
+    """The runs of a file, and the rows that could not be read."""
+
+    runs: tuple[MeasuredRun, ...]
+    skipped: tuple[SkippedRun, ...]
+
+
+def read_serving(path: Path) -> ServingFile:
+    """Read the measured runs of a CSV file.
+
+    Args:
+        path: A CSV, plain or gzip-compressed, with the columns model, gpu, engine, input_len, output_len, and
+            others such as tp, concurrency, weights, ttft_ms, tpot_ms and output_tokens_per_s, power_w and
+            joules_per_output_token; or a table of the ML.ENERGY benchmark, whose prompts are assumed by task.
+
+    Raises:
+        UsageError: The file cannot be read or lacks a column.
+    """
+    prompts = load_power_law().task_prompts if columns_of(path) >= ENERGY_COLUMNS else None
+    rows = read_rows(path, required=REQUIRED if prompts is None else (), what="a table of serving runs")
+    runs: list[MeasuredRun] = []
+    skipped: list[SkippedRun] = []
+    for line, cells in enumerate(rows, start=2):
+        row = {name: cell.strip() for name, cell in cells.items()}
+        try:
+            serving_row = row if prompts is None else as_serving_row(row, prompts)
+            runs.append(parse_run(serving_row, file=path.name, line=line))
+        except ValueError as error:
+            skipped.append(
+                SkippedRun(
+                    file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
+                )
+            )
+    return ServingFile(runs=tuple(runs), skipped=tuple(skipped))
+
+
+def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
+    """Read one run from its columns.
+
+    Args:
+        row: Text by column.
+        file: Name of the file, for reports.
+        line: Line of the row, for reports.
+
+    Raises:
+        ValueError: A value is missing or wrong; the text says which.
+    """
+    sharding = Sharding(
+        tensor=_count(row, "tp"), pipeline=_count(row, "pp"), expert=_count(row, "ep"), data=_count(row, "dp")
+    )
+    mean, spread = _lengths(row.get("lengths", ""))
+    clients = _clients(row)
+    rate_per_s = _number(row, "request_rate")
+    serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
+    energy = measured_energy({name: _number(row, name) for name in METER_COLUMNS}, task=row.get("task", ""))
+    values = _values(row) if energy is None or energy.is_timed else {}
+    if not values and energy is None:
+        raise UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+    return MeasuredRun(
+        model=row.get("model", ""),
+        gpu=row.get("gpu", ""),
+        engine=row.get("engine", "").lower(),
+        version=row.get("version", ""),
+        weights=_format(row, "weights"),
+        kv=_format(row, "kv"),
+        sharding=sharding,
+        replicas=_replicas(row, sharding),
+        input_len=_positive(row, "input_len") * mean,
+        output_len=_positive(row, "output_len") * mean,
+        spread=spread,
+        serving=serving,
+        clients=clients,
+        rate_per_s=rate_per_s,
+        requests=_requests(row, serving),
+        values=values,
+        energy=energy,
+        sampling=_sampling(row),
+        quality=row.get("quality", "") or "B",
+        file=file,
+        line=line,
+    )
+
+
+def _sampling(row: Mapping[str, str]) -> Sampling:
+    word = row.get("sampling", "") or Sampling.GREEDY.value
+    if word not in [each.value for each in Sampling]:
+        raise UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
+    return Sampling(word)
+
+
+def _number(row: Mapping[str, str], name: str) -> float | None:
+    """Read a number; None where it is empty or unlimited."""
+    text = row.get(name, "")
+    if not text or text.lower() in _UNLIMITED:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
+    if not 0 <= value < float("inf"):
+        raise UnreadableRowError(f"{name} is {text}, which is not a quantity")
+    return value
+
+
+def _format(row: Mapping[str, str], name: str) -> str:
+    """Return a format as the row states it, empty where it does not."""
+    text = row.get(name, "")
+    return "" if text.lower() in _UNSTATED else text
+
+
+def _positive(row: Mapping[str, str], name: str) -> float:
+    value = _number(row, name)
+    if not value:
+        raise UnreadableRowError(f"{name} is {row.get(name) or 'empty'}; write the mean number of tokens")
+    return value
+
+
+def _count(row: Mapping[str, str], name: str) -> int:
+    value = _number(row, name)
+    if value is None:
+        return 1
+    if value < 1 or value != int(value):
+        raise UnreadableRowError(f"{name} is {row[name]}, which is not a number of GPUs")
+    return int(value)
+
+
+def _replicas(row: Mapping[str, str], sharding: Sharding) -> int:
+    gpus = _number(row, "gpus")
+    if gpus is None:
+        return 1
+    if gpus < sharding.gpus or gpus % sharding.gpus:
+        raise UnreadableRowError(f"{gpus:g} GPUs are not a multiple of tp·pp·dp = {sharding.gpus}")
+    return int(gpus) // sharding.gpus
+
+
+def _lengths(text: str) -> tuple[float, float]:
+    """Return the mean of the drawn lengths as a share of what is printed, and their relative half-width."""
+    found = _UNIFORM.fullmatch(text.strip())
+    if not found:
+        return 1.0, 0.0
+    low, high = float(found[1]), float(found[2])
+    if not 0 < low <= high:
+        raise UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
+    return (low + high) / 2, (high - low) / (low + high)
+
+
+def _clients(row: Mapping[str, str]) -> float | None:
+    clients = _number(row, "concurrency")
+    if clients is not None and clients < 1:
+        raise UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
+    return clients
+
+
+def _requests(row: Mapping[str, str], serving: Serving) -> float | None:
+    """Return the requests of an offline run: those stated, else those that its source says it used."""
+    stated = _number(row, "requests")
+    if stated is not None and stated < 1:
+        raise UnreadableRowError(f"requests is {stated:g}; write how many requests the run had, 1 or more")
+    if stated or serving is not Serving.OFFLINE:
+        return stated
+    lengths = (_positive(row, "input_len"), _positive(row, "output_len"))
+    return published_requests(row.get("source", ""), lengths=lengths)
+
+
+def _serving(row: Mapping[str, str], *, clients: float | None, rate_per_s: float | None) -> Serving:
+    word = row.get("serving", "") or "online"
+    if word == "fixed_batch":
+        return Serving.FIXED_BATCH
+    if rate_per_s:
+        return Serving.OPEN_LOAD
+    if word == "offline" or clients is None:
+        return Serving.OFFLINE
+    if word == "steady":
+        return Serving.STEADY
+    if word != "online":
+        raise UnreadableRowError(f"serving is {word!r}; known are online, offline, steady and fixed_batch")
+    return Serving.CLOSED_LOOP
+
+
+def _values(row: Mapping[str, str]) -> dict[Metric, float]:
+    found: dict[Metric, float] = {}
+    for metric, names in ((Metric.TTFT, ("ttft_ms",)), (Metric.TPOT, ("tpot_ms", "itl_ms"))):
+        values: Iterable[float] = (value for name in names if (value := _number(row, name)))
+        if (first := next(iter(values), None)) is not None:
+            found[metric] = first / 1000
+    if rate := _number(row, "output_tokens_per_s"):
+        found[Metric.OUTPUT_TOKENS_PER_S] = rate
+    return found
+
+
+_TENSORRT_LLM = "TensorRT-LLM docs"
+_TENSORRT_LLM_REQUESTS: dict[tuple[float, float], float] = {
+    (128, 128): 30_000,
+    (128, 2048): 3_000,
+    (128, 4096): 1_500,
+    (500, 2000): 3_000,
+    (1000, 1000): 3_000,
+    (1000, 2000): 1_500,
+    (2048, 128): 3_000,
+    (2048, 2048): 1_500,
+    (5000, 500): 1_500,
+    (20000, 2000): 1_000,
+}
+"""Requests of an offline run by prompt and answer [tokens], from the section on preparing a data set of
+TensorRT-LLM's performance overview; quoted from memory, not read again."""
+
+
+def published_requests(source: str, *, lengths: tuple[float, float]) -> float | None:
+    """Return how many requests an offline run of a published table had, None where that is not known.
+
+    Args:
+        source: Where the run was published, as the row states it.
+        lengths: Mean prompt and answer. [tokens]
+    """
+    return _TENSORRT_LLM_REQUESTS.get(lengths) if source.startswith(_TENSORRT_LLM) else None
+
+
+ENERGY_COLUMNS = frozenset({"model", "gpu", "engine", "task", "max_num_seqs", "avg_batch", "avg_output_tokens", "gpus"})
+"""The columns that a table of the ML.ENERGY benchmark has and a table of serving runs has not."""
+_VERSION = "0.11"
+"""The rows state no version of vLLM. They were published before 0.14, in the months of 0.11."""
+_PLAIN_SAMPLING = "openai/gpt-oss"
+"""Models whose published generation settings neither cut the likely tokens off nor count them (top-p, top-k)."""
+_MOST_STEPS_WITH_PROMPTS = 0.5
+"""Share of steps with prompts up to which the median gap between tokens is a step without any."""
+_FEW_STEPS_WITH_PROMPTS = 0.1
+"""Share of steps with prompts up to which the 90th percentile of the gaps is that of a step without any, too."""
+_MOST_UNEVEN = 1.25
+"""Ratio of the 90th percentile of these gaps to their median from which on something else than the GPU delays steps.
+
+With as few prompts it is 1.0 to 1.26 in the 92 rows of H100, and above 1.25 in one; in 56 of the 103 rows of B200 it is
+above, up to 2.6. Those hold the steps of 17 to 44 ms with 8 sequences that all models take on GPQA, 8 to 32 billion
+parameters alike, while the GPU draws a third of its power: the host did not keep up."""
+METER_COLUMNS = (
+    "power_w",
+    "power_w_all_gpus",
+    "joules_per_output_token",
+    "joule_per_output_token",
+    "avg_batch",
+    "output_tokens_per_s",
+)
+"""Power and energy of all GPUs under either name, and the batch and rate that they were read at."""
+
+
+def measured_energy(row: Mapping[str, float | None], *, task: str) -> MeasuredEnergy | None:
+    """Return what a power meter read during a run; None where the row states no power and no energy.
+
+    Args:
+        row: Numbers of `METER_COLUMNS`: power of all GPUs [W], energy of an output token [J], running sequences,
+            output [1/s].
+        task: What the requests were for, as the ML.ENERGY benchmark names it; empty where requests are known.
+    """
+    power_w = row["power_w"] or row["power_w_all_gpus"]
+    joules = row["joules_per_output_token"] or row["joule_per_output_token"]
+    if not power_w and not joules:
+        return None
+    return MeasuredEnergy(
+        power_w=power_w or None,
+        joules_per_output_token=joules or None,
+        running=row["avg_batch"] or None,
+        output_tokens_per_s=row["output_tokens_per_s"] or None,
+        task=task,
+    )
+
+
+def as_serving_row(row: Mapping[str, str], prompts: Mapping[str, int]) -> dict[str, str]:
+    """Return a row of the ML.ENERGY benchmark in the columns of a table of serving runs.
+
+    Its runs keep a replica full of `max_num_seqs` requests, of which `avg_batch` run on average. Their median time
+    between tokens is that of a step without prompts, unless most steps hold one, or the gaps are uneven without them.
+    Tensor and expert parallelism share the same GPUs; the table states the latter alone where experts are spread.
+
+    Args:
+        row: Text by column.
+        prompts: Mean tokens of a prompt by task, which the table does not state.
+
+    Raises:
+        ValueError: A number of GPUs is not one.
+    """
+    gpus, ranks = int(row["gpus"]), int(row.get("dp", "") or 1)
+    with_prompts = float(row["avg_batch"]) / float(row["avg_output_tokens"])
+    uneven = float(row.get("itl_p90_ms", "") or 0.0) > _MOST_UNEVEN * float(row.get("itl_median_ms", "") or 1.0)
+    is_step = with_prompts < _MOST_STEPS_WITH_PROMPTS and not (uneven and with_prompts < _FEW_STEPS_WITH_PROMPTS)
+    return {
+        **row,
+        "tp": str(max(1, gpus // ranks)),
+        "weights": "",  # the model's own, which its name says
+        "version": row.get("version", "") or _VERSION,
+        "serving": "steady",
+        "sampling": "greedy" if row["model"].startswith(_PLAIN_SAMPLING) else "filtered",
+        "concurrency": row["avg_batch"],
+        "tpot_ms": row.get("itl_median_ms", "") if is_step else "",
+        "output_len": row["avg_output_tokens"],
+        "input_len": row.get("input_len", "") or str(prompts.get(row["task"], "")),
+    }

@@ -1,1 +1,0 @@
-"""diffusers: the configurations of pipelines, and modules built from them without weights."""

@@ -1,0 +1,186 @@
+"""Read which components a diffusers pipeline has: of the published ones that capplan knows, or of a local folder.
+
+Nothing is downloaded and no code of a model runs: configurations are JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import UnknownNameError, UsageError
+from capplan.files import is_file, read_file
+from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json
+
+PREFIX = "diffusers:"
+_CATALOGUE = Path(__file__).with_name("diffusers_catalogue.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffusersIndex:
+    """A pipeline's components by name, each with its configuration.
+
+    Attributes:
+        name: the words after `diffusers:`.
+        pipeline: the class of the pipeline in diffusers.
+        components: configurations by the component's name; diffusers' have `_class_name`, transformers' `model_type`.
+        parameters: height, width, frames and steps that the pipeline runs with unless told otherwise.
+        text_tokens: how long prompts are padded to, by text encoder; empty where the folder does not say.
+        guidance: "together" (both passes of a step as one batch), "apart" or "distilled" (one pass); None if unknown.
+        is_published: True for an entry of the catalogue, whose figures come from the model's publisher.
+    """
+
+    name: str
+    pipeline: str
+    components: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, int]
+    text_tokens: Mapping[str, int]
+    guidance: str | None
+    is_published: bool
+
+    @property
+    def denoiser(self) -> str:
+        """Return the name of the component that runs at every step.
+
+        Raises:
+            UsageError: the pipeline has none.
+        """
+        for name in ("transformer", "unet"):
+            if name in self.components:
+                return name
+        raise UsageError(f"{PREFIX}{self.name} has neither a transformer nor a unet, so that no denoiser is known.")
+
+
+@cache
+def _catalogue() -> Mapping[str, Any]:
+    content: Mapping[str, Any] = read_json(_CATALOGUE.read_bytes())
+    return content
+
+
+def published_name(name: str) -> str | None:
+    """Return the published name that words stand for, whole or without the publisher; None for any other."""
+    models = _catalogue()["models"]
+    return name if name in models else _by_short_name(name, models)
+
+
+def published_component(words: str) -> bool:
+    """Return True if words name a component of a published pipeline, such as NAME/transformer or NAME/vae.decode."""
+    owner, _, component = words.rpartition("/")
+    name = published_name(owner)
+    return name is not None and component.partition(".")[0] in _catalogue()["models"][name]["components"]
+
+
+def is_known(name: str) -> bool:
+    """Return True if a name is that of a published pipeline, or of a folder that holds one."""
+    return published_name(name) is not None or is_file(Path(name) / "model_index.json")
+
+
+def find_index(name: str) -> DiffusersIndex:
+    """Return a pipeline's components.
+
+    Args:
+        name: a published name such as black-forest-labs/FLUX.1-dev, or a folder with a model_index.json.
+
+    Raises:
+        UnknownNameError: no published name, and no such folder.
+        UsageError: the folder's files are damaged or incomplete.
+    """
+    models = _catalogue()["models"]
+    known = published_name(name)
+    if known is not None:
+        return _published(known, models[known])
+    folder = Path(name)
+    if is_file(folder / "model_index.json"):
+        return _of_folder(folder)
+    hint = "For another one, save the JSON files of its repository and name the folder with model_index.json."
+    raise UnknownNameError("diffusers pipeline", name, models, hint=hint)
+
+
+def _by_short_name(name: str, models: Mapping[str, Any]) -> str | None:
+    """Return the one published name whose last part, without regard to case, is this."""
+    alike = [model for model in models if name.casefold() in (model.casefold(), model.rpartition("/")[2].casefold())]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:
+    shared = _catalogue()["components"]
+    components = {
+        component: shared[config]["config"] if isinstance(config, str) else config
+        for component, config in entry["components"].items()
+    }
+    return DiffusersIndex(
+        name=name,
+        pipeline=entry["pipeline"],
+        components=components,
+        parameters=entry["parameters"],
+        text_tokens=entry["text_tokens"],
+        guidance=entry["guidance"],
+        is_published=True,
+    )
+
+
+def _of_folder(folder: Path) -> DiffusersIndex:
+    """Read model_index.json and the configuration of each component that is a model."""
+    index = _read(folder / "model_index.json")
+    components = {}
+    for component, what in index.items():
+        if not isinstance(what, list) or not all(isinstance(word, str) for word in what) or len(what) != 2:
+            continue  # a flag, or a component that the pipeline leaves out
+        path = folder / component / "config.json"
+        if what[0] in ("diffusers", "transformers") and is_file(path):
+            components[component] = _read(path)
+    if not components:
+        raise UsageError(f"{folder}/model_index.json names no component whose config.json is beside it.")
+    return DiffusersIndex(
+        name=str(folder),
+        pipeline=str(index.get("_class_name", "")),
+        components=components,
+        parameters={},
+        text_tokens={},
+        guidance=None,
+        is_published=False,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = read_json(read_file(path, at_most=LARGEST_TEXT_BYTES))
+    except (OSError, JsonError) as error:
+        raise UsageError(f"{path} {error}.") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} is not a JSON object.")
+    return content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentName:
+    """Words that name one component of a pipeline: `NAME/transformer`, `FOLDER/vae.decode`, or a class of diffusers.
+
+    Attributes:
+        config: the configuration; empty where a class is named.
+        class_name: the class of diffusers; None for a component of transformers.
+        method: what is called in the place of forward, such as decode; empty for forward.
+    """
+
+    config: Mapping[str, Any]
+    class_name: str | None
+    method: str
+
+
+def find_component(words: str) -> ComponentName:
+    """Return the component that the words after `diffusers:` name.
+
+    Raises:
+        UsageError: they name a whole pipeline, or no component of one.
+    """
+    owner, _, component = words.rpartition("/")
+    named, _, method = component.partition(".")
+    if not owner:
+        return ComponentName(config={}, class_name=named, method=method)
+    index = find_index(owner)
+    if named not in index.components:
+        raise UnknownNameError(f"component of {PREFIX}{index.name}", named, index.components)
+    config = index.components[named]
+    class_name = config.get("_class_name")
+    return ComponentName(config=config, class_name=None if class_name is None else str(class_name), method=method)

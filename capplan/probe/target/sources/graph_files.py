@@ -1,0 +1,133 @@
+"""ONNX files and TorchScript archives as models: read as data, never executed, their weights never read."""
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import UsageError
+from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.inputs.tensors import InputMaker, SpecInputs, asked_inputs, image_spec, refuse_seq_len
+from capplan.probe.onnx.graph import OnnxModel
+from capplan.probe.onnx.infer import ShapeInference
+from capplan.probe.onnx.inputs import find_inputs
+from capplan.probe.onnx.network import OnnxNetwork
+from capplan.probe.onnx.operators.table import find_handler
+from capplan.probe.onnx.parse import read_model
+from capplan.probe.onnx.patterns import find_patterns
+from capplan.probe.onnx.rewrite import hoist_constants, settle_branches
+from capplan.probe.onnx.unknown import unknown_name
+from capplan.probe.target.types import Target, full_words, versions_of
+from capplan.probe.torchscript.archive import ScriptFunction, Sources, parse_sources, read_archive
+from capplan.probe.torchscript.network import ScriptNetwork, find_forward
+from capplan.probe.torchscript.records import ObjectRecord
+
+
+def onnx_target(path: Path, request: InputRequest) -> Target:
+    """Find the model in an `.onnx` file.
+
+    Raises:
+        UsageError: the file is missing, damaged or hostile, or the inputs do not fit it.
+    """
+    model = hoist_constants(read_model(path))
+    graph, decided = settle_branches(model.graph)
+    model = replace(model, graph=find_patterns(graph))
+    inputs = find_inputs(model, request, str(path))
+    inference = ShapeInference(path)
+    return Target(
+        name=path.stem,
+        words=full_words(str(path), request),
+        library="onnx",
+        builder=lambda: OnnxNetwork(model, inference),
+        inputs=inputs,
+        only_batch=inputs.only_batch,
+        versions={**versions_of("torch", "onnx"), "opset": str(model.opset), "written by": model.producer or "unknown"},
+        notes=(*_unknown_notes(model, path), *_branch_notes(decided), _batch_note(inputs.only_batch), *inputs.notes),
+    )
+
+
+def _batch_note(only_batch: int | None) -> str:
+    if only_batch is None:
+        return "an ONNX file whose batch varies."
+    return f"an ONNX file with a fixed batch of {only_batch}: only that batch can be planned."
+
+
+def _branch_notes(count: int) -> tuple[str, ...]:
+    words = "an If" if count == 1 else f"{count} Ifs"
+    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
+
+
+def _unknown_notes(model: OnnxModel, path: Path) -> tuple[str, ...]:
+    """Name the operators that are not read, with how to add a formula for each."""
+    unknown = {unknown_name(node): node for node in model.graph.nodes if find_handler(node) is None}
+    return tuple(
+        f"{node.full_operator} is not an operator that is read: its arithmetic is not counted and its outputs' shapes "
+        f"are those that the onnx package infers. Add a formula of its FLOPs in Python with "
+        f"capplan.trace({path.name!r}, formulas={{{name!r}: lambda call: ...}})."
+        for name, node in unknown.items()
+    )
+
+
+def torchscript_target(path: Path, request: InputRequest) -> Target:
+    """Find the model in a TorchScript archive, scripted or traced.
+
+    Raises:
+        UsageError: the archive is damaged or hostile, or nothing says what the model is fed.
+    """
+    if request.arguments:
+        raise UsageError(f"{path}: --arg has no constructor to go to; TorchScript is saved with its arguments.")
+    full = full_words(str(path), request)
+    refuse_seq_len(full, request)
+    archive = read_archive(path)
+    sources = parse_sources(archive.sources, where=str(path))
+    forward = _forward(archive.root, sources, path)
+    return Target(
+        name=path.stem,
+        words=full,
+        library="torchscript",
+        builder=lambda: ScriptNetwork(archive, sources, where=str(path)),
+        inputs=_inputs(forward, full, request),
+        versions=versions_of("torch"),
+        source_sha256=_hash(archive.sources),
+        notes=("a TorchScript archive, interpreted from its source; its weights are not read.",),
+    )
+
+
+def _hash(sources: Mapping[str, str]) -> str:
+    """Hash an archive's code; its weights, which decide nothing that is traced, are not read."""
+    return hashlib.sha256("\0".join(part for each in sorted(sources.items()) for part in each).encode()).hexdigest()
+
+
+def _forward(root: Any, sources: Sources, path: Path) -> ScriptFunction:
+    if not isinstance(root, ObjectRecord) or root.class_name not in sources.classes:
+        raise UsageError(f"{path}: the archive's model has no class among its sources.")
+    return find_forward(sources.classes[root.class_name])
+
+
+def _inputs(forward: ScriptFunction, words: str, request: InputRequest) -> InputMaker:
+    names = forward.parameters[1:]
+    if asked := asked_inputs(request, positional_names=names, forward=_stand_in(forward)):
+        return asked
+    if request.size is not None and len(request.size) == 1:
+        [side] = request.size
+        raise UsageError(f"{words}: write --input-size 3x{side}x{side} for an image, or --input {side} for a vector.")
+    if request.size is not None:
+        return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
+    kinds = ", ".join(f"{name}: {kind}" for name, kind in zip(names, forward.annotations[1:], strict=True))
+    raise UsageError(
+        f"{words}: TorchScript does not state shapes; say what forward({kinds}) is fed: "
+        f"--input {names[0] if names else 'x'}=3x224x224, --input-size or --inputs-from."
+    )
+
+
+def _stand_in(forward: ScriptFunction) -> Any:
+    """Return a function with the parameters of the archive's forward, for those who inspect its signature."""
+
+    def call(*_args: Any, **_kwargs: Any) -> None:
+        """Stand for the forward of an archive."""
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in forward.parameters[1:]]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
+    return call

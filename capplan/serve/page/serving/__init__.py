@@ -1,1 +1,0 @@
-"""The page about served language models: times over concurrency, a search for deployments, and their explanation."""

@@ -1,0 +1,380 @@
+"""The form about served language models: memory and times over concurrency, or deployments for a load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from capplan.errors import CapplanError, UsageError
+from capplan.llm.answer.deployments import OversizeError
+from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
+from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.serving.asked import MOST_CLIENTS
+from capplan.llm.core.serving.estimate import ServingEstimate
+from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document
+from capplan.report.documents.llm.serving import LlmEstimateDocument, ServingPointDocument, llm_estimate_document
+from capplan.report.render import render
+from capplan.report.sections import Format, Section
+from capplan.report.text.llm.money import launch_blocks, money_lines
+from capplan.report.text.llm.plan import (
+    disaggregation_line,
+    headline,
+    nearest_rejections,
+    shared_words,
+    why_rejected,
+)
+from capplan.serve.page.explain import Explained
+from capplan.serve.page.question import by_serving_labels, form_address
+from capplan.serve.page.render import render_template
+from capplan.serve.page.serving_explain import explain_fit, explain_times
+from capplan.serve.page.svg import Curve, Mark, StackedBar, axis, bars_svg, curves_svg
+from capplan.serve.planning.answer import TaskContext, work_out
+from capplan.serve.planning.messages import Reply
+from capplan.serve.questions import LlmPageQuestion, question_link
+from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
+from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
+from capplan.verbs.llm.memory import LLM_MEMORY, LlmMemoryQuestion, answer_llm_memory
+from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
+from capplan.verbs.statement.options import Door
+from capplan.verbs.statement.read import command_of, read_question
+
+DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
+MOST_GPUS = 4
+_FIELDS = (*LLM_MEMORY.fields, *LLM_ESTIMATE.fields)
+_SHOWN_CLIENTS = (1, 8, 32, 128, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What clients see at one concurrency, as text."""
+
+    count: int
+    clients: str
+    ttft: str
+    tpot: str
+    tokens: str
+    queued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is shown of one GPU; `remedy` is what would hold a model that does not fit, and the address of that."""
+
+    gpu: str
+    error: str = ""
+    remedy: tuple[str, str] = ("", "")
+    facts: str = ""
+    sentence: str = ""
+    points: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+    memory: LlmMemoryDocument | None = None
+    estimate: LlmEstimateDocument | None = None
+
+
+@work_out.register
+def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
+    searches = question.find == "deployments"
+    html = render_deployments(question, case) if searches else _render_times(question, case)
+    return case.spell({"html": lambda: html})
+
+
+def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
+    """Lay out the memory and the times of one replica on each GPU as HTML.
+
+    Raises:
+        UsageError: too many GPUs are named, or a figure that is to be explained is none of them.
+    """
+    gpus = question.gpus or DEFAULT_GPUS
+    if len(gpus) > MOST_GPUS:
+        raise UsageError(f"times are shown for up to {MOST_GPUS} GPUs; name fewer, or search for deployments.")
+    served = [_served(question, gpu, case) for gpu in gpus]
+    estimates = [each.estimate for each in served if each.estimate is not None]
+    memories = [each.memory for each in served if each.memory is not None]
+    return render_template(
+        "llm_answer.html.j2",
+        q=question,
+        served=served,
+        explained=_explained(question, case),
+        explain=lambda gpu, clients, kind: form_address(question, explain=f"{gpu}/{clients}/{kind}"),
+        close=form_address(question, explain=""),
+        memory=_memory_bars(memories) if memories else Markup(""),
+        tpot=_chart(estimates, "tpot"),
+        ttft=_chart(estimates, "ttft"),
+        tokens=_chart(estimates, "tokens"),
+        names=[estimate.gpu for estimate in estimates],
+        parts=list(_PARTS.values()),
+        search=form_address(question, find="deployments", explain="", gpus=(), tp=1),
+    )
+
+
+def _asked_memory(question: LlmPageQuestion, gpu: str) -> LlmMemoryQuestion:
+    length = question.input_len + question.output_len
+    return LlmMemoryQuestion(**_shared(question, gpu), max_len=length)
+
+
+def _asked_estimate(
+    question: LlmPageQuestion, gpu: str, concurrency: tuple[int, ...] = LlmEstimateQuestion.concurrency
+) -> LlmEstimateQuestion:
+    shared = _shared(question, gpu)
+    return LlmEstimateQuestion(
+        **shared, input_len=question.input_len, output_len=question.output_len, concurrency=concurrency
+    )
+
+
+def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
+    return {
+        "model": question.model,
+        "gpu": gpu,
+        "weights": question.weights or None,
+        "kv": question.kv or None,
+        "tp": question.tp,
+        "engine": None if question.engine == "any" else question.engine,
+    }
+
+
+def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
+    try:
+        memory = answer_llm_memory(_asked_memory(question, gpu), case)
+    except CapplanError as error:
+        return Served(gpu=gpu, error=by_serving_labels(str(error), _FIELDS))
+    try:
+        estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
+    except CapplanError as error:
+        return Served(
+            gpu=gpu,
+            error=by_serving_labels(str(error), _FIELDS),
+            remedy=_remedy(error, question),
+            memory=llm_memory_document(memory),
+        )
+    return _described(memory, estimate)
+
+
+def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
+    tensor = error.tensor if isinstance(error, OversizeError) else None
+    return (f"{tensor} GPUs per replica", form_address(question, tp=tensor)) if tensor else ("", "")
+
+
+def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None:
+    """Return what explains the figure that the address names as GPU/CLIENTS/KIND; None where it names none.
+
+    Raises:
+        UsageError: there is no such figure.
+    """
+    gpu, _, rest = question.explain.partition("/")
+    clients, _, kind = rest.partition("/")
+    if not question.explain:
+        return None
+    if not (clients.isascii() and clients.isdecimal() and 0 < int(clients) <= MOST_CLIENTS):
+        raise UsageError(f"explain {question.explain[:60]!r}: write GPU/CLIENTS/FIGURE, such as l40s/32/tpot.")
+    estimate = answer_llm_estimate(_asked_estimate(question, gpu, (int(clients),)), case)
+    return explain_times(kind, estimate, answer_llm_memory(_asked_memory(question, gpu), case))
+
+
+def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
+    held, found = llm_memory_document(memory), llm_estimate_document(estimate)
+    last = found.points[-1]
+    return Served(
+        gpu=found.gpu,
+        facts=(
+            f"{format_parameters(found.model.params)} parameters, "
+            f"{format_parameters(found.model.active_params)} per token · "
+            f"{found.weights} weights, {found.kv} cache · tp {found.tp} · {found.engine}"
+        ),
+        sentence=(
+            f"{held.gpus} × {found.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
+            f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
+        ),
+        points=tuple(_point(point) for point in found.points if point.concurrency in _SHOWN_CLIENTS),
+        notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *found.notes))),
+        memory=held,
+        estimate=found,
+    )
+
+
+def _point(point: ServingPointDocument) -> Point:
+    return Point(
+        count=point.concurrency,
+        clients=f"{point.concurrency:,}",
+        ttft=f"{format_seconds(point.ttft_s.expected)} ({_span(point.ttft_s.low, point.ttft_s.high)})",
+        tpot=f"{format_seconds(point.tpot_s.expected)} ({_span(point.tpot_s.low, point.tpot_s.high)})",
+        tokens=f"{format_rate(point.output_tokens_per_s.expected)}",
+        queued=point.queued,
+    )
+
+
+def _span(low: float, high: float) -> str:
+    return f"{format_seconds(low)} … {format_seconds(high)}"
+
+
+_PARTS = {
+    "weights_bytes": "weights",
+    "kv_pool_bytes": "KV cache",
+    "activation_bytes": "activations",
+    "other_bytes": "context and libraries",
+    "graph_bytes": "CUDA graphs",
+}
+
+
+def _memory_bars(found: Sequence[LlmMemoryDocument]) -> Markup:
+    bars = [
+        StackedBar(
+            name=each.gpu,
+            parts=[
+                (index, float(getattr(each, field)), f"{name}: {format_bytes(getattr(each, field))}")
+                for index, (field, name) in enumerate(_PARTS.items())
+                if getattr(each, field) > 0
+            ],
+            limit=float(each.gpu_bytes),
+            limit_tip=f"usable: {format_bytes(each.gpu_bytes)}",
+            note=f"{each.sequences_that_fit:,} seqs" if each.fits else "does not fit",
+        )
+        for each in found
+    ]
+    return bars_svg(bars, identity="llm-memory", title="Memory of one GPU by part, against usable memory")
+
+
+def _chart(found: Sequence[LlmEstimateDocument], what: str) -> Markup:
+    titles = {"tpot": "Time per output token", "ttft": "Time to first token", "tokens": "Output tokens per second"}
+    curves = [
+        Curve(name=each.gpu, index=index, marks=[_mark(each.gpu, point, what) for point in each.points])
+        for index, each in enumerate(found)
+    ]
+    marks = [mark for curve in curves for mark in curve.marks]
+    if not marks:
+        return Markup("")
+    values = [value for mark in marks for value in (mark.low or mark.y, mark.high or mark.y)]
+    return curves_svg(
+        curves,
+        x=axis("clients", [mark.x for mark in marks], lambda value: f"{value:,.0f}"),
+        y=axis(titles[what], values, format_rate if what == "tokens" else format_seconds),
+        identity=f"llm-{what}",
+        title=f"{titles[what]} over clients, with intervals",
+    )
+
+
+def _mark(gpu: str, point: ServingPointDocument, what: str) -> Mark:
+    interval = {"tpot": point.tpot_s, "ttft": point.ttft_s, "tokens": point.output_tokens_per_s}[what]
+    spell = format_rate if what == "tokens" else format_seconds
+    tip = f"{gpu}, {point.concurrency:,} clients: {spell(interval.expected)}"
+    return Mark(x=point.concurrency, y=interval.expected, low=interval.low, high=interval.high, tip=tip)
+
+
+SHOWN = 12
+FORMATS = {"json": "JSON", "csv": "CSV", "md": "Markdown", "table": "Text"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentRow:
+    """One deployment of the table, as text; `lines` say where its figures come from."""
+
+    gpu: str
+    words: str
+    shared: str
+    engine: str
+    weights: str
+    ttft: str
+    ttft_p99: str
+    tpot: str
+    tpot_p99: str
+    most: str
+    price: str
+    cost: str
+    evidence: str
+    times: str
+    lines: tuple[str, ...]
+
+
+def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
+    """Search the deployments that a form asks for, and lay them out as HTML.
+
+    Args:
+        question: the form.
+        case: the task, with its data.
+
+    Raises:
+        CapplanError: a name is not known, or no load is stated.
+    """
+    asked = plan_question(question)
+    found = answer_llm_plan(asked, case)
+    plan = found.plan
+    nearest = nearest_rejections(plan)
+    return render_template(
+        "llm_deployments.html.j2",
+        q=question,
+        headline=headline(plan),
+        found=[_deployment(fit, plan, question) for fit in plan.fits[:SHOWN]],
+        hidden=max(0, len(plan.fits) - SHOWN),
+        money=list(money_lines(found)),
+        apart=disaggregation_line(plan) if plan.fits else "",
+        rejections=[(gpu, by_serving_labels(why_rejected(each), LLM_PLAN.fields)) for gpu, each in nearest.items()],
+        launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
+        notes=[by_serving_labels(note, LLM_PLAN.fields) for note in dict.fromkeys((*plan.assumptions, *plan.notes))],
+        downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
+        command=command_of(LLM_PLAN, asked),
+    )
+
+
+def plan_question(question: LlmPageQuestion) -> LlmPlanQuestion:
+    """Return the search that a form asks for.
+
+    Args:
+        question: the form.
+
+    Raises:
+        UsageError: a field of the form cannot be read.
+    """
+    asked = {
+        "model": question.model,
+        "rate": question.rate,
+        "concurrency": None if question.rate else question.clients,
+        "input_len": question.input_len,
+        "output_len": question.output_len,
+        "max_ttft": question.max_ttft,
+        "max_tpot": question.max_tpot,
+        "percentile": question.percentile,
+        "gpus": question.gpus,
+        "engines": [] if question.engine == "any" else [question.engine],
+        "weights": question.weights,
+        "kv": question.kv,
+        "tp": [question.tp] if question.tp > 1 else [],
+        "redundancy": question.redundancy,
+    }
+    given = {name: value for name, value in asked.items() if value not in (None, "", [])}
+    return read_question(LlmPlanQuestion, given, door=Door.HTTP)
+
+
+def plan_address(question: LlmPageQuestion, spelling: str) -> str:
+    """Return where the API gives the same answer in a format.
+
+    Args:
+        question: the form.
+        spelling: the format.
+    """
+    link = question_link("llm/plan", plan_question(question), format=spelling, download="1")
+    assert link is not None, "a form holds plain values"
+    return link
+
+
+def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> DeploymentRow:
+    seen, cost = fit.simulated, fit.usd_per_million_output_tokens
+    return DeploymentRow(
+        gpu=fit.gpu,
+        words=f"{fit.replicas} × {fit.sharding.gpus}",
+        shared=shared_words(fit.sharding),
+        engine=fit.engine,
+        weights=fit.weights,
+        ttft=format_seconds(fit.ttft_s.expected),
+        ttft_p99="" if seen is None else format_seconds(seen.ttft_s.p99),
+        tpot=format_seconds(fit.tpot_s.expected),
+        tpot_p99="" if seen is None else format_seconds(seen.tpot_s.p99),
+        most=format_rate(fit.max_rate_per_s * fit.replicas),
+        price="unknown" if fit.usd_per_hour is None else f"{fit.usd_per_hour:,.2f}",
+        cost="unknown" if cost is None else f"{cost:.3g}",
+        evidence=fit.evidence.partition(":")[0],
+        times=form_address(
+            question, find="times", gpus=(fit.gpu,), tp=fit.sharding.tensor, engine=fit.engine, weights=fit.weights,
+            explain="",
+        ),
+        lines=tuple(explain_fit(fit, plan.load)),
+    )  # fmt: skip

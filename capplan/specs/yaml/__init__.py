@@ -1,1 +1,0 @@
-"""Strict YAML reading with teaching error messages."""

@@ -1,0 +1,145 @@
+"""The law of power: bounds, monotony, and figures computed by hand."""
+
+import math
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capplan.core.gpus.spec import PeakKind
+from capplan.core.numbers import Interval
+from capplan.core.origin import Origin
+from capplan.core.power import CapLaw, CardPower, CardWork, PowerConstants, PowerLaw, energy_j, step_power_w
+from capplan.specs import load_gpus
+
+H100 = load_gpus().find("h100-sxm5-80gb")
+HOPPER = PowerConstants(
+    base_fraction=0.2,
+    top_fraction=1.0,
+    memory=1.0,
+    cache=2.0,
+    compute=9.0,
+    narrow_weight=2.0,
+    log_half_width=0.2,
+)
+LAW = PowerLaw(
+    architectures={"Hopper": HOPPER},
+    others=replace(HOPPER, base_fraction=0.3, log_half_width=0.4),
+    origin=Origin(made=date(2026, 11, 23), command="none", sources=(), rows=0),
+    capping=CapLaw(low=0.2, exponent=0.4, high=0.6),
+)
+sizes = st.floats(0, 1e15)
+times = st.floats(1e-6, 1e3)
+
+
+def power(*, traffic_bytes: float = 0.0, cached_bytes: float = 0.0, time_s: float = 1.0, **flops: float) -> Interval:
+    work = CardWork(
+        traffic_bytes=traffic_bytes,
+        cached_bytes=cached_bytes,
+        flops={PeakKind(name): count for name, count in flops.items()},
+        time_s=time_s,
+    )
+    found = step_power_w(H100, work, LAW)
+    assert found is not None
+    return found
+
+
+def test_half_of_the_bandwidth_and_a_ninth_of_the_peak_demand_one_and_a_half() -> None:
+    # H100 SXM: 3.35 TB/s, 989.4 TFLOP/s dense in bf16, 700 W. Demand 1·½ + 9·⅑ = 1.5, so that the share of the limit is
+    # 0.2 + 0.8·(1 − e^−1.5) = 0.8215
+    assert power(traffic_bytes=3.35e12 / 2, bf16=989.4e12 / 9).expected == pytest.approx(575.05, rel=1e-3)
+
+
+def test_bytes_of_earlier_tokens_have_a_constant_of_their_own() -> None:
+    # half of the bandwidth, all of it for earlier tokens: demand 2·½ = 1
+    found = power(traffic_bytes=3.35e12 / 2, cached_bytes=3.35e12 / 2)
+    assert found.expected == pytest.approx(700 * (0.2 + 0.8 * (1 - math.exp(-1))), rel=1e-3)
+
+
+def test_narrow_operations_count_by_their_weight() -> None:
+    # 1/18 of the peak of 1978.9 TFLOP/s in fp8, twice: demand 9·⅑ = 1
+    assert power(fp8=1978.9e12 / 18).expected == pytest.approx(700 * (0.2 + 0.8 * (1 - math.exp(-1))), rel=1e-3)
+
+
+def test_a_card_without_work_draws_its_base() -> None:
+    assert power().expected == pytest.approx(140)
+
+
+@given(traffic_bytes=sizes, flops=sizes, time_s=times)
+def test_power_stays_between_the_base_and_the_limit(traffic_bytes: float, flops: float, time_s: float) -> None:
+    found = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s)
+    assert 0.2 * 700 <= found.low <= found.expected <= found.high <= 700
+
+
+@given(traffic_bytes=sizes, flops=sizes, time_s=times, more=st.floats(1, 10), quicker=st.floats(1, 10))
+def test_more_work_per_second_never_draws_less(
+    traffic_bytes: float, flops: float, time_s: float, more: float, quicker: float
+) -> None:
+    one = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s)
+    for other in (
+        power(traffic_bytes=more * traffic_bytes, bf16=flops, time_s=time_s),
+        power(traffic_bytes=traffic_bytes, bf16=more * flops, time_s=time_s),
+        power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s / quicker),
+    ):
+        assert other.low >= one.low * (1 - 1e-12)
+        assert other.expected >= one.expected * (1 - 1e-12)
+        assert other.high >= one.high * (1 - 1e-12)
+
+
+@given(traffic_bytes=sizes, flops=sizes, time_s=times, quicker=st.floats(1, 10))
+def test_the_same_work_in_less_time_never_costs_more_energy(
+    traffic_bytes: float, flops: float, time_s: float, quicker: float
+) -> None:
+    slow = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s).expected * time_s
+    quick = power(traffic_bytes=traffic_bytes, bf16=flops, time_s=time_s / quicker).expected * time_s / quicker
+    assert quick <= slow * (1 + 1e-9)
+
+
+def test_energy_is_power_times_time() -> None:
+    assert energy_j(Interval(low=100, expected=200, high=400), 0.5) == Interval(low=50, expected=100, high=200)
+
+
+def test_an_architecture_that_nobody_measured_has_the_wider_interval_of_the_others() -> None:
+    work = CardWork(traffic_bytes=0, flops={}, time_s=1.0)
+    found = step_power_w(replace(H100, architecture="Unheard"), work, LAW)
+    assert found is not None
+    assert found.expected == pytest.approx(700 * 0.3)
+    assert found.high / found.expected == pytest.approx(math.exp(0.4))
+
+
+def test_a_card_of_unknown_limit_has_no_power() -> None:
+    assert step_power_w(replace(H100, tdp_w=None), CardWork(traffic_bytes=1, flops={}, time_s=1), LAW) is None
+
+
+def test_a_step_without_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        CardWork(traffic_bytes=1, flops={}, time_s=0)
+
+
+def test_a_base_above_the_top_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be below top"):
+        replace(HOPPER, base_fraction=0.9, top_fraction=0.8)
+
+
+def test_a_measured_card_draws_its_own_factor_and_never_more_than_its_limit() -> None:
+    def drawn(factor: float, flops: float) -> Interval:
+        card = CardPower(factor=factor, log_half_width=0.1, rows=4, models=2)
+        work = CardWork(traffic_bytes=0, flops={PeakKind("bf16"): flops}, time_s=1.0)
+        found = step_power_w(H100, work, replace(LAW, cards={H100.id: card}))
+        assert found is not None
+        return found
+
+    # a ninth of the peak demands 1: 0.2 + 0.8·(1 − e^−1) = 0.7057 of 700 W
+    share = 700 * (0.2 + 0.8 * (1 - math.exp(-1)))
+    assert drawn(0.5, 989.4e12 / 9).expected == pytest.approx(0.5 * share, rel=1e-3)
+    assert drawn(0.5, 989.4e12 / 9).high == pytest.approx(0.5 * share * math.exp(0.1), rel=1e-3)
+    assert drawn(0.5, 0).expected == pytest.approx(70)
+    assert drawn(1.2, 989.4e12 / 9).expected == pytest.approx(1.2 * share, rel=1e-3)
+    assert drawn(2.0, 989.4e12 / 9) == Interval(low=700 * math.exp(-0.1), expected=700, high=700)
+
+
+def test_a_law_whose_top_lies_above_the_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Hopper: top 1.1"):
+        replace(LAW, architectures={"Hopper": replace(HOPPER, top_fraction=1.1)})

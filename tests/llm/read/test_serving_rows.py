@@ -1,0 +1,111 @@
+"""Rows of measured serving runs, as people write them."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import UsageError
+from capplan.llm.core.serving.cases import Metric, Serving
+from capplan.llm.read.serving_rows import ServingFile, read_serving
+
+HEAD = (
+    "model,gpu,gpus,tp,pp,ep,dp,engine,version,weights,kv,input_len,output_len,lengths,concurrency,request_rate,"
+    "serving,ttft_ms,tpot_ms,itl_ms,output_tokens_per_s,quality"
+)
+
+
+def read(tmp_path: Path, *rows: str, head: str = HEAD) -> ServingFile:
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join((head, *rows)) + "\n")
+    return read_serving(path)
+
+
+def test_a_closed_loop_is_read_with_its_units_and_mean_lengths(tmp_path: Path) -> None:
+    row = "qwen3-32b,h100,8,2,,,,vLLM,0.12,fp8,fp8,1000,500,uniform 0.8..1,64,,online,120,8.5,,,A"
+    (run,) = read(tmp_path, row).runs
+    assert (run.input_len, run.output_len) == (900.0, 450.0)
+    assert run.spread == pytest.approx(0.2 / 1.8)
+    assert (run.engine, run.sharding.tensor, run.replicas, run.clients) == ("vllm", 2, 4, 64.0)
+    assert run.serving is Serving.CLOSED_LOOP
+    assert run.values == {Metric.TTFT: pytest.approx(0.12), Metric.TPOT: pytest.approx(0.0085)}
+
+
+def test_the_requests_of_an_offline_run_are_those_stated_or_those_of_its_source(tmp_path: Path) -> None:
+    head = "model,gpu,engine,input_len,output_len,serving,output_tokens_per_s,source,requests"
+    rows = (
+        "m,g,trtllm,128,2048,offline,500,TensorRT-LLM docs 00f37686 (v1.0),",
+        "m,g,trtllm,128,2048,offline,500,TensorRT-LLM docs 00f37686 (v1.0),400",
+        "m,g,trtllm,128,2048,offline,500,elsewhere,",
+        "m,g,trtllm,128,2048,offline,500,elsewhere,0",
+    )
+    found = read(tmp_path, *rows, head=head)
+    assert [run.requests for run in found.runs] == [3000, 400, None]
+    assert found.skipped[0].reason == "requests is 0; write how many requests the run had, 1 or more"
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "rate", "serving", "expected"),
+    [
+        ("inf", "", "offline", Serving.OFFLINE),
+        ("inf", "inf", "online", Serving.OFFLINE),
+        ("", "4", "online", Serving.OPEN_LOAD),
+        ("16", "", "fixed_batch", Serving.FIXED_BATCH),
+        ("16", "", "", Serving.CLOSED_LOOP),
+    ],
+)
+def test_how_requests_come_follows_from_the_columns(
+    tmp_path: Path, concurrency: str, rate: str, serving: str, expected: Serving
+) -> None:
+    row = f"m,g,,,,,,vllm,,,,100,100,fixed,{concurrency},{rate},{serving},,,,500,"
+    (run,) = read(tmp_path, row).runs
+    assert run.serving is expected
+    assert run.quality == "B"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("m,g,,x,,,,vllm,,,,100,100,,8,,,1,1,,,", "tp is 'x', which is not a number"),
+        ("m,g,,2.5,,,,vllm,,,,100,100,,8,,,1,1,,,", "tp is 2.5, which is not a number of GPUs"),
+        ("m,g,3,2,,,,vllm,,,,100,100,,8,,,1,1,,,", "3 GPUs are not a multiple of tp·pp·dp = 2"),
+        ("m,g,,,,,,vllm,,,,,100,,8,,,1,1,,,", "input_len is empty; write the mean number of tokens"),
+        ("m,g,,,,,,vllm,,,,100,100,,8,,,,,,,", "nothing was measured"),
+        ("m,g,,,,,,vllm,,,,100,100,,0,,,1,1,,,", "concurrency is 0; write 1 or more clients, or inf"),
+        ("m,g,,,,,,vllm,,,,100,100,,8,,batch,1,1,,,", "serving is 'batch'; known are online, offline"),
+        ("m,g,,,,,,vllm,,,,nan,100,,8,,,1,1,,,", "input_len is nan, which is not a quantity"),
+        ("m,g,,,,,,vllm,,,,100,100,uniform 0..0,8,,,1,1,,,", "lengths is 'uniform 0..0'; write uniform LOW..HIGH"),
+        ("m,g,,,,,,vllm,,,,100,100,uniform 2..1,8,,,1,1,,,", "lengths is 'uniform 2..1'; write uniform LOW..HIGH"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_skipped_with_its_reason(tmp_path: Path, row: str, reason: str) -> None:
+    found = read(tmp_path, row)
+    assert found.runs == ()
+    assert found.skipped[0].line == 2
+    assert reason in found.skipped[0].reason
+
+
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv.gz"
+    path.write_bytes(gzip.compress(f"{HEAD}\nm,g,,,,,,vllm,,,,10,10,,8,,,,5,,,\n".encode()))
+    assert len(read_serving(path).runs) == 1
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\x1f\x8bnot gzip", b"\xff\xfe\x00bad", b""])
+def test_what_is_not_such_a_file_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"runs\.csv"):
+        read_serving(path)
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read_serving(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("word", ["auto", "None", "unknown", "n/a"])
+def test_a_format_that_another_tool_left_to_the_engine_counts_as_not_stated(tmp_path: Path, word: str) -> None:
+    # vLLM's --kv-cache-dtype auto, and what pandas and others write for a missing value
+    (run,) = read(tmp_path, f"qwen3-32b,h100,,2,,,,vllm,,{word},{word},1000,500,fixed,64,,online,120,8.5,,,A").runs
+    assert (run.weights, run.kv) == ("", "")
