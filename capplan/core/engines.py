@@ -63,16 +63,14 @@ def _without_constants(recording: Recording) -> Recording:
     unread = {
         index
         for index, storage in enumerate(storages)
-        if storage.role in (Role.PARAMETER, Role.BUFFER) and index not in read and _was_read(recording, index)
+        if storage.role in (Role.PARAMETER, Role.BUFFER)
+        and index not in read
+        and any(index in op.reads for op in recording.ops)
     }
     storages = tuple(
         replace(storage, size_bytes=Affine(0)) if index in unread else storage for index, storage in enumerate(storages)
     )
     return _replaced(recording, kept, storages)
-
-
-def _was_read(recording: Recording, storage: int) -> bool:
-    return any(storage in op.reads for op in recording.ops)
 
 
 def _with_epilogues(recording: Recording) -> Recording:
@@ -343,7 +341,7 @@ def _with_merged(recording: Recording, merged: dict[int, list[int]]) -> Recordin
     ops: list[Op] = []
     for index, op in enumerate(recording.ops):
         if index in merged:
-            kernel, together = _merge(recording, [recording.ops[each] for each in merged[index]])
+            kernel, together = _merge(recording, [recording.ops[at] for at in merged[index]])
             ops.append(replace(together, kernel=len(kernels)))
             kernels.append(kernel)
         elif index not in dropped:
@@ -361,7 +359,7 @@ def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
         for index, operand in enumerate(kernels[0].inputs)
     )
     more = [
-        (_empty(operand), storage)
+        (replace(operand, shape=tuple(Affine(0) for _ in operand.shape)), storage)
         for op, kernel in zip(ops[1:], kernels[1:], strict=True)
         for index, (operand, storage) in enumerate(zip(kernel.inputs, op.reads, strict=True))
         if index != places.source
@@ -369,13 +367,13 @@ def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
     kernel = replace(
         kernels[0],
         inputs=(*inputs, *(operand for operand, _ in more)),
-        outputs=tuple(operand for each in kernels for operand in each.outputs),
+        outputs=tuple(operand for kernel in kernels for operand in kernel.outputs),
     )
     op = replace(
         first,
         reads=(*first.reads, *(storage for _, storage in more)),
-        writes=tuple(storage for each in ops for storage in each.writes),
-        calls=sum(each.calls for each in ops),
+        writes=tuple(storage for op in ops for storage in op.writes),
+        calls=sum(op.calls for op in ops),
     )
     return kernel, op
 
@@ -387,10 +385,6 @@ def _side_by_side(kernels: Sequence[Kernel], index: int, places: _Places) -> Ope
     features = places.features if index == places.weight else len(shape) - 1
     shape[features] = Affine(sum(operand.shape[features].constant for operand in operands))
     return replace(operands[0], shape=tuple(shape))
-
-
-def _empty(operand: Operand) -> Operand:
-    return replace(operand, shape=tuple(Affine(0) for _ in operand.shape))
 
 
 def _without_repeats(recording: Recording) -> Recording:
@@ -436,7 +430,11 @@ def refused_operators(recording: Recording, framework: Framework) -> tuple[str, 
     found: dict[str, None] = {}
     for kernel in recording.kernels:
         library, _, name = kernel.name.partition(".")
-        if library not in _PUBLIC or name in lacking or any(each.dtype.startswith("complex") for each in kernel.inputs):
+        if (
+            library not in _PUBLIC
+            or name in lacking
+            or any(operand.dtype.startswith("complex") for operand in kernel.inputs)
+        ):
             found[kernel.name.replace(".", "::", 1)] = None
     return tuple(found)
 

@@ -29,11 +29,14 @@ class Interval:
             raise ValueError(f"an interval must not fall: {self.low}, {self.expected}, {self.high}")
 
     def __add__(self, other: "Interval") -> "Interval":
-        return Interval(
-            low=self.low + other.low,
-            expected=self.expected + other.expected,
-            high=self.high + other.high,
+        return Interval(low=self.low + other.low, expected=self.expected + other.expected, high=self.high + other.high)
+
+    def __mul__(self, factor: "Interval | float") -> "Interval":
+        """Multiply by a number, or end by end by an interval; neither may be negative."""
+        low, expected, high = (
+            (factor.low, factor.expected, factor.high) if isinstance(factor, Interval) else (factor, factor, factor)
         )
+        return Interval(low=self.low * low, expected=self.expected * expected, high=self.high * high)
 
     def to_text(self, format_value: Callable[[float], str]) -> str:
         """Write it as "30 ms (20 ms to 40 ms)", or as one value where nothing is uncertain."""

@@ -395,7 +395,7 @@ def step_energy(
 
 def energy_j(power_w: Interval, time_s: float) -> Interval:
     """Return the energy of a time at a power. [J]"""
-    return Interval(low=power_w.low * time_s, expected=power_w.expected * time_s, high=power_w.high * time_s)
+    return power_w * time_s
 
 
 class CapEnd(StrEnum):

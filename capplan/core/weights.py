@@ -35,7 +35,7 @@ _FORMATS = (
     WeightFormat(name="awq", bits=4 + 20 / 128),  # per 128 weights a 16-bit scale and a 4-bit zero point
     WeightFormat(name="gptq", bits=4 + 20 / 128),
     WeightFormat(name="int4_g32", bits=4 + 16 / 32),  # symmetric: a 16-bit scale per 32 weights
-    *(WeightFormat(name=f"{each}_g{group}", bits=4 + 20 / group) for each in ("awq", "gptq") for group in (32, 64)),
+    *(WeightFormat(name=f"{name}_g{group}", bits=4 + 20 / group) for name in ("awq", "gptq") for group in (32, 64)),
     WeightFormat(name="bnb_4bit", bits=4 + 32 / 64),  # bitsandbytes: an fp32 scale per 64 weights
     WeightFormat(name="bnb_4bit_double", bits=4 + 8 / 64 + 32 / (64 * 256)),  # the scales in eight bits
     WeightFormat(name="mxfp4", bits=4 + 8 / 32, padded=True),  # an 8-bit exponent per 32 weights
@@ -58,7 +58,7 @@ _FORMATS = (
         )
     ),
 )
-WEIGHT_FORMATS: Mapping[str, WeightFormat] = {each.name: each for each in _FORMATS}
+WEIGHT_FORMATS: Mapping[str, WeightFormat] = {known.name: known for known in _FORMATS}
 _ALIASES = {
     "bfloat16": "bf16",
     "float16": "fp16",

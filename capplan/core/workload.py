@@ -307,6 +307,12 @@ class Batches:
     choice: BatchChoice
     sizes: tuple[int, ...] = ()
 
+    def on_gpu(self, *, largest: int, recommended: int | None) -> tuple[int, ...]:
+        """Return the batches to judge on a GPU, by the largest that fits and the one that is recommended there."""
+        if self.choice is BatchChoice.LISTED:
+            return self.sizes
+        return (largest,) if self.choice is BatchChoice.MAX else (recommended or 1,)
+
 
 def parse_batches(text: str, *, what: str = "--batch") -> Batches:
     """Read "8", "1,8,32", "1..1024" (powers of two), "auto" or "max".

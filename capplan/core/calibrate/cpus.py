@@ -78,8 +78,8 @@ def fit_cpu(
     """
     prior = _prior(call_s)
     by_class: dict[str, list[_ClassTime]] = {}
-    for each in timed:
-        if (parts := _parts(each, prior, cpu)) is not None:
+    for operator in timed:
+        if (parts := _parts(operator, prior, cpu)) is not None:
             by_class.setdefault(parts.label, []).append(parts)
     fitted = {label: _fitted(prior.classes[label], parts) for label, parts in by_class.items()}
     origin = Origin(made=made, command=command, sources=(source,), rows=len(timed))
@@ -159,13 +159,13 @@ def _by_relatives(
     """Return constants for every class: its own, those of its row-major twin, or the medians of its kind."""
     typical = {}
     for is_counted in (True, False):
-        kind = [each for label, each in fitted.items() if (label in COUNTED_IN_INSTRUCTIONS) is is_counted]
+        kind = [constants for label, constants in fitted.items() if (label in COUNTED_IN_INSTRUCTIONS) is is_counted]
         typical[is_counted] = replace(
-            next(each for label, each in prior.items() if (label in COUNTED_IN_INSTRUCTIONS) is is_counted),
+            next(constants for label, constants in prior.items() if (label in COUNTED_IN_INSTRUCTIONS) is is_counted),
             **(
                 {
-                    "compute": float(np.median([each.compute for each in kind])),
-                    "bandwidth": float(np.median([each.bandwidth for each in kind])),
+                    "compute": float(np.median([constants.compute for constants in kind])),
+                    "bandwidth": float(np.median([constants.bandwidth for constants in kind])),
                 }
                 if kind
                 else {}

@@ -1,12 +1,11 @@
 """Rates that a device reaches, measured in about a minute, and the calibration that follows from them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
 
-from capplan.core.gpus.rate_laws import MicrobenchRow, RateLaws
+from capplan.core.gpus.rate_laws import MicrobenchRow
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import Calibration, DeviceFactors
 from capplan.core.latency.device import Unsupported, device_rates
@@ -83,7 +82,7 @@ def microbench_rows(benchmark: DeviceBenchmark, *, gpu: str, source: str) -> tup
     for precision, kind in _KINDS.items():
         products = [matmul for matmul in benchmark.matmuls if matmul.precision is precision]
         if products:
-            found.append((kind, max(products, key=lambda each: each.size).flops_per_s))
+            found.append((kind, max(products, key=lambda matmul: matmul.size).flops_per_s))
     if benchmark.kernel_s is not None:
         found.append((Microbenchmark.LAUNCH, benchmark.kernel_s))
     return tuple(
@@ -101,49 +100,40 @@ def calibrated_by(
     (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
     """
     bare = base.without_gpu(gpu.id)
-    known = [matmul for matmul in benchmark.matmuls if _is_modelled(gpu, matmul.precision, base.laws)]
+    known = [
+        matmul
+        for matmul in benchmark.matmuls
+        if not isinstance(device_rates(gpu, Workload(precision=matmul.precision), base.laws), Unsupported)
+    ]
     if not known:
         return Unsupported(reason=f"{gpu.id} states no peak for any number format that was measured")
-    measured = _decisive(known)
-    modelled = [_matmul_s(each, gpu, bare) for each in measured]
+    best = max(known, key=lambda matmul: matmul.flops_per_s).precision
+    measured = sorted((matmul for matmul in known if matmul.precision is best), key=lambda matmul: matmul.size)[-2:]
+    modelled = [_matmul_s(matmul, gpu, bare) for matmul in measured]
     copied = max(benchmark.copies, key=lambda copy: copy.size_bytes)
     copy_s = _copy_s(copied, gpu, bare)
     if isinstance(copy_s, Unsupported):
         return copy_s
     ratios = []
-    for each, time_s in zip(measured, modelled, strict=True):
+    for matmul, time_s in zip(measured, modelled, strict=True):
         if isinstance(time_s, Unsupported):
             return time_s
-        ratios.append(time_s / each.latency_s)
+        ratios.append(time_s / matmul.latency_s)
     factors = DeviceFactors(
         architecture=architecture_key(gpu),
         compute=float(np.exp(np.mean(np.log(ratios)))),
         bandwidth=copy_s / copied.latency_s,
         rows=len(ratios) + 1,
     )
+    sources = (*(base.origin.sources if base.origin else ()), f"{benchmark.device}, torch {benchmark.torch}, {made}")
     return replace(
         base,
         name=f"{base.name}, {gpu.id} as measured",
         gpus={**base.gpus, gpu.id: factors},
-        origin=_origin(base, benchmark, made, command),
+        origin=Origin(made=made, command=command, sources=sources, rows=len(benchmark.matmuls) + len(benchmark.copies))
+        if base.origin is None
+        else replace(base.origin, made=made, command=command, sources=sources),
     )
-
-
-def _origin(base: Calibration, benchmark: DeviceBenchmark, made: date, command: str) -> Origin:
-    sources = (*(base.origin.sources if base.origin else ()), f"{benchmark.device}, torch {benchmark.torch}, {made}")
-    if base.origin is None:
-        return Origin(made=made, command=command, sources=sources, rows=len(benchmark.matmuls) + len(benchmark.copies))
-    return replace(base.origin, made=made, command=command, sources=sources)
-
-
-def _is_modelled(gpu: GpuSpec, precision: Precision, laws: RateLaws) -> bool:
-    return not isinstance(device_rates(gpu, Workload(precision=precision), laws), Unsupported)
-
-
-def _decisive(matmuls: Sequence[MatmulSpeed]) -> list[MatmulSpeed]:
-    """Return the two largest products in the precision that reached the highest rate."""
-    best = max(matmuls, key=lambda each: each.flops_per_s).precision
-    return sorted((matmul for matmul in matmuls if matmul.precision is best), key=lambda each: each.size)[-2:]
 
 
 def _matmul_s(speed: MatmulSpeed, gpu: GpuSpec, calibration: Calibration) -> float | Unsupported:

@@ -110,15 +110,21 @@ def fit_calibration(
         fit.calibration(best, name=name),
         laws=laws,
         serves=serves,
-        widths=interval_widths(held_out, cells, rows.gpu, is_cuda=_is_cuda(steps), prior_sd=unseen_sd(laws)),
+        widths=interval_widths(
+            held_out,
+            cells,
+            rows.gpu,
+            is_cuda=np.array([step.levels["architecture"][0].isdigit() for step in steps]),
+            prior_sd=unseen_sd(laws),
+        ),
         origin=Origin(
             made=made,
             command=command,
             sources=tuple(sources),
             rows=len(steps),
             held_out_errors={
-                cell: {"median": found.median, "p90": found.p90, "bias": found.bias, "rows": float(found.count)}
-                for cell, found in statistics.items()
+                cell: {"median": errors.median, "p90": errors.p90, "bias": errors.bias, "rows": float(errors.count)}
+                for cell, errors in statistics.items()
             },
         ),
     )
@@ -215,10 +221,6 @@ def _biases(errors: FloatArray, gpu: IntArray, is_step: BoolArray) -> tuple[list
         if here.sum() >= _FEW_ROWS:
             (many if here.sum() >= MANY_ROWS else few).append(float(np.median(errors[here])))
     return many, few
-
-
-def _is_cuda(steps: Sequence[TimedStep]) -> BoolArray:
-    return np.array([step.levels["architecture"][0].isdigit() for step in steps])
 
 
 def bias_spread(biases: Sequence[float], prior_sd: float, *, quantile: float = NORMAL_90) -> float:

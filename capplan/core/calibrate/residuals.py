@@ -199,7 +199,8 @@ class LatencyFit:
             for index, label in enumerate(ALL_CLASSES):
                 value = getattr(self._prior(label), field)
                 if index in present and value > 0 and not self._is_idle(field, index):
-                    spread = self._share * _field_sd(field, label)
+                    counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
+                    spread = self._share * (_INSTRUCTIONS_SD if counted else _FIELD_SD[field])
                     columns.classes[field][index] = columns.add(float(np.log(value)), spread)
         for name, sd in _GLOBAL_SD.items():
             value = getattr(self._start.constants, name)
@@ -399,11 +400,6 @@ class _Pairs:
     def of(cls, rows: FitRows) -> "_Pairs":
         keys, inverse = np.unique(rows.row * len(ALL_CLASSES) + rows.label, return_inverse=True)
         return cls(row=keys // len(ALL_CLASSES), label=keys % len(ALL_CLASSES), of_kernel=inverse)
-
-
-def _field_sd(field: str, label: str) -> float:
-    counted = field == "compute" and label in COUNTED_IN_INSTRUCTIONS
-    return _INSTRUCTIONS_SD if counted else _FIELD_SD[field]
 
 
 def _lookup(x: FloatArray, columns: IntArray) -> FloatArray:

@@ -57,8 +57,8 @@ def kendall_tau(predicted: Sequence[float], measured: Sequence[float]) -> float 
     Kendall: A new measure of rank correlation, Biometrika 1938; ties as in tau-b.
     """
     agreement = apart_predicted = apart_measured = 0
-    for one, other in _differences(predicted, measured):
-        first, second = np.sign(one), np.sign(other)
+    for first_apart, other in _differences(predicted, measured):
+        first, second = np.sign(first_apart), np.sign(other)
         agreement += int((first * second).sum())
         apart_predicted += int(np.count_nonzero(first))
         apart_measured += int(np.count_nonzero(second))
@@ -142,7 +142,12 @@ class Validation:
             gpus = sorted({gpu for gpu, _, _ in pairs})
             for name, members in (*((gpu, {gpu}) for gpu in gpus), *((("all", set(gpus)),) if gpus else ())):
                 mine = [(measured, estimate) for gpu, measured, estimate in pairs if gpu in members]
-                found.setdefault(metric, {})[name] = _energy_statistics(mine)
+                held = [estimate.low <= measured <= estimate.high for measured, estimate in mine]
+                widths = [(estimate.high - estimate.low) / 2 / estimate.expected for _, estimate in mine]
+                logs = np.array([math.log(estimate.expected / measured) for measured, estimate in mine])
+                found.setdefault(metric, {})[name] = replace(
+                    error_statistics(logs), coverage=float(np.mean(held)), width=float(np.median(widths))
+                )
         return found
 
     def worst(self, count: int) -> tuple[JudgedStep, ...]:
@@ -205,13 +210,6 @@ def _energies(rows: Iterable[JudgedStep]) -> list[_Pair]:
         for row in rows
         if row.step.power_w and row.joules_per_sample
     ]
-
-
-def _energy_statistics(pairs: Sequence[tuple[float, Interval]]) -> ErrorStatistics:
-    held = [estimate.low <= measured <= estimate.high for measured, estimate in pairs]
-    widths = [(estimate.high - estimate.low) / 2 / estimate.expected for _, estimate in pairs]
-    logs = np.array([math.log(estimate.expected / measured) for measured, estimate in pairs])
-    return replace(error_statistics(logs), coverage=float(np.mean(held)), width=float(np.median(widths)))
 
 
 def summarise(rows: Sequence[JudgedStep]) -> ErrorStatistics:

@@ -152,24 +152,32 @@ def _operators(expansion: Expansion, op: Op, *, torch_version: Version) -> Seque
     stored = kernel.inputs[0].dtype
     is_widened = torch_version >= _WIDENED_SINCE and ITEM_BYTES[stored] == 2
     heads, dtype = kernel.inputs[0].shape[:-2], "float32" if is_widened else stored
-    query, key, value = (_merged(operand, heads, dtype) for operand in kernel.inputs[:3])
+    # an operand with the leading dimensions of the query as one; heads that are shared are written for each
+    query, key, value = (
+        Operand(dtype=dtype, shape=(_product(heads), *operand.shape[-2:])) for operand in kernel.inputs[:3]
+    )
     scores = replace(query, shape=(*query.shape[:2], key.shape[1]))
     result = replace(query, shape=(*query.shape[:2], value.shape[2]))
     of_query, of_key, of_value, *mask = op.reads
     to_query, to_key, to_scores, to_weights, to_value, to_result = expansion.add_storages(
-        [_size_bytes(each) for each in (query, key, scores, scores, value, result)]
+        [_size_bytes(operand) for operand in (query, key, scores, scores, value, result)]
     )
     last = "aten._to_copy" if is_widened else "aten.clone"
+    groups, length, width = key.shape
     steps = [
         (Kernel(name="aten.mul", inputs=kernel.inputs[:1], outputs=(query,)), (of_query,), (to_query,)),
         (Kernel(name="aten.mul", inputs=kernel.inputs[1:2], outputs=(key,)), (of_key,), (to_key,)),
-        (_bmm(query, _transposed(key), scores), (to_query, to_key), (to_scores,)),
+        (
+            _bmm(query, replace(key, shape=(groups, width, length), memory_format=MemoryFormat.STRIDED), scores),
+            (to_query, to_key),
+            (to_scores,),
+        ),
         (_softmax(scores, kernel.inputs[3:]), (to_scores, *mask), (to_weights,)),
         (Kernel(name=last, inputs=kernel.inputs[2:3], outputs=(value,)), (of_value,), (to_value,)),
         (_bmm(scores, value, result), (to_weights, to_value), (to_result,)),
         (Kernel(name=last, inputs=(result,), outputs=kernel.outputs[:1]), (to_result,), op.writes[:1]),
     ]
-    indices = expansion.add_kernels([made for made, _, _ in steps])
+    indices = expansion.add_kernels([kernel for kernel, _, _ in steps])
     return [
         replace(op, kernel=index, reads=reads, writes=writes)
         for index, (_, reads, writes) in zip(indices, steps, strict=True)
@@ -184,20 +192,10 @@ def _softmax(scores: Operand, mask: tuple[Operand, ...]) -> Kernel:
     return Kernel(name="aten._softmax", inputs=(scores, *mask), outputs=(scores,), attributes={"dim": -1})
 
 
-def _merged(operand: Operand, heads: Sequence[Affine], dtype: str) -> Operand:
-    """Return an operand with the leading dimensions of the query as one; heads that are shared are written for each."""
-    return Operand(dtype=dtype, shape=(_product(heads), *operand.shape[-2:]))
-
-
-def _transposed(operand: Operand) -> Operand:
-    groups, length, width = operand.shape
-    return replace(operand, shape=(groups, width, length), memory_format=MemoryFormat.STRIDED)
-
-
 def _product(dims: Sequence[Affine]) -> Affine:
     """Multiply dimensions of which at most one grows with the batch."""
-    return reduce(lambda one, other: Affine(
-        one.constant * other.constant, one.constant * other.per_sample + one.per_sample * other.constant
+    return reduce(lambda product, other: Affine(
+        product.constant * other.constant, product.constant * other.per_sample + product.per_sample * other.constant
     ), dims, Affine(1))  # fmt: skip
 
 

@@ -159,7 +159,11 @@ def fuse_recording(
     batch = recording.exact_batch or _SAMPLE_BATCH
     if fuser is Fuser.INDUCTOR:
         recording = write_out_attention(recording, torch_version)
-    relaid = _relay(recording) if prefers_channels_last(recording, batch) else recording
+    relaid = (
+        replace(recording, kernels=tuple(in_channels_last(kernel) for kernel in recording.kernels))
+        if prefers_channels_last(recording, batch)
+        else recording
+    )
     relaid = split_norms(relaid)
     flow = trace_flow(relaid)
     members: dict[int, list[int]] = defaultdict(list)
@@ -223,10 +227,6 @@ def _runnable_order(flow: Flow, groups: Sequence[int]) -> list[int]:
             if not waits[fed]:
                 heappush(ready, (first[fed], fed))
     return order
-
-
-def _relay(recording: Recording) -> Recording:
-    return replace(recording, kernels=tuple(in_channels_last(kernel) for kernel in recording.kernels))
 
 
 _Read = tuple[int, int, Operand]
@@ -314,7 +314,7 @@ class _Rewriting:
         writer = {storage: index for index, op in enumerate(self.flow.ops) for storage in op.writes}
         kept = {storage for storage, facts in enumerate(self.source.storages) if facts.death >= end}
         found = {(source, storage) for inside in contents for source, storage, _ in inside.reads}
-        return found | {(made, storage) for storage, made in writer.items() if storage in kept}
+        return found | {(source_index, storage) for storage, source_index in writer.items() if storage in kept}
 
     def _merge(
         self, inside: _Contents, outside: set[tuple[int, int]]
@@ -368,7 +368,8 @@ class _Rewriting:
     def _distinct(self, storage: int, operands: Sequence[Operand]) -> list[Operand]:
         """Return the views of a storage that are read, larger ones first, until all of it is."""
         size = max(
-            self.source.storages[storage].size_bytes.at(self.batch), *(each.size_bytes(self.batch) for each in operands)
+            self.source.storages[storage].size_bytes.at(self.batch),
+            *(operand.size_bytes(self.batch) for operand in operands),
         )
         kept: list[Operand] = []
         covered = 0
@@ -430,7 +431,8 @@ def prefers_channels_last(recording: Recording, batch: int) -> bool:
 
 def in_channels_last(kernel: Kernel) -> Kernel:
     """Return the same kernel on channels-last images, if it takes images."""
-    if not _takes_images(kernel):
+    by_channel = "batch_norm" in kernel.name or "group_norm" in kernel.name
+    if not (by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_images(kernel)):
         return kernel
     return replace(
         kernel,
@@ -443,11 +445,6 @@ def _channels_last(operand: Operand) -> Operand:
     if len(operand.shape) != 4:
         return operand
     return replace(operand, memory_format=MemoryFormat.CHANNELS_LAST)
-
-
-def _takes_images(kernel: Kernel) -> bool:
-    by_channel = "batch_norm" in kernel.name or "group_norm" in kernel.name
-    return by_channel or operator_class(kernel) in _ON_IMAGES or _reduces_images(kernel)
 
 
 def _reduces_images(kernel: Kernel) -> bool:

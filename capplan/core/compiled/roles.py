@@ -169,7 +169,9 @@ def breaks_graph(kernel: Kernel) -> bool:
     row = operator_rows().get(kernel.name.rpartition(".")[2])
     if row is None:
         return False
-    return row.ends_graph or (row.ends_graph_if_masked and any(each.dtype in _MASKS for each in kernel.inputs[1:]))
+    return row.ends_graph or (
+        row.ends_graph_if_masked and any(operand.dtype in _MASKS for operand in kernel.inputs[1:])
+    )
 
 
 def subgraph_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ class Answer:
         """Return the keys of the options that the main table shows: the best, few of each GPU, and your own quotes."""
         kept: list[ProcurementOption] = []
         for option in self.ranked:
-            if sum(each.gpu == option.gpu for each in kept) < _LEADING_OF_A_GPU:
+            if sum(other.gpu == option.gpu for other in kept) < _LEADING_OF_A_GPU:
                 kept.append(option)
         quoted = (option for option in self.ranked if option.rent and option.rent.kind is PriceKind.QUOTE)
         return frozenset(option.key for option in (*kept[:LEADING], *quoted))
@@ -156,7 +156,7 @@ def decide(
     """
     refused = {candidate.gpu: standards.constraints.refusal_of_gpu(candidate) for candidate in candidates}
     sized = size_fleets([candidate for candidate in candidates if refused[candidate.gpu] is None], demand.load)
-    sizings = tuple(each for each in sized if isinstance(each, Sizing))
+    sizings = tuple(sizing for sizing in sized if isinstance(sizing, Sizing))
     offers = _admitted_offers(rents, purchases, standards)
     wide = _priced_case(demand, sizings, offers)
     case, beaten = _with_best_rents(wide, standards)
@@ -173,7 +173,7 @@ def decide(
         demand=demand,
         case=case,
         options=(*ranked, *rest),
-        infeasible=tuple(each for each in sized if isinstance(each, Infeasible)),
+        infeasible=tuple(sizing for sizing in sized if isinstance(sizing, Infeasible)),
         not_considered=tuple(
             Infeasible(candidate=candidate, reason=reason)
             for candidate in candidates
@@ -186,7 +186,9 @@ def decide(
         recommendation=chosen,
         confidence=sure,
         tornado_bars=sensitivity(case, choice, uncertainty=uncertainty, standards=standards) if choice else (),
-        load_switches=_switches(case, choice, standards),
+        load_switches=()
+        if choice is None or isinstance(case.load, OneGpu)
+        else load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS),
         switching_price_factor=switching_price_factor(case, choice, chosen.runner_up) if choice else None,
         stress={option.key: stress for option in options if (stress := _stress(case, option))},
         day_mix=_day_mix(case, choice) if choice else None,
@@ -206,7 +208,7 @@ def _assured(case: Case, choice: ProcurementOption, sure: Confidence, share: flo
     if need <= last.gpus - last.spares * last.gpus_per_server:
         return AssuredFleet(share=share, option=choice, extra_usd_per_year=0.0)
     narrow = replace(case, sizings=tuple(sizing for sizing in case.sizings if sizing.gpu == choice.gpu))
-    found = {each.key: each for each in evaluate(narrow, Scenario(need=need / last.need))}.get(choice.key)
+    found = {option.key: option for option in evaluate(narrow, Scenario(need=need / last.need))}.get(choice.key)
     extra = None
     if found and found.cost and choice.cost:
         extra = found.cost.per_year - choice.cost.per_year
@@ -267,7 +269,9 @@ def _judged_by_scenarios(
     asks_certainty = not isinstance(case.load, OneGpu)
     most = _CONTENDERS
     while True:
-        contenders = _contenders(case, ranked, standards, most=most)
+        cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:most]
+        sound = standards.of_full_evidence(ranked)[:most]
+        contenders = list({option.key: option for option in (*ranked[:1], *sound, *cheapest)}.values())
         spreads = {option.key: spread for option in contenders if (spread := _price_spread(option, standards))}
         drawn = draw(case, contenders, uncertainty=uncertainty, scenarios=_SCENARIOS, spreads=spreads)
         if not asks_certainty:
@@ -298,16 +302,7 @@ def _uncertain(case: Case, drawn: Drawn, standards: Standards) -> frozenset[str]
     best = min(costs, key=lambda key: (costs[key], key), default=None)
     if best is None:
         return frozenset()
-    return frozenset(each.key for each in sound if standards.carried[each.key] < share and each.key != best)
-
-
-def _contenders(
-    case: Case, ranked: Sequence[ProcurementOption], standards: Standards, *, most: int
-) -> list[ProcurementOption]:
-    """Return the cheapest options that may be chosen, of any evidence and of full evidence."""
-    cheapest = sorted(ranked, key=lambda option: (worth(case, option), option.key))[:most]
-    sound = standards.of_full_evidence(ranked)[:most]
-    return list({option.key: option for option in (*ranked[:1], *sound, *cheapest)}.values())
+    return frozenset(option.key for option in sound if standards.carried[option.key] < share and option.key != best)
 
 
 def _price_spread(option: ProcurementOption, standards: Standards) -> PriceSpread | None:
@@ -350,12 +345,6 @@ def _day_mix(case: Case, choice: ProcurementOption) -> DayMix | None:
     return DayMix(reserved=reserved, most=max(rented), usd_per_year=daily * HOURS_PER_YEAR / len(rented))
 
 
-def _switches(case: Case, choice: ProcurementOption | None, standards: Standards) -> tuple[LoadSwitch, ...]:
-    if choice is None or isinstance(case.load, OneGpu):
-        return ()
-    return load_switches(case, choice, standards=standards, factors=_LOAD_FACTORS)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ranked:
     """An offer with what ranks it among those of its GPU and term: whether its price is weakly known, and its cost."""
@@ -384,18 +373,18 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Excl
     kept: list[Price] = []
     left_out: list[ExcludedOffer] = []
     for held in offers.values():
-        best, cheapest = min(held, key=lambda each: each.rank), min(held, key=lambda each: each.cost_usd_per_year)
+        best, cheapest = min(held, key=lambda offer: offer.rank), min(held, key=lambda offer: offer.cost_usd_per_year)
         kept.append(best.price)
         shown = [best]
         if cheapest.cost_usd_per_year < best.cost_usd_per_year:
             kept.append(replace(cheapest.price, is_beside_sound=True))
             shown.append(cheapest)
-        quotes = [each for each in held if each.price.kind is PriceKind.QUOTE]
-        own = min(quotes, key=lambda each: each.rank, default=None)
-        if own is not None and not any(each.price.kind is PriceKind.QUOTE for each in shown):
+        quotes = [offer for offer in held if offer.price.kind is PriceKind.QUOTE]
+        own = min(quotes, key=lambda offer: offer.rank, default=None)
+        if own is not None and not any(offer.price.kind is PriceKind.QUOTE for offer in shown):
             kept.append(replace(own.price, is_own_beside=True))
             shown.append(own)
-        others = (each for each in held if not any(each is one for one in shown))
+        others = (offer for offer in held if not any(offer is seen for seen in shown))
         left_out += [ExcludedOffer(price=other.price, reason=MORE_EXPENSIVE) for other in others]
     return replace(case, rents=tuple(kept)), tuple(left_out)
 
@@ -417,11 +406,13 @@ def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
     return next((assumption.value for assumption in assumptions if assumption.key == key), 1.0)
 
 
-def _relative(each: Assumption) -> Assumption:
+def _relative(assumption: Assumption) -> Assumption:
     """Return the range of a price factor relative to prices that it already multiplies."""
-    if each.key not in ("rent_price_factor", "purchase_price_factor") or each.value <= 0:
-        return each
-    return replace(each, value=1.0, low=each.low / each.value, high=each.high / each.value)
+    if assumption.key not in ("rent_price_factor", "purchase_price_factor") or assumption.value <= 0:
+        return assumption
+    return replace(
+        assumption, value=1.0, low=assumption.low / assumption.value, high=assumption.high / assumption.value
+    )
 
 
 def _by_offer(case: Case) -> Iterator[tuple[Price, ProcurementOption]]:
@@ -444,7 +435,9 @@ class _Offers:
 def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice], standards: Standards) -> _Offers:
     """Keep the newest offers of lasting terms that the buyer admits; the others are kept apart, with their reasons."""
     current = current_prices(rents)
-    brief = [ExcludedOffer(price=each, reason="too short a term") for each in current if each.term not in LASTING_TERMS]
+    brief = [
+        ExcludedOffer(price=price, reason="too short a term") for price in current if price.term not in LASTING_TERMS
+    ]
     lasting = [price for price in current if price.term in LASTING_TERMS]
     rented, bought, refused = admitted_prices(lasting, purchases, standards.constraints)
     kept = _newest(bought, standards)
@@ -459,7 +452,7 @@ def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice],
 def _newest(purchases: Sequence[PurchasePrice], standards: Standards) -> Mapping[str, PurchasePrice]:
     """Return the newest purchase price of each GPU among those that are well known, else among all."""
     newest: dict[str, PurchasePrice] = {}
-    for price in sorted(purchases, key=lambda each: (not standards.concerns_of_price(each), each.date)):
+    for price in sorted(purchases, key=lambda price: (not standards.concerns_of_price(price), price.date)):
         newest[price.gpu] = price
     return newest
 

@@ -117,7 +117,7 @@ def caps_exceeded(caps: Constraints, taken: Taken) -> tuple[str, ...]:
             power += f" (nameplate; {taken.predicted_w / 1000:.3g} kW predicted at the busiest hour)"
         found.append(power)
         found.append(_over("rack units", taken.rack_units, caps.max_rack_units, "U"))
-    return tuple(each for each in found if each)
+    return tuple(phrase for phrase in found if phrase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,6 @@ from capplan.core.gpus.mig import MigProfile
 from capplan.core.gpus.prices import COMMITMENT_YEARS, PurchasePrice, Term
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, OneGpu, Service
 from capplan.core.serving.servers import Fleet, make_fleet
-from capplan.core.serving.sizing import Sizing
 
 _MONTHS = 120
 _HOURS_PER_WEEK = HOURS_PER_DAY * DAYS_PER_WEEK
@@ -164,13 +163,14 @@ def decide_fleet(
         facts: Memory and slices by GPU id.
         inventory: GPUs that are owned already.
     """
-    owned = {each.gpu: each for each in inventory}
-    shared = _shared_gpus(services)
-    options = [made for gpu in shared for made in _options(gpu, services, facts[gpu], owned.get(gpu))]
-    ranked = _without_repeats(sorted(options, key=lambda each: _rank(each, services)))
-    priced = [each for each in ranked if each.cost is not None and _may_be_chosen(each, services)]
+    owned = {gpus.gpu: gpus for gpus in inventory}
+    sized = [{sizing.gpu for sizing in service.answer.case.sizings} for service in services]
+    shared = [sizing.gpu for sizing in services[0].answer.case.sizings if all(sizing.gpu in names for names in sized)]
+    options = [option for gpu in shared for option in _options(gpu, services, facts[gpu], owned.get(gpu))]
+    ranked = _without_repeats(sorted(options, key=lambda option: _rank(option, services)))
+    priced = [option for option in ranked if option.cost is not None and _may_be_chosen(option, services)]
     choice = priced[0] if priced else None
-    keeping = next((each for each in priced if each.owned and not any(each.added_by_year)), None)
+    keeping = next((option for option in priced if option.owned and not any(option.added_by_year)), None)
     staff_usd = None
     if keeping is choice:
         keeping = None
@@ -183,7 +183,7 @@ def decide_fleet(
         keeping=keeping,
         staff_usd=staff_usd if staff_usd is not None and staff_usd >= 0 else None,
         separate_usd_per_year=_separate(services),
-        inventory=tuple(_use(each, services, facts[each.gpu]) for each in inventory if each.gpu in facts),
+        inventory=tuple(_use(gpus, services, facts[gpus.gpu]) for gpus in inventory if gpus.gpu in facts),
         services=tuple(services),
     )
 
@@ -191,19 +191,13 @@ def decide_fleet(
 def _without_repeats(ranked: Sequence[FleetOption]) -> list[FleetOption]:
     """Return the fleets but for those that add nothing, as a better one of the same GPU does: they are one fleet."""
     found: list[FleetOption] = []
-    for made in ranked:
-        repeats = not any(made.added_by_year) and any(
-            each.gpu == made.gpu and not any(each.added_by_year) for each in found
+    for option in ranked:
+        repeats = not any(option.added_by_year) and any(
+            other.gpu == option.gpu and not any(other.added_by_year) for other in found
         )
         if not repeats:
-            found.append(made)
+            found.append(option)
     return found
-
-
-def _shared_gpus(services: Sequence[ServiceAnswer]) -> list[str]:
-    """Return the GPUs that carry every service, in the order of the first."""
-    sized = [{sizing.gpu for sizing in service.answer.case.sizings} for service in services]
-    return [sizing.gpu for sizing in services[0].answer.case.sizings if all(sizing.gpu in names for names in sized)]
 
 
 def _separate(services: Sequence[ServiceAnswer]) -> float | None:
@@ -216,46 +210,46 @@ def _separate(services: Sequence[ServiceAnswer]) -> float | None:
     return total
 
 
-def _may_be_chosen(made: FleetOption, services: Sequence[ServiceAnswer]) -> bool:
+def _may_be_chosen(option: FleetOption, services: Sequence[ServiceAnswer]) -> bool:
     """Return True if every service alone may choose the same GPU and term, and the fleet keeps every cap.
 
     The caps are those of the whole fleet: one service alone would buy what the fleet shares, or what is owned already.
     """
-    if made.term is None or violations_of(made, services):
+    if option.term is None or violations_of(option, services):
         return False
-    return all(_carries(service, made.key) for service in services)
+    return all(_carries(service, option.key) for service in services)
 
 
 def _carries(service: ServiceAnswer, key: str) -> bool:
     """Return True if a service may choose an option, caps aside; memory suffices certainly where it does for any."""
     allowed = [option for option in service.answer.options if may_be_chosen(service.answer.case, option)]
-    certain = [each for each in allowed if service.standards.fits_certainly(each)]
-    return any(each.key == key for each in certain or allowed)
+    certain = [option for option in allowed if service.standards.fits_certainly(option)]
+    return any(option.key == key for option in certain or allowed)
 
 
-def _rank(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[int, float, str]:
+def _rank(option: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[int, float, str]:
     """Order options: those that may be chosen first, of them those of full evidence, then by cost."""
     standards = services[0].standards
-    weak = 2 * int(not _may_be_chosen(made, services)) + int(bool(standards.weaknesses(made.option)))
-    aged = standards.aged_factor(made.option)
-    return weak, made.cost.per_year * aged if made.cost else float("inf"), made.key
+    weak = 2 * int(not _may_be_chosen(option, services)) + int(bool(standards.weaknesses(option.option)))
+    aged = standards.aged_factor(option.option)
+    return weak, option.cost.per_year * aged if option.cost else float("inf"), option.key
 
 
-def concerns_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[Concern, ...]:
+def concerns_of(option: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[Concern, ...]:
     """Return what speaks against relying on a fleet's speed or price."""
-    return services[0].standards.concerns(made.option)
+    return services[0].standards.concerns(option.option)
 
 
-def violations_of(made: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[str, ...]:
+def violations_of(option: FleetOption, services: Sequence[ServiceAnswer]) -> tuple[str, ...]:
     """Return the caps that what a fleet adds exceeds, each as a phrase; empty where it keeps all."""
-    if made.cost is None:
+    if option.cost is None:
         return ()
     taken = Taken(
-        capex_usd=made.cost.yearly[0],
-        highest_year_usd=made.cost.highest_year_usd - made.kept.total_usd,
-        is_bought=made.term is Term.BUY,
-        power_w=made.power_w,
-        rack_units=made.rack_units,
+        capex_usd=option.cost.yearly[0],
+        highest_year_usd=option.cost.highest_year_usd - option.kept.total_usd,
+        is_bought=option.term is Term.BUY,
+        power_w=option.power_w,
+        rack_units=option.rack_units,
     )
     return caps_exceeded(services[0].standards.constraints, taken)
 
@@ -278,17 +272,20 @@ def tenants_on(
         shares: The share of its peak that each service has; None is 1 for all.
     """
     made = []
-    for each, share in zip(services, shares or (1.0,) * len(services), strict=True):
-        load = each.answer.demand.load
-        sizing = next(sizing for sizing in each.answer.case.sizings if sizing.gpu == gpu)
+    for service, share in zip(services, shares or (1.0,) * len(services), strict=True):
+        load = service.answer.demand.load
+        sizing = next(sizing for sizing in service.answer.case.sizings if sizing.gpu == gpu)
         grown = (1 + load.growth_per_year_fraction) ** years * factor
+        points = sizing.capacity.candidate.points
         made.append(
             Tenant(
-                name=each.name,
+                name=service.name,
                 sizing=sizing,
                 load=load if isinstance(load, Service) else None,
-                peak_per_s=share * grown * _peak_per_s(each),
-                memory_bytes=_memory_bytes(sizing),
+                peak_per_s=share * grown * _peak_per_s(service),
+                memory_bytes=next(
+                    point.memory_bytes.high for point in points if point.batch == sizing.operating_point.largest_batch
+                ),
             )
         )
     return made
@@ -299,11 +296,6 @@ def _peak_per_s(service: ServiceAnswer) -> float:
     if isinstance(load, Service):
         return load.peak_per_s
     return 0.0 if isinstance(load, OneGpu) else load.rate_per_s
-
-
-def _memory_bytes(sizing: Sizing) -> float:
-    points = sizing.capacity.candidate.points
-    return next(point.memory_bytes.high for point in points if point.batch == sizing.operating_point.largest_batch)
 
 
 _Packed = Callable[[float, tuple[float, ...]], Packing]
@@ -332,7 +324,9 @@ def _option(
         spare_servers(service.answer.demand.load, money, need=most, server_slots=slots, full_servers=full)
         for service in services
     )
-    grown = [make_fleet(need=each.gpus, spares=spares, server_slots=slots, full_servers=full) for each in packings]
+    grown = [
+        make_fleet(need=packing.gpus, spares=spares, server_slots=slots, full_servers=full) for packing in packings
+    ]
     span = money.years if option.purchase else COMMITMENT_YEARS.get(option.term or Term.ON_DEMAND, 1)
     fleets = tuple(grown[min(money.years - 1, year // span * span + span - 1)] for year in range(money.years))
     made = FleetOption(
@@ -344,7 +338,9 @@ def _option(
         option=option,
         cost=None,
         added_by_year=tuple(_added(fleet, fleet.need, owned) for fleet in fleets),
-        used_by_year=tuple(_used(fleet, owned) for fleet in fleets),
+        used_by_year=tuple(
+            min(owned.count, fleet.need + fleet.spares * owned.per_server) if owned else 0 for fleet in fleets
+        ),
     )
     made = _keeping(made, services, owned)
     gpus = made.gpus_by_year[-1]
@@ -368,30 +364,25 @@ def _added(fleet: Fleet, need: int, owned: Owned | None) -> int:
     return slots * held.added_servers(need, spares=fleet.spares, slots=slots)
 
 
-def _used(fleet: Fleet, owned: Owned | None) -> int:
-    """Return the owned GPUs that a fleet uses, those included that stand in for failed servers."""
-    return min(owned.count, fleet.need + fleet.spares * owned.per_server) if owned else 0
-
-
-def _keeping(made: FleetOption, services: Sequence[ServiceAnswer], owned: Owned | None) -> FleetOption:
+def _keeping(option: FleetOption, services: Sequence[ServiceAnswer], owned: Owned | None) -> FleetOption:
     """Return a fleet with what the owned servers cost that it uses; unchanged where their power is unknown."""
-    money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
+    money, candidate = services[0].answer.case.money, option.option.sizing.capacity.candidate
     if owned is None:
-        return made
-    used = made.used_by_year[-1]
+        return option
+    used = option.used_by_year[-1]
     if owned.servers is None:
         servers = used / server_slots(candidate.form_factor, money)[0]
     else:
         servers = float(-(-used // owned.per_server))
-    energy = _energy(made, services, gpus=used, servers=servers)
+    energy = _energy(option, services, gpus=used, servers=servers)
     if energy is None:
-        return made
+        return option
     kept = cost_of_keeping(gpus=used, servers=servers, energy=energy, money=money)
-    return replace(made, kept=kept, kept_servers=servers)
+    return replace(option, kept=kept, kept_servers=servers)
 
 
 def _rented_hours(
-    made: FleetOption, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None
+    option: FleetOption, services: Sequence[ServiceAnswer], packed: _Packed, owned: Owned | None
 ) -> tuple[float, ...]:
     """Return the GPU-hours of each year that are rented.
 
@@ -399,8 +390,8 @@ def _rented_hours(
     the jobs that run take together, hour by hour of a week; jobs run for their deadline, at any time of the day. The
     start of machines is paid where services start them; a job's is part of its deadline.
     """
-    if made.term in COMMITMENT_YEARS:
-        return tuple(float(added * HOURS_PER_YEAR) for added in made.added_by_year)
+    if option.term in COMMITMENT_YEARS:
+        return tuple(float(added * HOURS_PER_YEAR) for added in option.added_by_year)
     loads = [service.answer.demand.load for service in services]
     jobs = [load for load in loads if isinstance(load, Job)]
     running = min(1.0, sum(job.deadline_s / 3600 * job.runs_per_year for job in jobs) / HOURS_PER_YEAR)
@@ -410,25 +401,25 @@ def _rented_hours(
 
     def added(year: int, shares: tuple[float, ...]) -> float:
         idle = tuple(0.0 if isinstance(load, Job) else share for load, share in zip(loads, shares, strict=True))
-        most, least = (_added(made.fleets[year], packed(year + 1, each).gpus, owned) for each in (shares, idle))
+        most, least = (_added(option.fleets[year], packed(year + 1, used).gpus, owned) for used in (shares, idle))
         return running * most + (1 - running) * least if jobs else most
 
     found = []
-    for year in range(len(made.fleets)):
+    for year in range(len(option.fleets)):
         hourly = [added(year, shares) for shares in week]
         started = sum(max(0.0, after - before) for before, after in pairwise((*hourly, hourly[0])))
         found.append(HOURS_PER_YEAR / _HOURS_PER_WEEK * (sum(hourly) + start_h * started))
     return tuple(found)
 
 
-def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[ServiceAnswer]) -> FleetOption:
+def _bought(option: FleetOption, purchase: PurchasePrice, services: Sequence[ServiceAnswer]) -> FleetOption:
     """Return a fleet with the cost, power and rack units of what is bought; unchanged where its power is unknown."""
-    money, candidate = services[0].answer.case.money, made.option.sizing.capacity.candidate
-    added, last, kept = made.added_by_year[-1], made.fleets[-1], made.kept
+    money, candidate = services[0].answer.case.money, option.option.sizing.capacity.candidate
+    added, last, kept = option.added_by_year[-1], option.fleets[-1], option.kept
     servers = -(-added // last.gpus_per_server)
-    energy = _energy(made, services, gpus=added, servers=servers)
+    energy = _energy(option, services, gpus=added, servers=servers)
     if energy is None:
-        return made
+        return option
     server = server_of(candidate.form_factor, money)
     cost = cost_of_owning(
         gpus=added, servers=servers, price=purchase, chassis_usd=server.chassis_usd, energy=energy, money=money
@@ -440,27 +431,27 @@ def _bought(made: FleetOption, purchase: PurchasePrice, services: Sequence[Servi
         staff_per_year=cost.staff_per_year + kept.staff_usd,
         licences_per_year=cost.licences_per_year + kept.licences_usd,
     )
-    return replace(made, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
+    return replace(option, cost=cost, power_w=energy.nameplate_w, rack_units=servers * server.rack_units)
 
 
 def _energy(
-    made: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float, servers: float, up: float = 1.0
+    option: FleetOption, services: Sequence[ServiceAnswer], *, gpus: float, servers: float, up: float = 1.0
 ) -> Energy | None:
     """Return what some GPUs of the last year's fleet draw at the mean load; None where their power limit is unknown.
 
     A GPU idles but for the share of time that each service's batches take; while they run it draws what a full batch of
     that service does. They are given back but for the share of the hours that they are `up`.
     """
-    years, money = len(made.fleets), services[0].answer.case.money
+    years, money = len(option.fleets), services[0].answer.case.money
     busy = above_idle_w = idle_w = limit_w = 0.0
-    for each, tenant in zip(services, tenants_on(made.gpu, services, years=years), strict=True):
+    for service, tenant in zip(services, tenants_on(option.gpu, services, years=years), strict=True):
         point, candidate = tenant.sizing.operating_point, tenant.sizing.capacity.candidate
         curve = candidate.power_curve(point.largest_batch)
         if curve is None:
             return None
-        load = each.answer.demand.load
+        load = service.answer.demand.load
         mean = 0.0 if isinstance(load, OneGpu) else load.mean_per_s * (1 + load.growth_per_year_fraction) ** years
-        share = mean * tenant.sizing.batch_latency_s.expected / point.largest_batch / made.gpus_by_year[-1] / up
+        share = mean * tenant.sizing.batch_latency_s.expected / point.largest_batch / option.gpus_by_year[-1] / up
         idle_w, limit_w, busy = curve.idle_w, curve.limit_w, busy + share
         above_idle_w += share * (curve.watts[-1] - curve.idle_w)
     most = max(1.0, busy)
@@ -468,7 +459,7 @@ def _energy(
         gpus=gpus,
         servers=servers,
         card=CardDraw(limit_w=limit_w, used_w=idle_w + above_idle_w / most, idle_w=idle_w),
-        host_w=server_of(made.option.sizing.capacity.candidate.form_factor, money).host_w,
+        host_w=server_of(option.option.sizing.capacity.candidate.form_factor, money).host_w,
         usage=Usage(in_use_fraction=up, load_fraction=min(1.0, busy), stays_on=up == 1.0),
         money=money,
     )
@@ -478,14 +469,14 @@ def _use(owned: Owned, services: Sequence[ServiceAnswer], facts: GpuFacts) -> In
     """Fill owned GPUs with services, largest need first, and see how far their loads may grow."""
     sized = [service for service in services if any(sizing.gpu == owned.gpu for sizing in service.answer.case.sizings)]
     held: list[ServiceAnswer] = []
-    for each in sorted(sized, key=lambda one: -_need(owned, [one], facts)):
-        if _need(owned, [*held, each], facts) <= owned.count:
-            held.append(each)
+    for service in sorted(sized, key=lambda service: -_need(owned, [service], facts)):
+        if _need(owned, [*held, service], facts) <= owned.count:
+            held.append(service)
     if not held:
         return InventoryUse(owned=owned, services=(), needed=0, load_factor=0.0, months=None)
     return InventoryUse(
         owned=owned,
-        services=tuple(each.name for each in held),
+        services=tuple(service.name for service in held),
         needed=_need(owned, held, facts),
         load_factor=_most_factor(owned, held, facts),
         months=_months(owned, held, facts),

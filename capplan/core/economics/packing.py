@@ -106,7 +106,7 @@ def _whole(tenants: Sequence[Tenant]) -> tuple[tuple[str, int], ...]:
 
 def _largest_first(tenants: Sequence[Tenant]) -> list[Tenant]:
     rests = [tenant for tenant in tenants if tenant.rest_per_s]
-    return sorted(rests, key=lambda each: (-_busy(each), each.name))
+    return sorted(rests, key=lambda tenant: (-_busy(tenant), tenant.name))
 
 
 def _busy(tenant: Tenant) -> float:
@@ -173,13 +173,13 @@ def _share(tenant: Tenant, members: Sequence[Tenant]) -> GpuShare:
 
 def _pack_by_slices(tenants: Sequence[Tenant], budget_bytes: float, profiles: Sequence[MigProfile]) -> Packing | None:
     """Assign every rest the smallest slice that carries it, and fill GPUs; None if a rest fits no slice."""
-    wanted = [(each, _smallest(each, budget_bytes, profiles)) for each in _largest_first(tenants)]
+    wanted = [(tenant, _smallest(tenant, budget_bytes, profiles)) for tenant in _largest_first(tenants)]
     bins: list[list[tuple[Tenant, MigProfile]]] = []
-    for tenant, profile in sorted(wanted, key=lambda each: -(each[1].compute if each[1] else 0)):
+    for tenant, profile in sorted(wanted, key=lambda pair: -(pair[1].compute if pair[1] else 0)):
         if profile is None:
             return None
         for members in bins:
-            if _slices_fit([*(each for _, each in members), profile]):
+            if _slices_fit([*(held for _, held in members), profile]):
                 members.append((tenant, profile))
                 break
         else:
@@ -188,7 +188,13 @@ def _pack_by_slices(tenants: Sequence[Tenant], budget_bytes: float, profiles: Se
         gpu=tenants[0].sizing.gpu,
         sharing=Sharing.MIG,
         whole=_whole(tenants),
-        shared=tuple(tuple(_sliced(tenant, profile) for tenant, profile in members) for members in bins),
+        shared=tuple(
+            tuple(
+                replace(_share(tenant, [tenant]), latency_s=_latency_s(tenant, profile.slowdown), profile=profile.name)
+                for tenant, profile in members
+            )
+            for members in bins
+        ),
     )
 
 
@@ -206,7 +212,3 @@ def _smallest(tenant: Tenant, budget_bytes: float, profiles: Sequence[MigProfile
             if _busy(tenant) * profile.slowdown <= ceiling * (1 + _WHOLE):
                 return profile
     return None
-
-
-def _sliced(tenant: Tenant, profile: MigProfile) -> GpuShare:
-    return replace(_share(tenant, [tenant]), latency_s=_latency_s(tenant, profile.slowdown), profile=profile.name)

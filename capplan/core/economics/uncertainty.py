@@ -84,7 +84,9 @@ class Uncertainty:
 
     def of_keys(self, keys: Sequence[str]) -> tuple[Assumption, ...]:
         """Return the assumptions that have a range."""
-        return tuple(each for each in self.assumptions if each.key in keys and each.low < each.high)
+        return tuple(
+            assumption for assumption in self.assumptions if assumption.key in keys and assumption.low < assumption.high
+        )
 
 
 SCENARIO_KEYS = (
@@ -190,9 +192,13 @@ def draw(
             costs[key].append(worth(case, option) if option else None)
     return Drawn(
         contenders=tuple(contenders),
-        needs={key: tuple(found) for key, found in needs.items()},
-        costs_usd={key: tuple(found) for key, found in costs.items()},
-        varies=(*(each.label for each in uncertain), "Latency estimate", *(["Age of prices"] if spreads else [])),
+        needs={key: tuple(counts) for key, counts in needs.items()},
+        costs_usd={key: tuple(amounts) for key, amounts in costs.items()},
+        varies=(
+            *(assumption.label for assumption in uncertain),
+            "Latency estimate",
+            *(["Age of prices"] if spreads else []),
+        ),
     )
 
 
@@ -225,7 +231,7 @@ def confidence(drawn: Drawn, choice: ProcurementOption) -> Confidence:
         expected_excess_usd_per_year=float(np.mean(excess)) if excess else 0.0,
         cost_p10_usd=low,
         cost_p90_usd=high,
-        wins=tuple(sorted(wins, key=lambda each: -each[1])),
+        wins=tuple(sorted(wins, key=lambda win: -win[1])),
         needs=tuple(sorted(drawn.needs[choice.key], key=lambda need: math.inf if need is None else need)),
         varies=drawn.varies,
         carried_by_option=tuple((option.key, drawn.carried(option)) for option in drawn.contenders),
@@ -255,7 +261,10 @@ def _sampled(
 ) -> Iterator[Scenario]:
     """Yield random scenarios; the same seed gives the same ones."""
     source = np.random.default_rng(seed)
-    values = {each.key: source.triangular(each.low, each.value, each.high, count) for each in uncertain}
+    values = {
+        assumption.key: source.triangular(assumption.low, assumption.value, assumption.high, count)
+        for assumption in uncertain
+    }
     common = source.standard_normal(count)
     own = {gpu: source.standard_normal(count) for gpu in gpus}
     prices = {key: np.exp(spreads[key].at(source.standard_normal(count))) for key in sorted(spreads)}
@@ -301,8 +310,14 @@ def sensitivity(
     """Move one input at a time to the ends of its range, largest bar first; interactions are left out."""
     keys = SCENARIO_KEYS if isinstance(case.load, Service) else tuple(k for k in SCENARIO_KEYS if k != "limit_factor")
     tornado_bars = [
-        _tornado_bar(case, choice, each, standards, [varied(case, {each.key: end}) for end in (each.low, each.high)])
-        for each in uncertainty.of_keys((*keys, *MONEY_KEYS))
+        _tornado_bar(
+            case,
+            choice,
+            assumption,
+            standards,
+            [varied(case, {assumption.key: end}) for end in (assumption.low, assumption.high)],
+        )
+        for assumption in uncertainty.of_keys((*keys, *MONEY_KEYS))
     ]
     if uncertainty.latency:
         bounds = uncertainty.latency.get(choice.gpu, (1.0, 1.0))
@@ -321,7 +336,7 @@ def sensitivity(
 
 
 def _tornado_bar(
-    case: Case, choice: ProcurementOption, each: Assumption, standards: Standards, ends: Sequence[Scenario]
+    case: Case, choice: ProcurementOption, assumption: Assumption, standards: Standards, ends: Sequence[Scenario]
 ) -> TornadoBar:
     costs: list[float | None] = []
     winners: list[str | None] = []
@@ -331,8 +346,9 @@ def _tornado_bar(
         costs.append(worth(case, mine[0]) if mine else None)
         winners.append(ranked[0].key if ranked else None)
     return TornadoBar(
-        key=each.key, label=each.label, low=each.low, value=each.value, high=each.high, unit=each.unit,
-        cost_low_usd=costs[0], cost_high_usd=costs[1], winner_low=winners[0], winner_high=winners[1],
+        key=assumption.key, label=assumption.label, low=assumption.low, value=assumption.value, high=assumption.high,
+        unit=assumption.unit, cost_low_usd=costs[0], cost_high_usd=costs[1],
+        winner_low=winners[0], winner_high=winners[1],
     )  # fmt: skip
 
 

@@ -299,7 +299,7 @@ def select_gpus(
 def _one_of(kind: str, name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
     names = dict.fromkeys(known)
     every = [*names, *also]
-    if name.casefold() not in {each.casefold() for each in every}:
+    if name.casefold() not in {name.casefold() for name in every}:
         raise UnknownNameError(kind, name, every, hint=f"Known are {', '.join(sorted(names))}.")
     return name.casefold()
 

@@ -92,7 +92,7 @@ def mig_slice(parent: GpuSpec, profile: str) -> GpuSpec:
         UsageError: the GPU cannot be cut.
         UnknownNameError: it has no such profile.
     """
-    known = {each.name: each for each in mig_profiles(parent)}
+    known = {profile.name: profile for profile in mig_profiles(parent)}
     if not known:
         raise UsageError(f"{parent.id} cannot be cut into MIG slices: A30, A100, H100, H200, B200 and B300 can.")
     found = known.get(profile.casefold())

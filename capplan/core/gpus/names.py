@@ -72,10 +72,10 @@ class GpuNames:
         family = {word for word in _words(name) if _FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word)}
         scored = []
         for gpu in self._gpus.values():
-            forms = [form for each in (gpu.id, gpu.name, *gpu.aliases) for form in _squeezed_forms(each)]
+            forms = [form for text in (gpu.id, gpu.name, *gpu.aliases) for form in _squeezed_forms(text)]
             of_family = bool(family) and family <= set(gpu.id.split("-"))
             scored.append((max(_likeness(wanted, form) for form in forms) + of_family, gpu.id))
-        close = sorted((each for each in scored if each[0] >= _ALIKE), key=lambda each: (-each[0], each[1]))
+        close = sorted((score for score in scored if score[0] >= _ALIKE), key=lambda score: (-score[0], score[1]))
         return [gpu_id for _, gpu_id in close[:limit]]
 
 
@@ -118,7 +118,7 @@ def _words(name: str) -> list[str]:
 def _squeeze(words: Sequence[str]) -> str:
     """Join words, without the maker in front: applem1 is m1."""
     joined = "".join(words)
-    maker = next((each for each in _MAKERS if joined.startswith(each) and joined != each), "")
+    maker = next((letter for letter in _MAKERS if joined.startswith(letter) and joined != letter), "")
     return joined.removeprefix(maker)
 
 
@@ -137,8 +137,10 @@ def _is_variant(gpu_id: str, name: str) -> bool:
     wanted, own = _words(name.rstrip("*")), gpu_id.split("-")
     if not any(_FAMILY.fullmatch(word) and not _VARIANT.fullmatch(word) for word in wanted):
         return False
-    matched = [word for word in own if any(word == each or _is_form(each, word) for each in wanted)]
-    covered = all(any(word == each or _is_form(each, word) for word in own) for each in wanted if each not in _LINES)
+    matched = [word for word in own if any(word == other or _is_form(other, word) for other in wanted)]
+    covered = all(
+        any(word == other or _is_form(other, word) for word in own) for other in wanted if other not in _LINES
+    )
     rest = [word for word in own if word not in matched and word not in _LINES]
     return covered and all(_VARIANT.fullmatch(word) for word in rest)
 
@@ -219,7 +221,7 @@ def differences(device: InstalledGpu, spec: GpuSpec) -> tuple[SpecDifference, ..
     if device.unit_count is not None and spec.unit_count is not None and device.unit_count != spec.unit_count:
         found.append(SpecDifference(key="units", found=str(device.unit_count), specified=str(spec.unit_count)))
     if device.compute_capability and spec.compute_capability and device.compute_capability != spec.compute_capability:
-        capabilities = [".".join(map(str, each)) for each in (device.compute_capability, spec.compute_capability)]
+        capabilities = [".".join(map(str, version)) for version in (device.compute_capability, spec.compute_capability)]
         found.append(SpecDifference(key="compute_capability", found=capabilities[0], specified=capabilities[1]))
     if device.power_limit_w is not None and spec.tdp_w is not None and _differs(device.power_limit_w, spec.tdp_w):
         found.append(SpecDifference(key="tdp", found=f"{device.power_limit_w:g} W", specified=f"{spec.tdp_w:g} W"))

@@ -332,7 +332,7 @@ def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
     for price in prices:
         if price.term is Term.ON_DEMAND and price.is_orderable:
             providers.setdefault(price.gpu, set()).add(price.provider)
-    return {gpu: len(found) for gpu, found in providers.items()}
+    return {gpu: len(names) for gpu, names in providers.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,7 +168,7 @@ def device_batch(estimates: Sequence[LatencyEstimate]) -> int | None:
         The batch; None where the host decides at the largest one.
     """
     found: int | None = None
-    for estimate in sorted(estimates, key=lambda each: -each.batch):
+    for estimate in sorted(estimates, key=lambda estimate: -estimate.batch):
         if estimate.bound_by is Binding.LAUNCHES:
             break
         found = estimate.batch

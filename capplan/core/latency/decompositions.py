@@ -157,7 +157,9 @@ def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUs
         return _convolution_gradients(kernel, batch, use)
     if name == "attention_backward":
         return [_attention_gradient(kernel, batch, use)]
-    if name.startswith("native_batch_norm") and _uses_batch_statistics(kernel):
+    if name.startswith("native_batch_norm") and bool(
+        kernel.attributes.get("training", kernel.attributes.get("train", False))
+    ):
         return [_moved(kernel, batch, kinds.BATCH_NORM_TRAINING, passes=2)]
     if name in ("native_layer_norm_backward", "native_group_norm_backward", "_fused_rms_norm_backward"):
         return [_moved(kernel, batch, kinds.NORM_GRADIENT, passes=2)]
@@ -166,10 +168,6 @@ def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUs
     if operator_class(kernel) is OperatorClass.OPTIMIZER:
         return [_optimizer(kernel, workload, batch)]
     return None
-
-
-def _uses_batch_statistics(kernel: Kernel) -> bool:
-    return bool(kernel.attributes.get("training", kernel.attributes.get("train", False)))
 
 
 def _moved(kernel: Kernel, batch: int, label: str, *, passes: int) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def device_rates(
     if gpu.is_cpu:
         return cpu_rates(gpu, workload)
     if workload.framework in _COMPILED and (gpu.compute_capability or _TRITON_SINCE) < _TRITON_SINCE:
-        held, needed = (".".join(map(str, each)) for each in (gpu.compute_capability or (), _TRITON_SINCE))
+        held, needed = (".".join(map(str, version)) for version in (gpu.compute_capability or (), _TRITON_SINCE))
         reason = f"torch.compile needs compute capability {needed}; {gpu.id} has {held}"
         return Unsupported(reason=reason, lacking=workload.framework.value)
     vector = gpu.peak(PeakKind.FP32)
@@ -305,7 +305,7 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         return Unsupported(reason=f"{cpu.id} has no peak rate for fp32 in its spec")
     if workload.precision is Precision.TF32:
         return Unsupported(reason=f"{cpu.id} is a CPU and has no TF32")
-    half = _cpu_half_peak(cpu, workload.precision)
+    half = cpu.peak(PeakKind.BF16 if workload.precision.half_dtype == "bfloat16" else PeakKind.FP16)
     if workload.precision.half_dtype and half is None:
         lacks = f"{cpu.id} has no instructions for {workload.precision}"
         others = f"{cpu.id} is a CPU, and CPUs are estimated in fp32 and bf16 alone, not in {workload.precision}"
@@ -332,10 +332,6 @@ def cpu_rates(cpu: GpuSpec, workload: Workload) -> DeviceRates | Unsupported:
         units=1.0,  # products are cut into blocks that fit any number of cores
         on_tensor_cores=np.ones(len(PeakUse), dtype=bool),  # no Winograd, which oneDNN leaves out unless asked
     )
-
-
-def _cpu_half_peak(cpu: GpuSpec, precision: Precision) -> float | None:
-    return cpu.peak(PeakKind.BF16 if precision.half_dtype == "bfloat16" else PeakKind.FP16)
 
 
 def _share(cpu: GpuSpec, kind: Microbenchmark, printed: float, guess: float) -> float:
@@ -389,7 +385,7 @@ def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> I
     """
     if gpu.pcie_bytes_per_s is None:
         return None
-    copied_bytes = sum(each.size_bytes(batch) for each in inputs)
+    copied_bytes = sum(tensor.size_bytes(batch) for tensor in inputs)
     rate = min(_PAGEABLE_SHARE * gpu.pcie_bytes_per_s, _STAGED_BYTES_PER_S)
     return Interval(
         low=copied_bytes / (_MOST_PAGEABLE_SHARE * gpu.pcie_bytes_per_s),

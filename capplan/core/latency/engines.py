@@ -48,12 +48,12 @@ def engine_calibration(
         return compiled
     classes = {
         label: replace(
-            each,
-            compute=each.compute * factor,
-            bandwidth=each.bandwidth * factor,
+            constants,
+            compute=constants.compute * factor,
+            bandwidth=constants.bandwidth * factor,
             fixed_s=held.convolution_s if _is_convolution(label) else 0.0,
         )
-        for label, each in {**PRIOR_CLASSES, **compiled.classes}.items()
+        for label, constants in {**PRIOR_CLASSES, **compiled.classes}.items()
         for factor in [_factor(label, held)]
     }
     found = replace(
@@ -151,7 +151,9 @@ def _own_factor(known: EngineCalibration, gpu: GpuSpec, workload: Workload, arch
     own = known.gpus.get(gpu.id)
     if own is not None:
         return _factor_of(own, is_int8=is_int8)
-    related = [_factor_of(each, is_int8=is_int8) for each in known.gpus.values() if each.architecture == architecture]
+    related = [
+        _factor_of(factors, is_int8=is_int8) for factors in known.gpus.values() if factors.architecture == architecture
+    ]
     return float(np.exp(ENGINE_INHERITED_SHARE * np.mean(np.log(related)))) if related else 1.0
 
 
@@ -168,7 +170,7 @@ def is_timed(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> bool
 def knows_architecture(calibration: Calibration, workload: Workload, architecture: str) -> bool:
     """Return True if an engine's steps were timed on an architecture, in a number format like the workload's."""
     known = calibration.engines.get(workload.framework.value)
-    is_known = known is not None and any(each.architecture == architecture for each in known.gpus.values())
+    is_known = known is not None and any(factors.architecture == architecture for factors in known.gpus.values())
     return is_known and workload.precision is not Precision.FP8
 
 
@@ -211,7 +213,7 @@ def engine_evidence(calibration: Calibration, gpu: GpuSpec, workload: Workload, 
     own = known.gpus.get(gpu.id)
     if own is not None:
         return GpuEvidence(evidence=Evidence.MEASURED, reason=f"{own.rows} steps of {label} timed on this GPU")
-    related = [name for name, each in known.gpus.items() if each.architecture == architecture]
+    related = [name for name, factors in known.gpus.items() if factors.architecture == architecture]
     if related:
         reason = f"{label} timed on {', '.join(related)}: same architecture"
         return GpuEvidence(evidence=Evidence.ARCHITECTURE, reason=reason)

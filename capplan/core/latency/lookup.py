@@ -201,7 +201,7 @@ def _device_factors(calibration: Calibration, gpu: GpuSpec, workload: Workload) 
     if _knows_precision(calibration, gpu, workload):
         return own
     timed = _timed_in_single(calibration)
-    related = [found for found in timed if found.architecture == architecture]
+    related = [factors for factors in timed if factors.architecture == architecture]
     return replace(own, compute=float(np.exp(_mean_logs(related or timed)[0])))
 
 
@@ -220,13 +220,13 @@ def inherited_factors(
         transfer: the weights of GPUs with many rows, and of what all have in common.
         relatives: architectures whose kernels it shares most, nearest first.
     """
-    logs = _mean_logs([found for found in measured if is_reference(found)])
+    logs = _mean_logs([factors for factors in measured if is_reference(factors)])
     is_cuda = architecture[:1].isdigit()
     for wanted in (architecture, *(() if is_cuda else relatives)):
-        related = [found for found in measured if found.architecture == wanted]
+        related = [factors for factors in measured if factors.architecture == wanted]
         if related:
-            weights = np.array([transfer.rich_weight if found.rows >= MANY_ROWS else 1.0 for found in related])
-            own = np.log([[found.compute, found.bandwidth] for found in related])
+            weights = np.array([transfer.rich_weight if factors.rows >= MANY_ROWS else 1.0 for factors in related])
+            own = np.log([[factors.compute, factors.bandwidth] for factors in related])
             logs = (weights @ own + transfer.common_weight * logs) / (weights.sum() + transfer.common_weight)
             break
     compute, bandwidth = np.exp(logs)
@@ -422,12 +422,8 @@ def _between_versions(calibration: Calibration, workload: Workload) -> float:
     if source in (None, workload.torch_version):
         return 0.0
     known = laws.transfer.torch_half_width.get(calibration.serves, 0.0)
-    is_older = source is not None and workload.torch_version < source and _is_oldest(calibration, source)
+    is_older = source is not None and workload.torch_version < source and source == min(_versions(calibration))
     return max(known, laws.older_torch_half_width) if is_older else known
-
-
-def _is_oldest(calibration: Calibration, version: tuple[int, int]) -> bool:
-    return version == min(_versions(calibration))
 
 
 def _engine_sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
@@ -445,7 +441,7 @@ def _knows_precision(calibration: Calibration, gpu: GpuSpec, workload: Workload)
 
 
 def _timed_in_single(calibration: Calibration) -> list[DeviceFactors]:
-    return [found for found in calibration.gpus.values() if found.single_rows]
+    return [factors for factors in calibration.gpus.values() if factors.single_rows]
 
 
 def _between(cell: IntervalWidth, gpu: GpuSpec) -> float:

@@ -26,7 +26,7 @@ from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.ops.attention import asked_backend
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
-from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat, Operand
+from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
@@ -285,7 +285,8 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ke
         groups=float(shape.groups) if shape else 0.0,
         serial=_serial_steps(kernel, batch),
         misaligned=_is_misaligned(kernel, label, batch),
-        strided=not gemm_like and any(_is_strided(operand) for operand in kernel.inputs),
+        strided=not gemm_like
+        and any(operand.memory_format is MemoryFormat.STRIDED and (not operand.is_weight) for operand in kernel.inputs),
         foreign_layout=_has_foreign_layout(kernel, label, use, batch),
         winograd=_is_winograd(kernel, label, use),
         slowdown=quantised.slowdown.get(scheme, 1.0) * padding,
@@ -468,10 +469,6 @@ def _gathered_bytes(kernel: Kernel, batch: int, element_bytes: float) -> float:
             counted = element_bytes * min(1.0, channels * item / _LINE_BYTES)
             extra += operand.distinct_elements(batch) * max(0.0, counted - item)
     return extra
-
-
-def _is_strided(operand: Operand) -> bool:
-    return operand.memory_format is MemoryFormat.STRIDED and not operand.is_weight
 
 
 def _serial_steps(kernel: Kernel, batch: int) -> float:

@@ -240,7 +240,7 @@ def _replayed_s(table: KernelTable, known: Calibration, gpus: Sequence[GpuSpec])
     """Return how long a CUDA graph takes at least on each GPU, however small its kernels are, [GPU, 1]. [s]"""
     launched = table.count * table.launches * (table.path != AttentionPath.UNFUSED)
     least = [least_times(known, gpu) for gpu in gpus]
-    return np.array([0.0 if each is None else launched @ each[table.label] for each in least])[:, None]
+    return np.array([0.0 if least_s is None else launched @ least_s[table.label] for least_s in least])[:, None]
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:

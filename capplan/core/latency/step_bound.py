@@ -71,12 +71,12 @@ class ClassicBound:
     @property
     def flops(self) -> float:
         """Return all FLOPs."""
-        return sum(each.flops for each in self.work)
+        return sum(unit.flops for unit in self.work)
 
     @property
     def compute_s(self) -> float:
         """Least FLOPs ÷ FLOP/s, summed over the units. [s]"""
-        return sum(each.time_s for each in self.work)
+        return sum(unit.time_s for unit in self.work)
 
     @property
     def memory_s(self) -> float:
@@ -105,7 +105,7 @@ def classic_bound(step: ExecutedStep, *, rates: DeviceRates, batch: int) -> Clas
         for use in UNIT_NAMES
     ]
     return ClassicBound(
-        work=tuple(sorted((each for each in work if each.flops > 0), key=lambda each: -each.time_s)),
+        work=tuple(sorted((unit for unit in work if unit.flops > 0), key=lambda unit: -unit.time_s)),
         operand_bytes=float(moved.sum()),
         traffic_bytes=float((least_bytes(table, [rates])[0, :, 0] * runs).sum()),
         l2_bytes=rates.l2_bytes,

@@ -73,7 +73,7 @@ def measured_curve(points: Sequence[Measurement]) -> MeasuredCurve | None:
 
 def still_pays(before: Measurement, after: Measurement) -> bool:
     """Return True if the larger batch gained at least 10 % of throughput per doubling."""
-    pair = [(each.workload.batch, each.throughput_per_s) for each in (before, after)]
+    pair = [(point.workload.batch, point.throughput_per_s) for point in (before, after)]
     return gain_of_doubling(*pair[0], *pair[1]) >= GAIN_FRACTION
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.decompositions import AttentionPath
-from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
+from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
@@ -55,8 +55,8 @@ def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) ->
 
     Device and versions may differ: they are what is compared.
     """
-    before = {_key(each): each for each in first}
-    after = {_key(each): each for each in second}
+    before = {_key(point): point for point in first}
+    after = {_key(point): point for point in second}
     pairs = (
         RunComparison(
             first=before[key],
@@ -68,8 +68,8 @@ def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) ->
     )
     return Pairing(
         pairs=tuple(pairs),
-        only_first=tuple(each for key, each in before.items() if key not in after),
-        only_second=tuple(each for key, each in after.items() if key not in before),
+        only_first=tuple(point for key, point in before.items() if key not in after),
+        only_second=tuple(point for key, point in after.items() if key not in before),
     )
 
 
@@ -145,14 +145,16 @@ class Theory:
         if isinstance(rates, Unsupported):
             return rates
         estimate, table = answer[0], self._table(batch)
+        moved = table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]
         return TheoryFigures(
             bound_s=estimate.bound_s,
             expected_s=estimate.latency_s.expected,
             low_s=estimate.latency_s.low,
             high_s=estimate.latency_s.high,
             calibration=estimate.calibration,
-            mfu_fraction=_compute_s(table, rates) / median_s,
-            mbu_fraction=_traffic_bytes(table) / rates.printed_bandwidth_bytes_per_s / median_s,
+            mfu_fraction=float(np.sum(table.flops[:, 0] * _calls(table) / rates.printed_flops_per_s[table.peak_use]))
+            / median_s,
+            mbu_fraction=float(np.sum(moved * _calls(table))) / rates.printed_bandwidth_bytes_per_s / median_s,
         )
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
@@ -172,17 +174,6 @@ class Theory:
 
     def _table(self, batch: int) -> KernelTable:
         return kernel_table(self.step, batches=[batch])
-
-
-def _compute_s(table: KernelTable, rates: DeviceRates) -> float:
-    """Return the time of all FLOPs at the printed dense peaks of the units that do them; attention as if fused. [s]"""
-    return float(np.sum(table.flops[:, 0] * _calls(table) / rates.printed_flops_per_s[table.peak_use]))
-
-
-def _traffic_bytes(table: KernelTable) -> float:
-    """Return what all kernels read and write. [bytes]"""
-    moved = table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]
-    return float(np.sum(moved * _calls(table)))
 
 
 def _calls(table: KernelTable) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

@@ -72,7 +72,7 @@ def parse_points(content: bytes, *, where: str) -> MeasurementFile:
     """
     if (document := _as_document(content)) is not None:
         return MeasurementFile(
-            points=tuple(_point(each, where) for each in document), whole_bytes=len(content), is_cut=False
+            points=tuple(_point(point, where) for point in document), whole_bytes=len(content), is_cut=False
         )
     points: list[Point] = []
     offset = 0

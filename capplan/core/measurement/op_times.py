@@ -97,8 +97,8 @@ class _Matcher:
         """Return the classes that an operator's time belongs to."""
         if (kernel := self._kernel(operator)) is not None:
             return [(kernel_class(kernel), operator.time_s)]
-        inner = [share for each in operator.inner for share in self.shares(each)]
-        own_s = operator.time_s - sum(each.time_s for each in operator.inner)
+        inner = [share for child in operator.inner for share in self.shares(child)]
+        own_s = operator.time_s - sum(child.time_s for child in operator.inner)
         return [*inner, (UNMATCHED, own_s)] if own_s > 0 else inner
 
     def _kernel(self, operator: ProfiledOperator) -> Kernel | None:
@@ -195,11 +195,15 @@ def module_times(
             calls=module.calls,
             measured_s=module.time_s,
             macs=macs.get(module.path, 0) if counted else None,
-            estimated_s=None if estimated_s is None else _with_all_below(module.path, estimated_s),
+            estimated_s=None
+            if estimated_s is None
+            else sum(
+                (
+                    time_s
+                    for other, time_s in estimated_s.items()
+                    if not module.path or other == module.path or other.startswith(f"{module.path}.")
+                )
+            ),
         )
         for module in hooked
     )
-
-
-def _with_all_below(path: str, own_s: Mapping[str, float]) -> float:
-    return sum(time_s for other, time_s in own_s.items() if not path or other == path or other.startswith(f"{path}."))

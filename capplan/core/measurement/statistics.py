@@ -50,7 +50,7 @@ def summarise(samples: Sequence[float]) -> Summary:
     if not len(samples):
         raise ValueError("no samples to summarise")
     values = np.asarray(samples, dtype=float)
-    median, p90, p95, p99 = (float(each) for each in np.quantile(values, [0.5, 0.9, 0.95, 0.99]))
+    median, p90, p95, p99 = (float(quantile) for quantile in np.quantile(values, [0.5, 0.9, 0.95, 0.99]))
     return Summary(
         count=len(values),
         mean=float(values.mean()),

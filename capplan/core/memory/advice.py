@@ -79,18 +79,19 @@ def advise(
         if other.configuration in held
     ]
     found = [
-        _weigh(each, calibration=model.calibration, batch=batch, gpu=gpu, now=now, available_bytes=available_bytes)
-        for each in (*own, *others)
+        _weigh(change, calibration=model.calibration, batch=batch, gpu=gpu, now=now, available_bytes=available_bytes)
+        for change in (*own, *others)
     ]
     if available_bytes is not None and (smaller := _smaller_batch(model, batch, gpu, now, available_bytes)):
         found.append(smaller)
     status = None if available_bytes is None else fit_status(now, available_bytes=available_bytes)
     worth = [
-        each
-        for each in found
-        if each.saved_bytes > WORTH_FRACTION * now.expected and (status is None or _better(each.status, status))
+        change
+        for change in found
+        if change.saved_bytes > WORTH_FRACTION * now.expected
+        and (status is None or (change.status is not None and _ORDER.index(change.status) > _ORDER.index(status)))
     ]
-    return tuple(sorted(worth, key=lambda each: -each.saved_bytes))
+    return tuple(sorted(worth, key=lambda change: -change.saved_bytes))
 
 
 def saved_by_inference_mode(trace: Trace, workload: Workload, *, batch: int) -> float | None:
@@ -150,7 +151,3 @@ def _limit(available_bytes: Interval | None) -> float | None:
 
 
 _ORDER = (FitStatus.DOES_NOT_FIT, FitStatus.BORDERLINE, FitStatus.FITS)
-
-
-def _better(status: FitStatus | None, than: FitStatus) -> bool:
-    return status is not None and _ORDER.index(status) > _ORDER.index(than)

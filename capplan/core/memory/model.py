@@ -398,17 +398,17 @@ class _Live:
 
 def _live_at(schedule: AllocationSchedule, event: int) -> _Live:
     live: dict[int, None] = {}
-    for each in schedule.events[: event + 1]:
-        if each >= 0:
-            live[each] = None
+    for storage in schedule.events[: event + 1]:
+        if storage >= 0:
+            live[storage] = None
         else:
-            live.pop(~each, None)
+            live.pop(~storage, None)
     first = len(schedule.recording.storages)
     own = np.array([index for index in live if index < first], dtype=np.int64)
     beside = [index for index in live if index >= first]
     constants, per_sample = schedule.constants[own], schedule.per_sample[own]
     roles = [schedule.recording.storages[index].role for index in own.tolist()]
-    by_role = {role: np.array([each is role for each in roles], dtype=bool) for role in PART_NAMES}
+    by_role = {role: np.array([held is role for held in roles], dtype=bool) for role in PART_NAMES}
     is_saved = {index: schedule.workspaces[index - first].purpose is Purpose.SAVED for index in beside}
     return _Live(
         storages=own,
@@ -435,7 +435,7 @@ def _parts(
     parts = [
         MemoryPart(
             name=PART_NAMES[role],
-            size_bytes=_scaled(size, activations) if role is Role.ACTIVATION else Interval.exact(size),
+            size_bytes=activations * size if role is Role.ACTIVATION else Interval.exact(size),
             origin="trace",
         )
         for role, size in by_role.items()
@@ -451,12 +451,8 @@ def _parts(
     return tuple(part for part in parts if part.size_bytes.high > 0)
 
 
-def _scaled(size: int, shares: Interval) -> Interval:
-    return Interval(low=shares.low * size, expected=shares.expected * size, high=shares.high * size)
-
-
 def _fragmentation(ends: Mapping[Bound, ReplayResult]) -> MemoryPart:
-    by_end = {end: each.peak_reserved_bytes - each.peak_allocated_bytes for end, each in ends.items()}
+    by_end = {end: result.peak_reserved_bytes - result.peak_allocated_bytes for end, result in ends.items()}
     return MemoryPart(
         name="fragmentation",
         size_bytes=Interval(low=min(by_end.values()), expected=by_end[Bound.EXPECTED], high=max(by_end.values())),

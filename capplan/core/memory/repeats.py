@@ -57,11 +57,11 @@ def find_repeats(words: Words, events: Sequence[int], *, first: int) -> tuple[Re
             if count >= _FEWEST_REPEATS:
                 found.append((first + start, period, count))
     chosen: list[tuple[int, int, int]] = []
-    for start, period, count in sorted(found, key=lambda each: -(each[2] - 1) * each[1]):
+    for start, period, count in sorted(found, key=lambda repeat: -(repeat[2] - 1) * repeat[1]):
         end = start + period * count
         if all(end <= other or start >= other + length * times for other, length, times in chosen):
             chosen.append((start, period, count))
-    return tuple(_described(events, *each) for each in sorted(chosen))
+    return tuple(_described(events, *repeat) for repeat in sorted(chosen))
 
 
 def event_words(events: Sequence[int], kinds: NDArray[np.int64]) -> Words:
@@ -98,7 +98,7 @@ def _periods(words: Words) -> list[int]:
     again = hashed[order][1:] == hashed[order][:-1]
     distances, times = np.unique(np.diff(order)[again], return_counts=True)
     ranked = distances[np.argsort(-times * distances, kind="stable")]
-    return [int(each) for each in ranked[:_MOST_PERIODS] if each >= _SHORTEST_PERIOD]
+    return [int(period) for period in ranked[:_MOST_PERIODS] if period >= _SHORTEST_PERIOD]
 
 
 def _described(events: Sequence[int], first: int, period: int, count: int) -> Repeat:
@@ -114,6 +114,6 @@ def _described(events: Sequence[int], first: int, period: int, count: int) -> Re
         elif born.pop(~event, None) is None:
             gone += 1
         if (index + 1 - first) % period == 0:
-            live.append(tuple(index + 1 - each for each in born.values()))
+            live.append(tuple(index + 1 - birth for birth in born.values()))
             freed.append(gone)
     return Repeat(first=first, period=period, count=count, live=tuple(live), freed=tuple(freed))

@@ -61,9 +61,9 @@ class StreamReplays:
         kept = self._kept.get(batch)
         if kept is None:
             kept = self._kept[batch] = self.stream.kept.setdefault(self.sizes_name(batch), [])
-        for each in kept:
-            if each.holds_at(capacity_bytes):
-                return each
+        for result in kept:
+            if result.holds_at(capacity_bytes):
+                return result
         found = self._run(batch, capacity_bytes)
         kept.append(found)
         return found

@@ -102,7 +102,9 @@ class AllocationSchedule:
     def optional(self) -> frozenset[int]:
         """Blocks that cuDNN does without on a full device: it then takes an algorithm that needs less."""
         first = len(self.recording.storages)
-        return frozenset(first + index for index, each in enumerate(self.workspaces) if each.purpose is Purpose.SPARED)
+        return frozenset(
+            first + index for index, workspace in enumerate(self.workspaces) if workspace.purpose is Purpose.SPARED
+        )
 
     @property
     def constant_events(self) -> int:
@@ -128,7 +130,7 @@ class AllocationSchedule:
         single = np.flatnonzero(~self.convolutions.sized).tolist()
         if batch not in self._intervals:
             size = self.workspace_sizes.of
-            self._intervals[batch] = [size(self.kinds[each], self.recording, batch) for each in single]
+            self._intervals[batch] = [size(self.kinds[index], self.recording, batch) for index in single]
         for index, interval in zip(single, self._intervals[batch], strict=True):
             size_bytes = int(getattr(interval, end.value))
             if size_bytes > LARGEST_BYTES:
@@ -321,7 +323,9 @@ def _kinds(workspaces: Sequence[Workspace]) -> tuple[tuple[Workspace, ...], NDAr
         if (workspace.purpose, workspace.kernel) not in places:
             places[workspace.purpose, workspace.kernel] = len(kinds)
             kinds.append(workspace)
-    return tuple(kinds), np.array([places[each.purpose, each.kernel] for each in workspaces], dtype=np.int64)
+    return tuple(kinds), np.array(
+        [places[workspace.purpose, workspace.kernel] for workspace in workspaces], dtype=np.int64
+    )
 
 
 def _within_64_bits(size: Affine) -> tuple[int, int]:

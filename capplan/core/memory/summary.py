@@ -154,7 +154,7 @@ def rule_of_thumb(model: MemoryModel, *, batch: int, gpus: Sequence[GpuSpec]) ->
     recording = model.traced
     made = [s for s in recording.storages if s.birth >= 0 and s.parameter is None]
     return RuleOfThumb(
-        input_bytes=sum(each.size_bytes(batch) for each in model.trace.inputs),
+        input_bytes=sum(tensor.size_bytes(batch) for tensor in model.trace.inputs),
         output_bytes=sum(s.size_bytes.at(batch) for s in made if s.birth < _forward_end(model)),
         parameter_bytes=model.trace.weight_bytes,
         gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.memory_bytes, gpu.id))),

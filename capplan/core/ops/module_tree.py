@@ -72,8 +72,8 @@ def module_tree(trace: Trace, *, configuration: Configuration, batch: int) -> tu
     below: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
     for path, counts in own_counts.items():
         _add(below, path, [*counts, 0])
-    for path, found in own_parameters.items():
-        _add(below, path, [0, 0, 0, 0, 0, sum(prod(shape) for _, shape in found)])
+    for path, tensors in own_parameters.items():
+        _add(below, path, [0, 0, 0, 0, 0, sum(prod(shape) for _, shape in tensors)])
     return tuple(
         ModuleNode(
             path=path,
@@ -124,8 +124,8 @@ def _costs(kernel: Kernel, batch: int) -> tuple[int, int, int, int]:
 
 def _add(below: dict[str, list[int]], path: str, counts: Sequence[int]) -> None:
     """Add counts to a module and to all above it."""
-    for each in _with_parents(path):
-        row = below[each]
+    for module in _with_parents(path):
+        row = below[module]
         for place, amount in enumerate(counts):
             row[place] += amount
 

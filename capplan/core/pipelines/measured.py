@@ -121,7 +121,7 @@ class PipelineValidation:
         for row in self.rows:
             shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
             groups.setdefault(("all", "", shared), []).append(row)
-        for row in sorted(self.rows, key=lambda each: (each.measured.pipeline, each.measured.gpu)):
+        for row in sorted(self.rows, key=lambda row: (row.measured.pipeline, row.measured.gpu)):
             shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
             groups.setdefault((row.measured.pipeline, row.measured.gpu, shared), []).append(row)
         return tuple(
@@ -220,7 +220,9 @@ class PipelineCalibration:
         """
         if gpu.id in self.gpus:
             return self.gpus[gpu.id].by_group
-        return next((each.by_group for each in self.gpus.values() if each.capability == gpu.compute_capability), {})
+        return next(
+            (factors.by_group for factors in self.gpus.values() if factors.capability == gpu.compute_capability), {}
+        )
 
     def half_width(self, gpu: GpuSpec, *, is_shared: bool) -> float:
         """Return how far a pipeline may lie from its estimate on a GPU, in logs."""

@@ -137,9 +137,9 @@ class PreparedPipeline(Planned):
             class_name="pipeline of " + ", ".join(facts.class_name for facts, _ in runs),
             input=ModelInput(size=""),
             parameters=tuple(
-                replace(parameter, names=tuple(f"{each.part.name}.{name}" for name in parameter.names))
-                for each in self._holders
-                for parameter in each.whole.trace.parameters
+                replace(parameter, names=tuple(f"{part.part.name}.{name}" for name in parameter.names))
+                for part in self._holders
+                for parameter in part.whole.trace.parameters
             ),
             macs_per_sample=per_item(lambda facts, run: facts.macs_per_sample * run.batch),
             flops_per_sample=per_item(lambda facts, run: facts.flops_per_sample * run.batch),
@@ -168,7 +168,7 @@ class PreparedPipeline(Planned):
                 )
             )
         shared = [f"ulysses {self.degrees.ulysses}, ring {self.degrees.ring}"] * (self.degrees.gpu_count > 1)
-        apart = [f"{each.part.name} on one of its own" for each in self.parts if each.part.on == ON_ANOTHER]
+        apart = [f"{part.part.name} on one of its own" for part in self.parts if part.part.on == ON_ANOTHER]
         return PipelineFacts(
             item=self.pipeline.item,
             parts=tuple(parts),
@@ -183,12 +183,12 @@ class PreparedPipeline(Planned):
         """GPUs that make a batch of items together."""
         return self.degrees.gpu_count + any(part.part.on == ON_ANOTHER for part in self.parts)
 
-    def _is_elsewhere(self, each: PreparedPart) -> bool:
+    def _is_elsewhere(self, part: PreparedPart) -> bool:
         """Return True for a part on a CPU, whose memory no GPU holds."""
-        return each.part.on in self.hosts
+        return part.part.on in self.hosts
 
-    def _offload_of(self, each: PreparedPart) -> Offload:
-        return Offload.NONE if self._is_elsewhere(each) else each.part.offload or self.offload
+    def _offload_of(self, part: PreparedPart) -> Offload:
+        return Offload.NONE if self._is_elsewhere(part) else part.part.offload or self.offload
 
     @property
     def target(self) -> str:
@@ -218,21 +218,21 @@ class PreparedPipeline(Planned):
     def _known_runs(self) -> dict[tuple[str, int], Runs]:
         return {}
 
-    def _runs(self, each: PreparedPart, batch: int) -> Runs:
+    def _runs(self, part: PreparedPart, batch: int) -> Runs:
         """Return how often a part runs for a batch; an answer asks for the same ones hundreds of times."""
-        key = (each.part.name, batch)
+        key = (part.part.name, batch)
         if key not in self._known_runs:
-            self._known_runs[key] = self.pipeline.runs(each.part, batch)
+            self._known_runs[key] = self.pipeline.runs(part.part, batch)
         return self._known_runs[key]
 
     def _running(self, batch: int) -> list[tuple[PreparedPart, Runs]]:
         """Return the parts that run on GPUs for a batch; all of them where none does, so that memory has a moment."""
         found = [(part, self._runs(part, batch)) for part in self.parts if not self._is_elsewhere(part)]
-        return [(each, run) for each, run in found if run.times > 0] or found
+        return [(part, run) for part, run in found if run.times > 0] or found
 
-    def _items_for(self, each: PreparedPart, most: int) -> int:
+    def _items_for(self, part: PreparedPart, most: int) -> int:
         """Return how many items are made at once where a part takes so many samples a run."""
-        one, two = self._runs(each, 1).batch, self._runs(each, 2).batch
+        one, two = self._runs(part, 1).batch, self._runs(part, 2).batch
         if one == two:
             return LARGEST_BATCH if most >= one else 0
         return most // one
@@ -242,17 +242,17 @@ class PreparedPipeline(Planned):
         if self._streams:
             return self._searched(gpu, available_bytes)
         largest = LARGEST_BATCH
-        for each, run in self._running(1):
-            room = available_bytes - self._beside(each)
-            if each.held_at is not None and not self._is_one_model:
-                fits = self._at(each, run, gpu, available_bytes).total_bytes.expected <= available_bytes
+        for part, run in self._running(1):
+            room = available_bytes - self._beside(part)
+            if part.held_at is not None and not self._is_one_model:
+                fits = self._at(part, run, gpu, available_bytes).total_bytes.expected <= available_bytes
                 if not fits:
                     return 0
-                if self._runs(each, 2).batch != run.batch:
-                    largest = min(largest, self._searched(gpu, available_bytes, only=each))
+                if self._runs(part, 2).batch != run.batch:
+                    largest = min(largest, self._searched(gpu, available_bytes, only=part))
                 continue
-            most = each.shared.largest_batch(gpu, available_bytes=room) if room > 0 else 0
-            largest = min(largest, self._items_for(each, most))
+            most = part.shared.largest_batch(gpu, available_bytes=room) if room > 0 else 0
+            largest = min(largest, self._items_for(part, most))
         return largest
 
     def _searched(self, gpu: GpuSpec, available_bytes: float, *, only: PreparedPart | None = None) -> int:
@@ -285,38 +285,41 @@ class PreparedPipeline(Planned):
         """Return the parts that have weights of their own."""
         return [part for part in self.parts if not part.part.weights_of]
 
-    def _beside(self, each: PreparedPart) -> int:
+    def _beside(self, part: PreparedPart) -> int:
         """Return what lies on its GPU beside a part while it runs; negative where its own weights do not. [bytes]"""
-        layers = _LAYERS_AT_ONCE.get(self._offload_of(each))
-        missing = 0 if layers is None else each.weight_bytes - each.largest_layers_bytes(layers)
-        return self._waiting(each) - missing
+        layers = _LAYERS_AT_ONCE.get(self._offload_of(part))
+        missing = 0 if layers is None else part.weight_bytes - part.largest_layers_bytes(layers)
+        return self._waiting(part) - missing
 
-    def _waiting(self, each: PreparedPart) -> int:
+    def _waiting(self, part: PreparedPart) -> int:
         """Return the weights of other parts that lie on the GPU of a part. [bytes]"""
-        own, device = each.part.weights_of or each.part.name, device_of(each.part.on)
+        own, device = part.part.weights_of or part.part.name, device_of(part.part.on)
         return sum(
             other.weight_bytes
             for other in self._holders
             if other.part.name != own and device_of(other.part.on) == device and self._offload_of(other) is Offload.NONE
         )
 
-    def _at(self, each: PreparedPart, run: Runs, gpu: GpuSpec | None, available_bytes: float | None) -> MemoryEstimate:
+    def _at(self, part: PreparedPart, run: Runs, gpu: GpuSpec | None, available_bytes: float | None) -> MemoryEstimate:
         """Estimate the memory while a part runs, with what lies beside it."""
-        batch, ratio = each.traced_batch(run.batch)
-        room = None if available_bytes is None else max(0.0, available_bytes - self._beside(each))
-        found = each.shared.memory.estimate(batch=batch, gpu=gpu, available_bytes=room)
-        parts = found.parts
+        batch, ratio = part.traced_batch(run.batch)
+        room = None if available_bytes is None else max(0.0, available_bytes - self._beside(part))
+        memory = part.shared.memory.estimate(batch=batch, gpu=gpu, available_bytes=room)
+        parts = memory.parts
         if ratio != 1.0:
-            parts = tuple(_grown(part, ratio) if part.name == "activations" else part for part in parts)
-        if (layers := _LAYERS_AT_ONCE.get(self._offload_of(each))) is not None:
-            kept = [part for part in parts if part.name not in ("weights", "buffers")]
-            size = Interval.exact(each.largest_layers_bytes(layers))
+            parts = tuple(
+                replace(held, size_bytes=held.size_bytes * ratio) if held.name == "activations" else held
+                for held in parts
+            )
+        if (layers := _LAYERS_AT_ONCE.get(self._offload_of(part))) is not None:
+            kept = [held for held in parts if held.name not in ("weights", "buffers")]
+            size = Interval.exact(part.largest_layers_bytes(layers))
             parts = (MemoryPart(name=f"largest layer{'s' * (layers > 1)}", size_bytes=size, origin="trace"), *kept)
-        if waiting := self._waiting(each):
+        if waiting := self._waiting(part):
             beside = MemoryPart(name="weights of other parts", size_bytes=Interval.exact(waiting), origin="trace")
             parts = (*parts, beside)
-        name = f"{each.part.name}.{found.peak_module}".rstrip(".") if len(self.parts) > 1 else found.peak_module
-        return replace(found, parts=parts, peak_module=name)
+        name = f"{part.part.name}.{memory.peak_module}".rstrip(".") if len(self.parts) > 1 else memory.peak_module
+        return replace(memory, parts=parts, peak_module=name)
 
     def moments(
         self, batch: int, gpu: GpuSpec | None, *, available_bytes: float | None
@@ -328,22 +331,22 @@ class PreparedPipeline(Planned):
             gpu: the GPU; None takes the workspaces and context of an unknown one.
             available_bytes: what the process may take; None leaves it all of the GPU. [bytes]
         """
-        found = [(each, self._at(each, run, gpu, available_bytes)) for each, run in self._running(batch)]
+        found = [(part, self._at(part, run, gpu, available_bytes)) for part, run in self._running(batch)]
         return tuple(
-            (each.part.name, replace(memory, batch=batch, parts=(*memory.parts, *self._other_stream(each, found))))
-            for each, memory in found
+            (part.part.name, replace(memory, batch=batch, parts=(*memory.parts, *self._other_stream(part, found))))
+            for part, memory in found
         )
 
     def _other_stream(
-        self, each: PreparedPart, found: Sequence[tuple[PreparedPart, MemoryEstimate]]
+        self, part: PreparedPart, moments: Sequence[tuple[PreparedPart, MemoryEstimate]]
     ) -> tuple[MemoryPart, ...]:
         """Return what the most demanding part of a GPU's other stream takes beside a part, without weights."""
-        if not self._streams or device_of(each.part.on) != ON_GPU:
+        if not self._streams or device_of(part.part.on) != ON_GPU:
             return ()
         sizes = [
-            sum(part.size_bytes.expected for part in memory.parts if part.name not in _WEIGHTS)
-            for other, memory in found
-            if device_of(other.part.on) == ON_GPU and other.part.on != each.part.on
+            sum(held.size_bytes.expected for held in memory.parts if held.name not in _WEIGHTS)
+            for other, memory in moments
+            if device_of(other.part.on) == ON_GPU and other.part.on != part.part.on
         ]
         size = Interval(low=0.0, expected=max(sizes, default=0.0), high=max(sizes, default=0.0))
         return (MemoryPart(name="the other stream", size_bytes=size, origin="trace"),)
@@ -391,15 +394,15 @@ class PreparedPipeline(Planned):
         return total
 
     def _part_latencies(
-        self, each: PreparedPart, gpus: Sequence[GpuSpec], batches: Sequence[int]
+        self, part: PreparedPart, gpus: Sequence[GpuSpec], batches: Sequence[int]
     ) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
         """Estimate one run of a part on each GPU at each batch of items."""
-        wanted = [each.traced_batch(self._runs(each, batch).batch) for batch in batches]
+        wanted = [part.traced_batch(self._runs(part, batch).batch) for batch in batches]
         sizes = sorted({size for size, _ in wanted})
-        if self._is_elsewhere(each):
-            rows = time_runs(each.shared.step, [self.hosts[each.part.on]], sizes, each.correction) * len(gpus)
+        if self._is_elsewhere(part):
+            rows = time_runs(part.shared.step, [self.hosts[part.part.on]], sizes, part.correction) * len(gpus)
         else:
-            rows = time_runs(each.shared.step, gpus, sizes, each.correction)
+            rows = time_runs(part.shared.step, gpus, sizes, part.correction)
         return tuple(
             row
             if isinstance(row, Unsupported)
@@ -455,32 +458,32 @@ class PreparedPipeline(Planned):
             end: `low`, `expected` or `high`.
         """
         spans = []
-        for each, row in zip(self.parts, rows, strict=True):
-            run = self._runs(each, batch)
+        for part, row in zip(self.parts, rows, strict=True):
+            run = self._runs(part, batch)
             one_s = float(getattr(row.latency_s, end))
             busy = 1.0
-            if self._streams and device_of(each.part.on) == ON_GPU:
-                busy = kernels_share(each.shared.step, gpu, each.traced_batch(run.batch)[0], each.correction)
+            if self._streams and device_of(part.part.on) == ON_GPU:
+                busy = kernels_share(part.shared.step, gpu, part.traced_batch(run.batch)[0], part.correction)
             spans.append(
                 PartRuns(
-                    name=each.part.name,
-                    on=each.part.on,
-                    after=self.pipeline.waits_for(each.part),
-                    time_s=run.times * one_s + self._moving_s(each, run, gpu, run_s=one_s, end=end),
+                    name=part.part.name,
+                    on=part.part.on,
+                    after=self.pipeline.waits_for(part.part),
+                    time_s=run.times * one_s + self._moving_s(part, run, gpu, run_s=one_s, end=end),
                     kernels_s=run.times * one_s * busy,
                 )
             )
         return spans
 
-    def _moving_s(self, each: PreparedPart, run: Runs, gpu: GpuSpec, *, run_s: float, end: str) -> float:
+    def _moving_s(self, part: PreparedPart, run: Runs, gpu: GpuSpec, *, run_s: float, end: str) -> float:
         """Return how long a batch of items waits for a part's weights, at one end of an interval. [s]"""
-        offload = self._offload_of(each)
-        is_there = offload is Offload.MODEL and bool(each.part.weights_of)
+        offload = self._offload_of(part)
+        is_there = offload is Offload.MODEL and bool(part.part.weights_of)
         if offload is Offload.NONE or run.times == 0 or is_there:
             return 0.0
         shares = PINNED_SHARE if offload is Offload.STREAMED else PAGEABLE_SHARE
         share = shares[_SLOWEST_FIRST[end]]
-        once_s = each.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S) / share
+        once_s = part.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S) / share
         if offload is Offload.STREAMED:  # each run waits for what is not copied while it computes
             return float(run.times) * max(0.0, once_s - run_s)
         return once_s * (2.0 if offload is Offload.MODEL else float(run.times))
@@ -493,20 +496,20 @@ class PreparedPipeline(Planned):
             return ()
         spans = self._spans(gpu, batch, known, "expected")
         starts, found = start_times(spans), []
-        for each, row, span in zip(self.parts, known, spans, strict=True):
-            run = self._runs(each, batch)
+        for part, row, span in zip(self.parts, known, spans, strict=True):
+            run = self._runs(part, batch)
             compute_s = float(run.times * row.latency_s.expected)
-            held = 0.0 if self._is_elsewhere(each) else self._at(each, run, gpu, available_bytes).total_bytes.expected
+            held = 0.0 if self._is_elsewhere(part) else self._at(part, run, gpu, available_bytes).total_bytes.expected
             found.append(
                 PartTime(
-                    name=each.part.name,
+                    name=part.part.name,
                     times=float(run.times),
                     compute_s=compute_s,
                     moving_s=span.time_s - compute_s,
                     peak_bytes=held,
-                    start_s=starts[each.part.name],
-                    on=each.part.on,
-                    offload=self._offload_of(each).value,
+                    start_s=starts[part.part.name],
+                    on=part.part.on,
+                    offload=self._offload_of(part).value,
                 )
             )
         return tuple(found)
@@ -531,7 +534,7 @@ class PreparedPipeline(Planned):
     @property
     def cautions(self) -> tuple[str, ...]:
         """What makes the figures of the parts uncertain."""
-        return _named(self.parts, lambda each: each.whole.cautions)
+        return _named(self.parts, lambda part: part.whole.cautions)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -540,13 +543,13 @@ class PreparedPipeline(Planned):
             return self.parts[0].whole.conditions
         held = [part for part in self.parts if part.held_at is not None]
         grown = [
-            f"{each.part.name}: traced at batch {each.held_at}, more samples taken one after the other" for each in held
+            f"{part.part.name}: traced at batch {part.held_at}, more samples taken one after the other" for part in held
         ]
         places = {ON_STREAM: "a stream of its own", ON_ANOTHER: "another GPU of the same kind"}
         apart = [
-            f"{each.part.name} runs on {places.get(each.part.on, each.part.on)}"
-            for each in self.parts
-            if each.part.on != ON_GPU
+            f"{part.part.name} runs on {places.get(part.part.on, part.part.on)}"
+            for part in self.parts
+            if part.part.on != ON_GPU
         ]
         order = f"{', '.join(apart)}, beside the next batch" if apart else "parts run one after the other"
         return (f"{order}; an item's scheduler and its saving are left out", *grown)
@@ -554,7 +557,7 @@ class PreparedPipeline(Planned):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was chosen for the user, of the pipeline and of its parts."""
-        return (*self.pipeline.notes, *_named(self.parts, lambda each: each.whole.notes))
+        return (*self.pipeline.notes, *_named(self.parts, lambda part: part.whole.notes))
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -565,23 +568,11 @@ class PreparedPipeline(Planned):
 def _named(parts: Sequence[PreparedPart], sentences: Callable[[PreparedPart], Iterable[str]]) -> tuple[str, ...]:
     """Return sentences on parts, each with the part's name where there are several."""
     several = len(parts) > 1
-    return tuple(f"{each.part.name}: {text}" if several else text for each in parts for text in sentences(each))
-
-
-def _grown(part: MemoryPart, ratio: float) -> MemoryPart:
-    size = part.size_bytes
-    return replace(
-        part, size_bytes=Interval(low=size.low * ratio, expected=size.expected * ratio, high=size.high * ratio)
-    )
+    return tuple(f"{part.part.name}: {text}" if several else text for part in parts for text in sentences(part))
 
 
 def _times(row: LatencyEstimate, times: float) -> LatencyEstimate:
     """Return the estimate of several runs, one after the other."""
     if times == 1:
         return row
-    time = row.latency_s
-    return replace(
-        row,
-        bound_s=row.bound_s * times,
-        latency_s=Interval(low=time.low * times, expected=time.expected * times, high=time.high * times),
-    )
+    return replace(row, bound_s=row.bound_s * times, latency_s=row.latency_s * times)

@@ -103,7 +103,7 @@ def _shared(kernel: Kernel, degrees: Degrees, lengths: Sequence[int], name: str)
             kernel,
             inputs=(
                 _attending(kernel.inputs[0], degrees, splits_queries=True),
-                *(_attending(each, degrees, splits_queries=False) for each in kernel.inputs[1:3]),
+                *(_attending(operand, degrees, splits_queries=False) for operand in kernel.inputs[1:3]),
                 *kernel.inputs[3:],
             ),
             outputs=tuple(
@@ -113,7 +113,7 @@ def _shared(kernel: Kernel, degrees: Degrees, lengths: Sequence[int], name: str)
         )
     return replace(
         kernel,
-        inputs=tuple(_own_tokens(each, degrees.gpu_count, lengths) for each in kernel.inputs),
+        inputs=tuple(_own_tokens(operand, degrees.gpu_count, lengths) for operand in kernel.inputs),
         outputs=tuple(_own_tokens(output, degrees.gpu_count, lengths) for output in kernel.outputs),
     )
 
@@ -179,7 +179,7 @@ def exchange_s(
         ulysses_share: the share of the link that all-to-alls reach.
         ring_share: the share that the ring reaches, as far as it is not hidden behind arithmetic.
     """
-    sent = sum(each.calls * each.query_bytes(batch) for each in shared)
+    sent = sum(layer.calls * layer.query_bytes(batch) for layer in shared)
     ulysses_s = 4 * sent * (degrees.ulysses - 1) / degrees.ulysses / (ulysses_share * link_bytes_per_s)
     ring_s = 2 * sent * (degrees.ring - 1) / (ring_share * link_bytes_per_s)
     return ulysses_s + ring_s

@@ -113,7 +113,7 @@ class Correction:
         """What sharing adds to the host's time of a run. [s]"""
         if self.degrees.gpu_count == 1:
             return 0.0
-        laws, layers = self.calibration.sequence, sum(each.calls for each in self.attention)
+        laws, layers = self.calibration.sequence, sum(layer.calls for layer in self.attention)
         per_layer = laws.layer_host_s + laws.ring_host_s * (self.degrees.ring - 1)
         return layers * (per_layer + laws.ulysses_host_s * (self.degrees.ulysses > 1))
 
@@ -160,23 +160,19 @@ def _corrected(
     if calibration.origin is None:
         ratios = expected_s / times.uncorrected
         return tuple(
-            replace(each, latency_s=_scaled(each.latency_s, float(ratio)))
-            for each, ratio in zip(row, ratios, strict=True)
+            replace(estimate, latency_s=estimate.latency_s * float(ratio))
+            for estimate, ratio in zip(row, ratios, strict=True)
         )
     half = calibration.half_width(gpu, is_shared=correction.degrees.gpu_count > 1)
     return tuple(
         replace(
-            each,
+            estimate,
             latency_s=Interval(low=expected / math.exp(half), expected=expected, high=expected * math.exp(half)),
-            bound_s=min(each.bound_s, expected),
+            bound_s=min(estimate.bound_s, expected),
             calibration=calibration.name,
         )
-        for each, expected in zip(row, expected_s.tolist(), strict=True)
+        for estimate, expected in zip(row, expected_s.tolist(), strict=True)
     )
-
-
-def _scaled(interval: Interval, ratio: float) -> Interval:
-    return Interval(low=interval.low * ratio, expected=interval.expected * ratio, high=interval.high * ratio)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

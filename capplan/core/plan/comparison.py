@@ -86,18 +86,19 @@ def with_gains(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
     """
     made = []
     for row in rows:
-        same_gpu = [each for each in rows if each.gpu.id == row.gpu.id]
-        same_batch = [each for each in same_gpu if each.batch == row.batch]
+        same_gpu = [other for other in rows if other.gpu.id == row.gpu.id]
+        same_batch = [other for other in same_gpu if other.batch == row.batch]
         same_conditions = (same_gpu[0].model, same_gpu[0].workload)
         first = same_batch[0] if (same_batch[0].model, same_batch[0].workload) == same_conditions else same_gpu[0]
-        made.append(replace(row, gain=_gain(row.fit, first.fit)))
+        made.append(
+            replace(
+                row,
+                gain=None
+                if row.fit is None or first.fit is None
+                else row.fit.latency.throughput_per_s.expected / first.fit.latency.throughput_per_s.expected,
+            )
+        )
     return tuple(made)
-
-
-def _gain(fit: Fit | None, first: Fit | None) -> float | None:
-    if fit is None or first is None:
-        return None
-    return fit.latency.throughput_per_s.expected / first.latency.throughput_per_s.expected
 
 
 def in_order(rows: Sequence[ComparisonRow], order: RowOrder) -> tuple[ComparisonRow, ...]:

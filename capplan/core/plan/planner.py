@@ -216,17 +216,17 @@ class Prepared(Planned):
         if self.exact_batch is not None:
             return estimate_latencies(self.step, gpus=gpus, batches=batches)
         kept = [self._on(gpu) for gpu in gpus]
-        new = [each for each in kept if each.curve is None]
-        curves = estimate_latencies(self.step, gpus=[each.gpu for each in new], batches=CURVE_BATCHES) if new else ()
-        for each, curve in zip(new, curves, strict=True):
-            each.curve = curve
+        new = [known for known in kept if known.curve is None]
+        curves = estimate_latencies(self.step, gpus=[known.gpu for known in new], batches=CURVE_BATCHES) if new else ()
+        for known, curve in zip(new, curves, strict=True):
+            known.curve = curve
         others = tuple(batch for batch in batches if batch not in CURVE_BATCHES)
         if not others:
-            return tuple(each.row(batches) for each in kept)
+            return tuple(known.row(batches) for known in kept)
         rows = estimate_latencies(self.step, gpus=gpus, batches=others, anchors=CURVE_BATCHES)
         return tuple(
-            row if isinstance(row, Unsupported) else each.row(batches, dict(zip(others, row, strict=True)))
-            for each, row in zip(kept, rows, strict=True)
+            row if isinstance(row, Unsupported) else known.row(batches, dict(zip(others, row, strict=True)))
+            for known, row in zip(kept, rows, strict=True)
         )
 
     def peak_seconds(self, gpu: GpuSpec, batches: Sequence[int]) -> tuple[PeakSeconds | None, ...]:
@@ -235,7 +235,7 @@ class Prepared(Planned):
 
     def input_bytes(self, batch: int) -> int:
         """Return the bytes that a batch of inputs takes. [bytes]"""
-        return sum(each.size_bytes(batch) for each in self.trace.inputs)
+        return sum(tensor.size_bytes(batch) for tensor in self.trace.inputs)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -308,9 +308,9 @@ def make_plan(
     judged = _judge_all(question, gpus, batches)
     if power_law is not None:
         judged = with_energy(prepared, judged, power_law, max_draw_w=limits.max_power_draw_w)
-    fits = rank_fits((each for each in judged if isinstance(each, Fit)), sort)
+    fits = rank_fits((answer for answer in judged if isinstance(answer, Fit)), sort)
     rejections = sorted(
-        (each for each in judged if isinstance(each, Rejection)), key=lambda each: (each.batch, each.gpu.id)
+        (answer for answer in judged if isinstance(answer, Rejection)), key=lambda answer: (answer.batch, answer.gpu.id)
     )
     return Plan(
         model=prepared.facts,
@@ -361,7 +361,7 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
 
     def traffic_at(size: int) -> int:
         moved = (traffic(kernel, size).total_bytes for kernel in recording.kernels)
-        return sum(times * each for times, each in zip(calls, moved, strict=True))
+        return sum(times * size_bytes for times, size_bytes in zip(calls, moved, strict=True))
 
     grown = traffic_at(batch) // batch if recording.exact_batch else traffic_at(2) - traffic_at(1)
     live = live_curve(recording).at(batch)
@@ -376,7 +376,7 @@ def model_facts(trace: Trace, recording: Recording) -> ModelFacts:
         traffic_fixed_bytes=traffic_at(batch) - grown * batch,
         traffic_bytes_per_sample=grown,
         uncounted=uncounted(recording),
-        input_bytes_per_sample=sum(each.size_bytes(batch) for each in trace.inputs) // batch,
+        input_bytes_per_sample=sum(tensor.size_bytes(batch) for tensor in trace.inputs) // batch,
     )
 
 
@@ -409,7 +409,7 @@ def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) ->
     if exact is not None and (others := {*batches.sizes} - {exact}):
         raise UsageError(f"batch {min(others)} cannot be planned: the trace holds at batch {exact} alone.")
     curve = {exact} if exact else set(CURVE_BATCHES)
-    maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
+    maxima = {size.planned for size in largest} if batches.choice is BatchChoice.MAX else set()
     sizes = sorted(curve | set(batches.sizes) | maxima)
     planned = question.planned
     grid = latencies_under_cap(planned.latencies, planned.peak_seconds, gpus, sizes, question.law)
@@ -418,7 +418,7 @@ def _judge_all(question: _Judging, gpus: Sequence[GpuSpec], batches: Batches) ->
         latency = row if isinstance(row, Unsupported) else dict(zip(sizes, row, strict=True))
         candidate = _Candidate(gpu=gpu, largest=size, latency=latency)
         recommended = _recommended_batch(question, candidate, curve)
-        asked = _asked(batches, candidate, recommended)
+        asked = batches.on_gpu(largest=size.planned, recommended=recommended)
         judged += [_judge(question, candidate, batch, recommended, curve) for batch in asked]
     return judged
 
@@ -436,42 +436,34 @@ def with_energy(
             do not keep one. [W]
     """
     found: list[Fit | Rejection] = []
-    for each in judged:
-        if isinstance(each, Rejection):
-            found.append(each)
+    for answer in judged:
+        if isinstance(answer, Rejection):
+            found.append(answer)
             continue
-        work, latency = planned.peak_seconds(each.gpu, [each.batch])[0], each.latency
+        work, latency = planned.peak_seconds(answer.gpu, [answer.batch])[0], answer.latency
         gpus = latency.gpu_count * latency.gpus_per_batch
         time_s = latency.interval_s or latency.latency_s
-        energy = work and step_energy(each.gpu, work, time_s, law, samples=latency.samples, gpus=gpus)
+        energy = work and step_energy(answer.gpu, work, time_s, law, samples=latency.samples, gpus=gpus)
         draw_w = energy.power_w.expected if energy else None
         if max_draw_w is None or (draw_w is not None and draw_w <= max_draw_w):
-            found.append(replace(each, energy=energy or None))
+            found.append(replace(answer, energy=energy or None))
             continue
         found.append(
             Rejection(
-                gpu=each.gpu,
-                batch=each.batch,
+                gpu=answer.gpu,
+                batch=answer.batch,
                 constraint=Constraint.POWER,
                 reason="its power limit is not known"
                 if draw_w is None
                 else f"draws {format_watts(draw_w)}, {format_watts(max_draw_w)} allowed",
                 needed=draw_w,
                 available=max_draw_w,
-                max_batch=each.max_batch,
-                certain_batch=each.certain_batch,
+                max_batch=answer.max_batch,
+                certain_batch=answer.certain_batch,
                 min_gpus=None,
             )
         )
     return found
-
-
-def _asked(batches: Batches, candidate: _Candidate, recommended: int | None) -> tuple[int, ...]:
-    if batches.choice is BatchChoice.LISTED:
-        return batches.sizes
-    if batches.choice is BatchChoice.MAX:
-        return (candidate.largest.planned,)
-    return (recommended or 1,)
 
 
 def _recommended_batch(question: _Judging, candidate: _Candidate, curve: set[int]) -> int | None:
@@ -492,7 +484,7 @@ def _batching_gain(candidate: _Candidate, curve: set[int]) -> float | None:
     if isinstance(candidate.latency, Unsupported) or 1 not in curve:
         return None
     held = [candidate.latency[batch] for batch in curve if batch <= candidate.largest.planned]
-    return max(each.samples_per_s for each in held) / candidate.latency[1].samples_per_s
+    return max(estimate.samples_per_s for estimate in held) / candidate.latency[1].samples_per_s
 
 
 def _judge(
@@ -520,6 +512,8 @@ def _judge(
     if not limits.surely_kept_by(latency):
         status = FitStatus.BORDERLINE
     input_bytes = question.planned.input_bytes(batch)
+    together = latency.gpu_count * latency.gpus_per_batch
+    gpus = gpus_for_rate(question.limits, latency) or together
     return Fit(
         gpu=gpu,
         batch=batch,
@@ -529,18 +523,11 @@ def _judge(
         max_batch=candidate.largest.expected,
         certain_batch=candidate.largest.certain,
         recommended_batch=recommended,
-        rent=_rent(question, gpu, latency),
+        rent=cheapest_offer(question.offers.get(gpu.id, ()), gpus=gpus, together=together),
         batching_gain=_batching_gain(candidate, curve),
         scales=question.planned.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
-
-
-def _rent(question: _Judging, gpu: GpuSpec, latency: LatencyEstimate) -> Price | None:
-    """Return the offer whose machines carry the load for the least, or hold the GPUs that share a batch."""
-    together = latency.gpu_count * latency.gpus_per_batch
-    gpus = gpus_for_rate(question.limits, latency) or together
-    return cheapest_offer(question.offers.get(gpu.id, ()), gpus=gpus, together=together)
 
 
 def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:

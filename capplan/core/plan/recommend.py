@@ -44,12 +44,12 @@ def with_recommendations(plan: Plan, *, named: Collection[str] = (), offers: Map
     found = [_cheapest(fits, plan, named), _fastest(fits, plan), _smallest(fits)]
     recommended = tuple(
         replace(
-            each,
-            licence=driver_licence(each.fit.gpu),
-            porting=porting_note(each.fit.gpu),
+            choice,
+            licence=driver_licence(choice.fit.gpu),
+            porting=porting_note(choice.fit.gpu),
         )
-        for each in found
-        if each is not None
+        for choice in found
+        if choice is not None
     )
     chosen = [recommendation.fit.gpu.id for recommendation in recommended]
     shown = _shortlist(fits, plan, named, chosen, offers)
@@ -74,7 +74,7 @@ def _cheapest(fits: Sequence[Fit], plan: Plan, named: Collection[str]) -> Recomm
     priced = [fit for fit in fits if fit.usd_per_million_samples is not None]
     if not priced:
         return None
-    fit, other = _choose(priced, lambda each: _cost(each, plan))
+    fit, other = _choose(priced, lambda fit: _cost(fit, plan))
     unit = "USD per hour for the load" if plan.limits.rate_per_s else "USD per million samples"
     reason = f"{_cost(fit, plan):.3g} {unit}, the least of {_gpus(priced)} with a price"
     return Recommendation(
@@ -89,7 +89,7 @@ def _cheapest(fits: Sequence[Fit], plan: Plan, named: Collection[str]) -> Recomm
 def _cheaper(taken: Fit, plan: Plan, named: Collection[str]) -> tuple[Cheaper, ...]:
     """Return the GPUs that would cost less than the one taken, each once, with the reason why they are not."""
     found: dict[str, Cheaper] = {}
-    for fit in sorted(plan.fits, key=lambda each: _cost(each, plan)):
+    for fit in sorted(plan.fits, key=lambda fit: _cost(fit, plan)):
         if _cost(fit, plan) >= _cost(taken, plan) or fit.gpu.id in {taken.gpu.id, *found}:
             continue
         is_ending = not named and fit.gpu.status is Status.END_OF_SALE
@@ -103,14 +103,14 @@ def _fastest(fits: Sequence[Fit], plan: Plan) -> Recommendation | None:
     priced = [fit for fit in fits if fit.rent is not None]
     if not priced:
         return None
-    fit, other = _choose(priced, lambda each: 1 / each.latency.throughput_per_s.expected)
+    fit, other = _choose(priced, lambda fit: 1 / fit.latency.throughput_per_s.expected)
     equals = [
-        each
-        for each in priced
-        if _warning(each) == _warning(fit)
-        and each.latency.throughput_per_s.expected >= _AS_FAST * fit.latency.throughput_per_s.expected
+        equal
+        for equal in priced
+        if _warning(equal) == _warning(fit)
+        and equal.latency.throughput_per_s.expected >= _AS_FAST * fit.latency.throughput_per_s.expected
     ]
-    fit = min(equals, key=lambda each: _cost(each, plan))
+    fit = min(equals, key=lambda fit: _cost(fit, plan))
     rate = format_rate(fit.latency.throughput_per_s.expected)
     reason = f"{rate} samples/s, the most of {_gpus(priced)} with a price"
     return Recommendation(
@@ -183,7 +183,7 @@ def _shortlist(
     for gpu_id in _most_offered(fits, offers or {}):
         if len(shown) >= SHORTLIST_LENGTH:
             break
-        if family_of(gpu_id) not in {family_of(each) for each in shown}:
+        if family_of(gpu_id) not in {family_of(other) for other in shown}:
             shown.append(gpu_id)
     return tuple(shown)
 
@@ -207,11 +207,13 @@ def without_gpu(plan: Plan) -> tuple[str, ...]:
     whether a CPU meets it.
     """
     fitting = [fit for fit in plan.fits if fit.gpu.is_cpu]
-    asked = {fit.gpu.id for fit in fitting} | {each.gpu.id for each in plan.rejections if each.gpu.is_cpu}
+    asked = {fit.gpu.id for fit in fitting} | {
+        rejection.gpu.id for rejection in plan.rejections if rejection.gpu.is_cpu
+    }
     if not asked:
         return ()
     unable = [rejection for rejection in plan.rejections if rejection.gpu.is_cpu and not rejection.needed]
-    if len({each.gpu.id for each in unable}) == len(asked):
+    if len({rejection.gpu.id for rejection in unable}) == len(asked):
         return (f"Whether a GPU is needed is not answered: {unable[0].reason}.",)
     limits = plan.limits.limits_speed
     if not fitting:
@@ -301,19 +303,10 @@ def _lengthened(point: LatencyEstimate, factor: Interval, *, cap_w: float) -> La
     """Return a point that takes so many times as long."""
     if factor.high == 1.0:
         return point
-    time_s = point.latency_s
-    between = point.interval_s
     note = f"a limit of {format_watts(cap_w)} makes it {factor.expected:.2f} times as long"
     return replace(
         point,
-        latency_s=Interval(
-            low=time_s.low * factor.low, expected=time_s.expected * factor.expected, high=time_s.high * factor.high
-        ),
-        interval_s=between
-        and Interval(
-            low=between.low * factor.low,
-            expected=between.expected * factor.expected,
-            high=between.high * factor.high,
-        ),
+        latency_s=point.latency_s * factor,
+        interval_s=point.interval_s and point.interval_s * factor,
         notes=(note, *point.notes),
     )

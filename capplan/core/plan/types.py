@@ -365,7 +365,7 @@ class Plan:
         """
         if criterion is not None:
             wanted = Criterion(criterion)
-            return next((each.fit for each in self.recommended if each.criterion is wanted), None)
+            return next((choice.fit for choice in self.recommended if choice.criterion is wanted), None)
         if self.recommended and self.recommended[0].criterion is Criterion.CHEAPEST:
             return self.recommended[0].fit
         return self.fits[0] if self.fits else None

@@ -41,7 +41,7 @@ def _skipped(config: Mapping[str, Any]) -> tuple[str, ...]:
         values = config.get(name)
         if isinstance(values, list):
             named = [value for value in values if isinstance(value, str) and len(value) < 300][:_MOST_PATTERNS]
-            return tuple(_as_glob(each) for each in named) or _PLAIN_KEPT
+            return tuple(_as_glob(pattern) for pattern in named) or _PLAIN_KEPT
     return _PLAIN_KEPT
 
 
@@ -95,7 +95,7 @@ def _fp8(config: Mapping[str, Any], where: str) -> Scheme:
     block = config.get("weight_block_size")
     if block is None:
         return SCHEMES["float8_dynamic"]
-    if not isinstance(block, list) or len(block) != 2 or not all(isinstance(each, int) and each > 0 for each in block):
+    if not isinstance(block, list) or len(block) != 2 or not all(isinstance(size, int) and size > 0 for size in block):
         raise UsageError(f"{where}: quantization_config.weight_block_size {block!r} is not a pair of whole numbers.")
     return replace(SCHEMES["fp8_block"], scales=(Scales(dtype="float32", rows=block[0], columns=block[1]),))
 

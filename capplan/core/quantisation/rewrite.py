@@ -70,7 +70,7 @@ def quantise_trace(trace: Trace, scheme: Scheme) -> Trace:
 def scheme_name(recording: Recording) -> str | None:
     """Return the name of the scheme that a recording's linear layers are quantised by; None at full width."""
     named = (kernel.attributes.get("scheme") for kernel in recording.kernels)
-    return next((str(each) for each in named if each is not None), None)
+    return next((str(scheme) for scheme in named if scheme is not None), None)
 
 
 def _refuse(recording: Recording, scheme: Scheme) -> None:
@@ -97,7 +97,12 @@ def _quantisable(trace: Trace, scheme: Scheme) -> dict[int, PackedWeight]:
     for index, parameter in enumerate(trace.parameters):
         roles = uses.get(index, set())
         ranks = (2, 3) if scheme.covers_experts else (2,)
-        if parameter.is_buffer or len(parameter.shape) not in ranks or not roles or not _is_wide(parameter.dtype):
+        if (
+            parameter.is_buffer
+            or len(parameter.shape) not in ranks
+            or not roles
+            or parameter.dtype not in ("float32", "float16", "bfloat16", "float64", HALF)
+        ):
             continue
         if not roles <= (_PRODUCTS if len(parameter.shape) == 2 else _EXPERT_PRODUCTS):
             continue
@@ -105,10 +110,6 @@ def _quantisable(trace: Trace, scheme: Scheme) -> dict[int, PackedWeight]:
             continue
         found[index] = pack(scheme, parameter.shape)
     return found
-
-
-def _is_wide(dtype: str) -> bool:
-    return dtype in ("float32", "float16", "bfloat16", "float64", HALF)
 
 
 def _is_skipped(parameter: Parameter, scheme: Scheme) -> bool:
@@ -121,7 +122,7 @@ def _is_skipped(parameter: Parameter, scheme: Scheme) -> bool:
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     """Return True if a pattern names a module or one around it: a glob, or a path."""
-    return any(fnmatchcase(name, each) or f".{each}." in f".{name}." for each in patterns)
+    return any(fnmatchcase(name, pattern) or f".{pattern}." in f".{name}." for pattern in patterns)
 
 
 def _uses(trace: Trace) -> dict[int, set[str]]:
@@ -147,8 +148,8 @@ def _matrix_place(name: str) -> int:
 def _packed_parameters(trace: Trace, chosen: Mapping[int, PackedWeight]) -> tuple[Parameter, ...]:
     """Return the parameters with those chosen packed, and scales, zero points and permutations behind all."""
     narrow = [
-        replace(each, dtype=chosen[index].weight.dtype) if index in chosen else each
-        for index, each in enumerate(trace.parameters)
+        replace(parameter, dtype=chosen[index].weight.dtype) if index in chosen else parameter
+        for index, parameter in enumerate(trace.parameters)
     ]
     others = [
         Parameter(
@@ -292,7 +293,7 @@ class _Quantising:
             return
         made = Kernel(
             name=QUANTISED_LINEAR,
-            inputs=tuple(each for each, _ in inputs),
+            inputs=tuple(operand for operand, _ in inputs),
             outputs=kernel.outputs,
             attributes=attributes,
         )
@@ -315,11 +316,11 @@ class _Quantising:
         wide = replace(weight, is_weight=True)
         copy = self._temporary(wide)
         widen = Kernel(
-            name=WIDEN, inputs=tuple(each for each, _ in reads), outputs=(wide,),
+            name=WIDEN, inputs=tuple(operand for operand, _ in reads), outputs=(wide,),
             attributes=self._attributes(self.plan.scheme),
         )  # fmt: skip
         self._append(widen, Op(kernel=0, module=op.module, reads=tuple(at for _, at in reads), writes=(copy,)))
-        places = tuple(copy if place == matrix else each for place, each in enumerate(op.reads))
+        places = tuple(copy if place == matrix else storage for place, storage in enumerate(op.reads))
         self._append(kernel, replace(op, reads=places))
         self._release(copy)
 
@@ -344,12 +345,18 @@ class _Quantising:
         sums = replace(kernel.outputs[0], dtype="int32")
         held = self._temporary(sums)
         product = Kernel(
-            name=QUANTISED_LINEAR, inputs=tuple(each for each, _ in factors), outputs=(sums,), attributes=attributes
+            name=QUANTISED_LINEAR,
+            inputs=tuple(operand for operand, _ in factors),
+            outputs=(sums,),
+            attributes=attributes,
         )
         reads = tuple(storage for _, storage in factors)
         self._append(product, Op(kernel=0, module=op.module, reads=reads, writes=(held,)))
         rescale = Kernel(
-            name=RESCALE, inputs=(sums, *(each for each, _ in scales)), outputs=kernel.outputs, attributes=attributes
+            name=RESCALE,
+            inputs=(sums, *(operand for operand, _ in scales)),
+            outputs=kernel.outputs,
+            attributes=attributes,
         )
         self._append(rescale, replace(op, reads=(held, *(storage for _, storage in scales))))
         self._release(held)

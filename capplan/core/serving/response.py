@@ -213,7 +213,7 @@ def response_curves(
         for load in loads
     ]
     observed = simulate(stations, randomness=_bursty(SEARCH, policy)) if stations else ()
-    values = [each.quantile_s(policy.percentile) for each in observed]
+    values = [response.quantile_s(policy.percentile) for response in observed]
     curves: list[list[ResponseCurve]] = [[] for _ in candidates]
     for lane, (index, cap, times) in enumerate(lanes):
         mine = values[lane * len(loads) : (lane + 1) * len(loads)]

@@ -216,7 +216,9 @@ def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[Floats, dict[
     The streams follow one another in one array of rising times, so that one search finds the arrivals of all lanes.
     """
     shape = 1 / drawn.gap_scv
-    sources = (np.random.default_rng(_seed(drawn, stream)) for stream in _streams(stations))
+    sources = (
+        np.random.default_rng((drawn.seed, 2, stream) if stream else drawn.seed) for stream in _streams(stations)
+    )
     gaps = [source.gamma(shape, drawn.gap_scv, drawn.arrivals) for source in sources]
     arrivals = np.cumsum(np.concatenate(gaps))
     scatter: dict[float, Floats] = {}
@@ -228,11 +230,6 @@ def _draw(stations: Sequence[Station], drawn: Randomness) -> tuple[Floats, dict[
 
 def _streams(stations: Sequence[Station]) -> list[int]:
     return sorted({station.stream for station in stations})
-
-
-def _seed(drawn: Randomness, stream: int) -> int | tuple[int, int, int]:
-    """Return the seed of a stream: independent of the others, whichever these are."""
-    return (drawn.seed, 2, stream) if stream else drawn.seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

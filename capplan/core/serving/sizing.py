@@ -117,7 +117,7 @@ class Capacity:
     ) -> OperatingPoint | None:
         """Return the smallest batch that carries nearly the most within the limit, or the given one; None without."""
         held = self.operating_points(limit_s=limit_s, latency_factor=latency_factor)
-        return _smallest_of_nearly_the_most([each for each in held if largest_batch in (None, each.largest_batch)])
+        return _smallest_of_nearly_the_most([point for point in held if largest_batch in (None, point.largest_batch)])
 
     def operate_in_servers(
         self,
@@ -139,9 +139,9 @@ class Capacity:
         """
         held = self.operating_points(limit_s=None, latency_factor=latency_factor)
         placed = [
-            each.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers)
-            for each in held
-            if largest_batch in (None, each.largest_batch)
+            point.in_servers(demand_per_s, server_slots=server_slots, full_servers=full_servers)
+            for point in held
+            if largest_batch in (None, point.largest_batch)
         ]
         found = _smallest_of_nearly_the_most(placed)
         if found is None:
@@ -284,15 +284,20 @@ def _confirm(
     sized: list[Sizing | Infeasible] = []
     for (capacity, operating_point), mine in zip(held, counts, strict=True):
         seen = [(count, next(answers)) for count in mine]
-        need, response = next((each for each in seen if _serves(each[1], service)), seen[-1])
-        corrected = _corrected(capacity, operating_point, need, service)
+        need, response = next((tried for tried in seen if _serves(tried[1], service)), seen[-1])
+        interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s)
+        corrected = (
+            capacity
+            if need == interpolated
+            else replace(capacity, correction=service.peak_per_s / need / operating_point.rate_per_s)
+        )
         found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operating_point.largest_batch)
         sized.append(Sizing(capacity=corrected, operating_point=found or operating_point, need=need, response=response))
     return sized
 
 
 def _neighbours(count: int, *, least: int) -> tuple[int, ...]:
-    return tuple(each for each in (count - 1, count, count + 1) if each >= least)
+    return tuple(near for near in (count - 1, count, count + 1) if near >= least)
 
 
 def _serves(response: Response, service: Service) -> bool:
@@ -301,13 +306,6 @@ def _serves(response: Response, service: Service) -> bool:
         and response.percentile_s.expected <= service.latency_limit_s
         and response.load_fraction <= service.utilization_ceiling_fraction * (1 + 1e-9)
     )
-
-
-def _corrected(capacity: Capacity, operating_point: OperatingPoint, need: int, service: Service) -> Capacity:
-    interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s)
-    if need == interpolated:
-        return capacity
-    return replace(capacity, correction=service.peak_per_s / need / operating_point.rate_per_s)
 
 
 def fewest_possible(service: Service, candidate: Candidate) -> int:

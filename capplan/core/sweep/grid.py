@@ -29,7 +29,7 @@ from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.sweep.definition import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
-from capplan.core.workload import BatchChoice, Batches
+from capplan.core.workload import BatchChoice
 
 _WEIGHTS = ("weights", "weights of other parts", "largest layer")
 """The parts of a memory estimate that hold parameters: a model's, or a pipeline's other parts and layers."""
@@ -91,7 +91,7 @@ class GridPlanner:
         batches, exact = self.conditions.batches, self._recording.exact_batch
         largest = [self._largest_batch(gpu) for gpu in gpus]
         curve = [exact] if exact else list(CURVE_BATCHES)
-        maxima = {each.planned for each in largest} if batches.choice is BatchChoice.MAX else set()
+        maxima = {batch.planned for batch in largest} if batches.choice is BatchChoice.MAX else set()
         sizes = sorted({*curve, *batches.sizes, *maxima})
         step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
         law = replace(self.power_law, cap_w=self.conditions.power_limit_w) if self.power_law else None
@@ -105,7 +105,7 @@ class GridPlanner:
             at = dict(zip(sizes, row, strict=True))
             held = [at[size] for size in curve if size <= most.planned]
             recommended = knee_batch(held) if held else None
-            for size in _asked(batches, most.planned, recommended):
+            for size in batches.on_gpu(largest=most.planned, recommended=recommended):
                 made = self._row(gpu, at[size], most.expected, recommended)
                 yield {**made, **_energy_values(gpu, at[size], work, law)} if law and made["fits"] else made
 
@@ -253,12 +253,6 @@ def _of_energy(found: StepEnergy | None) -> dict[str, Value]:
         "joules_low_per_sample": joules.low,
         "joules_high_per_sample": joules.high,
     }
-
-
-def _asked(batches: Batches, largest: int, recommended: int | None) -> tuple[int, ...]:
-    if batches.choice is BatchChoice.LISTED:
-        return batches.sizes
-    return (largest,) if batches.choice is BatchChoice.MAX else (recommended or 1,)
 
 
 def _unsupported_row(gpu: GpuSpec, batch: int | None, reason: str) -> Mapping[str, Value]:

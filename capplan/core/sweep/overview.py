@@ -87,7 +87,8 @@ def group_failures(failures: Iterable[tuple[str, Failed]]) -> tuple[FailureGroup
     """
     groups: dict[tuple[str, str], list[tuple[str, Failed]]] = {}
     for model, failed in failures:
-        groups.setdefault((failed.kind, _outline(model, failed.reason)), []).append((model, failed))
+        first = failed.reason.replace(model, "…").partition("; ")[0]
+        groups.setdefault((failed.kind, " ".join(_OWN_PARTS.sub("…", first).split())), []).append((model, failed))
     made = [
         FailureGroup(
             kind=kind,
@@ -98,12 +99,6 @@ def group_failures(failures: Iterable[tuple[str, Failed]]) -> tuple[FailureGroup
         for (kind, outline), members in groups.items()
     ]
     return tuple(sorted(made, key=lambda group: (-group.count, group.kind, group.reason)))
-
-
-def _outline(model: str, reason: str) -> str:
-    """Return a reason's first clause without what is the model's own."""
-    first = reason.replace(model, "…").partition("; ")[0]
-    return " ".join(_OWN_PARTS.sub("…", first).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

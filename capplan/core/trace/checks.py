@@ -165,9 +165,9 @@ def _check_kernel(row: Any, place: str, *, batch: int) -> None:
 
 
 def _check_attribute(value: Any, place: str) -> None:
-    for each in value if isinstance(value, list) else [value]:
-        if not isinstance(each, bool | int | float | str):
-            raise DamageError(place, each, "a number, a text, true or false, or a list of these")
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, bool | int | float | str):
+            raise DamageError(place, item, "a number, a text, true or false, or a list of these")
 
 
 def _check_operand(row: Any, place: str, *, batch: int) -> None:

@@ -101,8 +101,10 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(recordings, list):
         return document
     renamed = [
-        {_RENAMED.get(key, key): value for key, value in each.items()} if isinstance(each, dict) else each
-        for each in recordings
+        {_RENAMED.get(key, key): value for key, value in recording.items()}
+        if isinstance(recording, dict)
+        else recording
+        for recording in recordings
     ]
     return {**document, "recordings": renamed}
 
@@ -210,11 +212,6 @@ def _assumed_row(assumed: AssumedValue) -> list[Any]:
     return row
 
 
-def _padded(row: list[Any]) -> list[Any]:
-    """Return a row of an assumed value with all five columns; the last ones are left out where they say nothing."""
-    return [*row, *[None] * (5 - len(row))]
-
-
 def _recording_to_json(recording: Recording) -> dict[str, Any]:
     storages = recording.storages
     return {
@@ -272,7 +269,9 @@ def _recording_from_json(row: dict[str, Any]) -> Recording:
         backend=row["backend"],
         assumed_values=tuple(
             AssumedValue(what=what, count=count, share=share, lines=tuple(lines or ()), first_op=first_op)
-            for what, count, share, lines, first_op in (_padded(values) for values in row["assumed_values"])
+            for what, count, share, lines, first_op in (
+                [*values, *[None] * (5 - len(values))] for values in row["assumed_values"]
+            )
         ),
     )
 
@@ -329,7 +328,9 @@ def anonymize_trace(trace: Trace) -> Trace:
     Modules keep their place in the tree: `0.1.3` is the fourth child of the second child of the first module.
     """
     modules = _number_paths(path for recording in trace.recordings for path in recording.modules)
-    operators = _number_operators(kernel.name for recording in trace.recordings for kernel in recording.kernels)
+    names = (kernel.name for recording in trace.recordings for kernel in recording.kernels)
+    own = dict.fromkeys(name for name in names if name.partition(".")[0] not in _PUBLIC_NAMESPACES)
+    operators = {name: f"custom.op{index}" for index, name in enumerate(own)}
     provenance = Provenance(
         capplan_version=trace.provenance.capplan_version,
         versions={key: value for key, value in trace.provenance.versions.items() if key == "torch"},
@@ -339,38 +340,28 @@ def anonymize_trace(trace: Trace) -> Trace:
         name="anonymous",
         target="anonymous",
         class_name="Module",
-        parameters=tuple(_anonymous_parameter(index, each) for index, each in enumerate(trace.parameters)),
-        inputs=tuple(replace(each, name=f"input{index}") for index, each in enumerate(trace.inputs)),
-        recordings=tuple(_anonymous_recording(each, modules, operators) for each in trace.recordings),
+        parameters=tuple(
+            replace(parameter, names=tuple(f"p{index}.{alias}" for alias in range(len(parameter.names))))
+            for index, parameter in enumerate(trace.parameters)
+        ),
+        inputs=tuple(replace(tensor, name=f"input{index}") for index, tensor in enumerate(trace.inputs)),
+        recordings=tuple(_anonymous_recording(recording, modules, operators) for recording in trace.recordings),
         provenance=provenance,
     )
-
-
-def _anonymous_parameter(index: int, parameter: Parameter) -> Parameter:
-    return replace(parameter, names=tuple(f"p{index}.{alias}" for alias in range(len(parameter.names))))
 
 
 def _anonymous_recording(recording: Recording, modules: dict[str, str], operators: dict[str, str]) -> Recording:
     return replace(
         recording,
         modules=tuple(modules[path] for path in recording.modules),
-        kernels=tuple(_renamed(kernel, operators) for kernel in recording.kernels),
+        kernels=tuple(
+            kernel if kernel.name not in operators else replace(kernel, name=operators[kernel.name], attributes={})
+            for kernel in recording.kernels
+        ),
         assumed_values=tuple(
             replace(value, what=operators.get(value.what, value.what), lines=()) for value in recording.assumed_values
         ),
     )
-
-
-def _renamed(kernel: Kernel, operators: dict[str, str]) -> Kernel:
-    if kernel.name not in operators:
-        return kernel
-    return replace(kernel, name=operators[kernel.name], attributes={})
-
-
-def _number_operators(names: Iterable[str]) -> dict[str, str]:
-    """Number the operators that are not PyTorch's own."""
-    own = dict.fromkeys(name for name in names if name.partition(".")[0] not in _PUBLIC_NAMESPACES)
-    return {name: f"custom.op{index}" for index, name in enumerate(own)}
 
 
 def _number_paths(paths: Iterable[str]) -> dict[str, str]:

@@ -274,7 +274,9 @@ class HasParameters:
     @property
     def trainable_count(self) -> int:
         """Elements of the parameters that require a gradient, each counted once."""
-        return sum(each.elements for each in self.parameters if each.trainable and not each.is_buffer)
+        return sum(
+            parameter.elements for parameter in self.parameters if parameter.trainable and not parameter.is_buffer
+        )
 
     @property
     def buffer_count(self) -> int:
