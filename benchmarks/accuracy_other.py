@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capplan.app.calibration.validate import ValidateRequest, validate
+from capplan.app.calibration.validate import validate
 from capplan.core.calibrate.validation import JudgedStep
 from capplan.core.latency.types import Binding
 
@@ -215,7 +215,7 @@ def main() -> None:
             writer = csv.DictWriter(stream, COLUMNS)
             writer.writeheader()
             writer.writerows(found for _, found in kept)
-        answer = validate(ValidateRequest(measured=(path,), traces=words.traces))
+        answer = validate((path,), traces=words.traces)
     sources = {line: _SOURCES[row["source_repo"]] for line, (row, _) in enumerate(kept, start=1)}
     reasons.update(f"cannot be predicted: {row.reason}" for row in answer.validation.skipped)
     words.output.write_text(

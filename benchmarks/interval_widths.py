@@ -29,7 +29,7 @@ import numpy as np
 from accuracy_fp32 import cases
 from accuracy_other import COLUMNS, mapped
 
-from capplan.app.calibration.validate import ValidateRequest, validate
+from capplan.app.calibration.validate import validate
 from capplan.core.calibrate.fit import group_biases, sides
 from capplan.core.calibrate.validation import JudgedStep, error_statistics
 from capplan.core.gpus.spec import GpuSpec
@@ -66,7 +66,7 @@ def published(path: Path, traces: Path | None) -> Published:
             writer = csv.DictWriter(stream, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
-        judged = [row for row in validate(ValidateRequest(measured=(kept,), traces=traces)).judged if _by_device(row)]
+        judged = [row for row in validate((kept,), traces=traces).judged if _by_device(row)]
     transformers = list(cases(path))
     return Published(
         gpus=(*(row.step.gpu for row in judged), *(case.gpu for case in transformers)),

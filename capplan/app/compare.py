@@ -1,82 +1,74 @@
 """Compare models, number formats and frameworks on the same GPUs and batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 
-from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpu_choice import GpuFilters, GpuRequest
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
-from capplan.app.priced_gpus import PriceFilters
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains
 from capplan.core.plan.order import RowOrder
 from capplan.core.plan.recommend import with_recommendations
-from capplan.core.plan.types import Limits, Plan
-from capplan.core.power import PowerLaw
-from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, Workload
+from capplan.core.plan.types import Plan
+from capplan.core.workload import Batches, Framework, Layout, Precision, Workload
 from capplan.errors import MissingRecordingError, TraceError
 
-DEFAULT_PRECISIONS = (Precision.FP32, Precision.FP16)
-DEFAULT_FRAMEWORKS = (Framework.EAGER, Framework.COMPILE)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareRequest:
-    """A request for models side by side, each in every number format, framework and layout listed.
-
-    Without GPUs, those that `plan` recommends for the first model are taken. `workload` states what all rows share:
-    the training step and the PyTorch version. `power_law` is None where power and energy are not asked for.
-    """
-
-    models: tuple[ModelSource, ...]
-    gpus: GpuRequest = field(default_factory=GpuRequest)
-    batches: Batches = field(default_factory=lambda: Batches(choice=BatchChoice.LISTED, sizes=(1,)))
-    precisions: tuple[Precision, ...] = DEFAULT_PRECISIONS
-    frameworks: tuple[Framework, ...] = DEFAULT_FRAMEWORKS
-    layouts: tuple[Layout, ...] = (Layout.NCHW,)
-    workload: Workload = field(default_factory=Workload)
-    limits: Limits = field(default_factory=Limits)
-    prices: PriceFilters = field(default_factory=PriceFilters)
-    order: RowOrder = RowOrder.ASKED
-    power_law: PowerLaw | None = None
-
-
-def compare(request: CompareRequest, *, feedback: Feedback = SILENCE) -> Comparison:
+def compare(
+    models: Sequence[ModelSource],
+    terms: PlanTerms,
+    context: PlanContext,
+    *,
+    precisions: Sequence[Precision] = (Precision.FP32, Precision.FP16),
+    frameworks: Sequence[Framework] = (Framework.EAGER, Framework.COMPILE),
+    layouts: Sequence[Layout] = (Layout.NCHW,),
+    order: RowOrder = RowOrder.ASKED,
+    names_gpus: bool = True,
+) -> Comparison:
     """Return a row for each model, number format, framework, layout, GPU and batch.
 
     Conditions under which a model cannot be traced become rows with the reason.
 
     Args:
-        request: the models, GPUs, batches and conditions.
-        feedback: where progress is shown.
+        models: the models.
+        terms: the batches and limits, and the workload that all rows share: the training step, the PyTorch version.
+        context: the GPUs, prices and calibrations.
+        precisions: the number formats to compare.
+        frameworks: how the graph is executed in each of them.
+        layouts: the memory formats of images.
+        order: the order of the rows.
+        names_gpus: compare on the GPUs of the context; otherwise on those that `plan` recommends for the first model.
 
     Raises:
-        UsageError: there is no such model or GPU.
+        UsageError: there is no such model.
         TraceError: a model could be traced under none of the conditions.
     """
-    context = PlanContext.of(request.gpus, request.prices, feedback=feedback)
-    opened = [open_model(source, feedback=feedback) for source in request.models]
-    if not _names_gpus(request):
-        context = _recommended_gpus(opened[0], request, context)
-    planned = [_plans(model, request, context) for model in opened]
+    ways = list(product(layouts, precisions, frameworks))
+    known = [way for way in ways if way[2].is_engine or not way[1].needs_engine]
+    workloads = [
+        replace(terms.workload, layout=layout, precision=precision, framework=framework)
+        for layout, precision, framework in known or ways
+    ]
+    opened = [open_model(source, feedback=context.feedback) for source in models]
+    if not names_gpus:
+        context = _recommended_gpus(opened[0], replace(terms, workload=workloads[0]), context)
+    planned = [_plans(model, workloads, terms, context) for model in opened]
     firsts = [next(plan for plan in plans.values() if isinstance(plan, Plan)) for plans in planned]
     labels = _labels(opened, [first.model.name for first in firsts])
     rows = [
         row
         for label, plans in zip(labels, planned, strict=True)
         for workload, answer in plans.items()
-        for row in _rows(label, workload, answer, context=context, batches=request.batches)
+        for row in _rows(label, workload, answer, context=context, batches=terms.batches)
     ]
-    ordered = with_gains(_by_gpu(rows, context, request.batches))
     return Comparison(
         models=tuple(
             ComparedModel(label=label, facts=first.model, target=first.target)
             for label, first in zip(labels, firsts, strict=True)
         ),
-        rows=in_order(ordered, request.order),
-        limits=request.limits,
-        notes=tuple(dict.fromkeys((*context.notes, *_left_out(request), *_own_hosts(planned)))),
+        rows=in_order(with_gains(_by_gpu(rows, context, terms.batches)), order),
+        limits=terms.limits,
+        notes=tuple(dict.fromkeys((*context.notes, *_left_out(precisions, frameworks), *_own_hosts(planned)))),
     )
 
 
@@ -87,46 +79,30 @@ def _by_gpu(rows: Sequence[ComparisonRow], context: PlanContext, batches: Batche
     return sorted(rows, key=lambda row: (gpus[row.gpu.id], sizes.get(row.batch or 0, 0)))
 
 
-def _names_gpus(request: CompareRequest) -> bool:
-    gpus = request.gpus
-    return bool(gpus.ids or gpus.specs or gpus.filters != GpuFilters())
-
-
 def _labels(models: Sequence[Model], names: Sequence[str]) -> list[str]:
     """Return a label for each model: its name; its words where models share a name; numbered where they share both."""
     labels = [name if names.count(name) == 1 else model.words for model, name in zip(models, names, strict=True)]
     return [
-        each if labels.count(each) == 1 else f"{each} #{labels[: place + 1].count(each)}"
-        for place, each in enumerate(labels)
+        label if labels.count(label) == 1 else f"{label} #{labels[: place + 1].count(label)}"
+        for place, label in enumerate(labels)
     ]
 
 
-def _recommended_gpus(model: Model, request: CompareRequest, context: PlanContext) -> PlanContext:
+def _recommended_gpus(model: Model, terms: PlanTerms, context: PlanContext) -> PlanContext:
     """Narrow the GPUs to those that the first model's plan recommends."""
-    workload = _workloads(request)[0]
-    planned = with_recommendations(plan_at_batches(model, _terms(request, workload), context), offers=context.offers)
-    chosen = list({each.fit.gpu.id: each.fit.gpu for each in planned.recommended}.values())
+    planned = with_recommendations(plan_at_batches(model, terms, context), offers=context.offers)
+    chosen = list({choice.fit.gpu.id: choice.fit.gpu for choice in planned.recommended}.values())
     if not chosen:
         return context
     note = f"No GPU was named: these are the ones that `capplan plan {model.words}` recommends."
     return replace(context, gpus=tuple(chosen), notes=(*context.notes, note))
 
 
-def _workloads(request: CompareRequest) -> list[Workload]:
-    """Return the conditions compared, in the order in which they are listed."""
-    ways = list(product(request.layouts, request.precisions, request.frameworks))
-    known = [way for way in ways if way[2].is_engine or not way[1].needs_engine]
-    return [
-        replace(request.workload, layout=layout, precision=precision, framework=framework)
-        for layout, precision, framework in known or ways
-    ]
-
-
-def _left_out(request: CompareRequest) -> tuple[str, ...]:
+def _left_out(precisions: Sequence[Precision], frameworks: Sequence[Framework]) -> tuple[str, ...]:
     """Return a note on formats of engines that are not compared under PyTorch."""
-    formats = [precision.value for precision in request.precisions if precision.needs_engine]
-    others = [framework.value for framework in request.frameworks if not framework.is_engine]
-    if not formats or not others or len(others) == len(request.frameworks):
+    formats = [precision.value for precision in precisions if precision.needs_engine]
+    others = [framework.value for framework in frameworks if not framework.is_engine]
+    if not formats or not others or len(others) == len(frameworks):
         return ()
     needs, is_out = ("needs", "is") if len(formats) == 1 else ("need", "are")
     return (f"{' and '.join(formats)} {needs} an engine, and {is_out} left out under {' and '.join(others)}.",)
@@ -139,27 +115,25 @@ def _own_hosts(planned: Sequence[Mapping[Workload, Plan | str]]) -> tuple[str, .
     return (f"{', '.join(kept)}: launched by the host of their own timings; --host sets one for all.",) if kept else ()
 
 
-def _terms(request: CompareRequest, workload: Workload) -> PlanTerms:
-    return PlanTerms(batches=request.batches, workload=workload, limits=request.limits, power_law=request.power_law)
-
-
-def _plans(model: Model, request: CompareRequest, context: PlanContext) -> dict[Workload, Plan | str]:
+def _plans(
+    model: Model, workloads: Sequence[Workload], terms: PlanTerms, context: PlanContext
+) -> dict[Workload, Plan | str]:
     """Plan a model under each of the conditions; where it cannot be traced, the reason stands for the plan.
 
     Raises:
         TraceError: it could be traced under none of them.
     """
-    made: dict[Workload, Plan | str] = {}
+    plans: dict[Workload, Plan | str] = {}
     failure: TraceError | MissingRecordingError | None = None
-    for workload in _workloads(request):
+    for workload in workloads:
         try:
-            made[workload] = plan_at_batches(model, _terms(request, workload), context)
+            plans[workload] = plan_at_batches(model, replace(terms, workload=workload), context)
         except (TraceError, MissingRecordingError) as error:
             failure = error
-            made[workload] = str(error)
-    if failure is not None and not any(isinstance(each, Plan) for each in made.values()):
+            plans[workload] = str(error)
+    if failure is not None and not any(isinstance(plan, Plan) for plan in plans.values()):
         raise failure
-    return made
+    return plans
 
 
 def _rows(

@@ -1,15 +1,15 @@
 """Estimate how fast a model runs on GPUs over batch sizes, what binds it, and what would help."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import UNSCALED_BATCHES, Model, ModelSource, open_model
-from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
+from capplan.app.plan import PlanTerms
+from capplan.app.priced_gpus import PricedGpus
 from capplan.core.gpus.prices import Price, cheapest_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import SMALLER_INPUT, SpeedAdvice, advise, is_of_same_kind, stronger_gpus
@@ -42,19 +42,8 @@ from capplan.units import counted
 _SMALLEST_SIDE, _SMALLEST_LENGTH = 32, 16
 
 
-def possible_changes(model: Model, trace: Trace, workload: Workload, *, batch: int) -> tuple[Alternative, ...]:
-    """Return the changes that can be had, each traced once for all GPUs.
-
-    Args:
-        model: the model in question.
-        trace: its trace under the conditions asked for.
-        workload: these conditions.
-        batch: the batch that advice is given for.
-    """
-    return tuple(_possible_changes(model, trace, workload, batch))
-
-
 def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> Iterator[Alternative]:
+    """Yield the changes that can be had under the conditions of a trace, each traced once for all GPUs."""
     wanted = {}
     if now.precision.half_dtype is None:
         wanted["half precision (--precision amp-fp16)"] = replace(now, precision=Precision.AMP_FP16)
@@ -64,12 +53,12 @@ def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> 
     if now.layout is Layout.NCHW and any(len(tensor.shape) == 4 for tensor in trace.inputs):
         wanted["channels_last (--layout nhwc)"] = replace(now, layout=Layout.NHWC)
     for change, workload in wanted.items():
-        if (found := _try_trace(model, workload, batch)) is not None:
-            yield Alternative(change=change, trace=found, workload=workload)
+        if (changed := _try_trace(model, workload, batch)) is not None:
+            yield Alternative(change=change, trace=changed, workload=workload)
     if (smaller := _half_as_large(model, trace.inputs)) is not None:
         option, other = smaller
-        if (found := _try_trace(other, now, batch)) is not None:
-            yield Alternative(change=f"{SMALLER_INPUT} ({option}), if the task allows it", trace=found, workload=now)
+        if (changed := _try_trace(other, now, batch)) is not None:
+            yield Alternative(change=f"{SMALLER_INPUT} ({option}), if the task allows it", trace=changed, workload=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,26 +143,6 @@ def _is_text(tensor: InputTensor) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRequest:
-    """A request for the latency of one model over batch sizes on GPUs, by default the powers of two up to 1024.
-
-    `calibration` is a file of the caller's own, None for the shipped one. `gain_fraction` defines the knee of the
-    curve: the batch beyond which doubling gains less throughput. `compares_frameworks` adds the largest batch run
-    eagerly and compiled, in other layouts and precisions. `power_law` is None where power and energy are not asked for.
-    """
-
-    model: ModelSource
-    gpus: GpuRequest
-    batches: tuple[int, ...] = ()
-    workload: Workload = field(default_factory=Workload)
-    calibration: Path | None = None
-    gain_fraction: float = 0.10
-    compares_frameworks: bool = False
-    prices: PriceFilters = field(default_factory=PriceFilters)
-    power_law: PowerLaw | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateAnswer:
     """A report for each GPU, and the ways to run that were compared, by the GPU's id."""
 
@@ -182,48 +151,64 @@ class EstimateAnswer:
     calibration: Calibration
 
 
-def estimate(request: EstimateRequest, *, feedback: Feedback = SILENCE) -> EstimateAnswer:
+def estimate(
+    source: ModelSource,
+    terms: PlanTerms,
+    gpus: PricedGpus,
+    *,
+    calibration: Path | None = None,
+    gain_fraction: float = 0.10,
+    compares_frameworks: bool = False,
+    feedback: Feedback = SILENCE,
+) -> EstimateAnswer:
     """Return curves, breakdowns, bounds and advice for a model on each GPU.
 
     Args:
-        request: the model, GPUs, batches and conditions.
+        source: the model.
+        terms: the conditions and the batches; without listed ones, the powers of two up to 1024.
+        gpus: the GPUs and the prices that count.
+        calibration: a file of the caller's own; None for the shipped one.
+        gain_fraction: the knee is the batch beyond which doubling gains less throughput.
+        compares_frameworks: add the largest batch run eagerly and compiled, in other layouts and precisions.
         feedback: where progress is shown.
 
     Raises:
-        UsageError: there is no such model or GPU; a GPU cannot run the workload; or a batch is asked of a trace that
-            holds at another one alone.
+        UsageError: there is no such model; a GPU cannot run the workload; or a batch is asked of a trace that holds at
+            another one alone.
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    gpus = find_priced_gpus(request.gpus, request.prices)
-    calibration = load_calibration(request.calibration)
-    model = open_model(request.model, feedback=feedback)
-    batches = sorted(set(request.batches)) or _usual_batches(model, request.workload.configuration)
-    steps = _steps(model, request.workload, batches, calibration)
-    curves = _curves(steps, gpus.chosen, feedback, request.power_law)
+    rates, workload, law = load_calibration(calibration), terms.workload, terms.power_law
+    model = open_model(source, feedback=feedback)
+    batches = sorted(set(terms.batches.sizes)) or _usual_batches(model, workload.configuration)
+    steps = _steps(model, workload, batches, rates)
+    curves = _curves(steps, gpus.chosen, feedback, law)
     trace, step = steps[-1].trace, steps[-1].step
     adviser = Adviser(
         trace=trace,
-        workload=request.workload,
-        calibration=calibration,
-        changes=possible_changes(model, trace, request.workload, batch=batches[-1]),
+        workload=workload,
+        calibration=rates,
+        changes=tuple(_possible_changes(model, trace, workload, batches[-1])),
         gpus=gpus.choice.known,
         rents=cheapest_offers(gpus.prices.to_plan_with),
     )
     with feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
         reports = tuple(
             replace(
-                _report(step, gpu, curve, adviser, request.gain_fraction),
-                energy=_energy(steps, gpu, curve, request.power_law) if request.power_law else {},
+                _report(step, gpu, curve, adviser, gain_fraction),
+                energy=_energy(steps, gpu, curve, law) if law else {},
             )
             for gpu, curve in curves
         )
-    compared = (
-        _compare(model, request.workload, [gpu for gpu, _ in curves], batches[-1], calibration)
-        if request.compares_frameworks
-        else {}
-    )
-    return EstimateAnswer(reports=reports, compared=compared, calibration=calibration)
+    compared: Mapping[str, tuple[ComparedRun, ...]] = {}
+    if compares_frameworks:
+        workloads = compared_workloads(workload)
+        whole = model.traces_at(compared_configurations(workloads), batches[-1])
+        compared = {
+            gpu.id: compare_frameworks(whole, workloads, gpu=gpu, batch=batches[-1], calibration=rates)
+            for gpu, _ in curves
+        }
+    return EstimateAnswer(reports=reports, compared=compared, calibration=rates)
 
 
 _USUAL_BATCHES = tuple(2**power for power in range(11))
@@ -327,12 +312,3 @@ def _report(
         host=host_words(step.calibration, step.workload),
         caution=assumed_sizes(adviser.trace.recording(adviser.workload.configuration)),
     )
-
-
-def _compare(
-    model: Model, workload: Workload, gpus: Sequence[GpuSpec], batch: int, calibration: Calibration
-) -> dict[str, tuple[ComparedRun, ...]]:
-    """Estimate one batch every way; a trace file answers with the recordings that it has."""
-    workloads = compared_workloads(workload)
-    trace = model.traces_at(compared_configurations(workloads), batch)
-    return {gpu.id: compare_frameworks(trace, workloads, gpu=gpu, batch=batch, calibration=calibration) for gpu in gpus}

@@ -40,6 +40,11 @@ class GpuRequest:
     prices: Prices | None = None
     specs: tuple[GpuSpec, ...] = ()
 
+    @property
+    def narrows(self) -> bool:
+        """Return True if GPUs are named, handed over or filtered, so that not all of the database are meant."""
+        return bool(self.ids or self.specs or self.filters != GpuFilters())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuChoice:
@@ -76,8 +81,8 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
     """
     known = request.database if request.database is not None else load_gpus(overlays=request.overlays)
     overlays = (*known.overlays, *(overlay for overlay in request.overlays if overlay not in known.overlays))
-    found = [known.find_all(name) for name in split_names(request.ids)]
-    named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for each in found for gpu in each.gpus))}
+    matches = [known.find_all(name) for name in split_names(request.ids)]
+    named = {gpu.id: gpu for gpu in (*request.specs, *(gpu for match in matches for gpu in match.gpus))}
     cpus = dict(known.cpus) if request.with_cpus else {}
     chosen = _filter(list(((named or dict(known)) | cpus).values()), request.filters)
     return GpuChoice(
@@ -85,7 +90,7 @@ def find_gpus(request: GpuRequest) -> GpuChoice:
         chosen=tuple(chosen),
         overlays=overlays,
         named=frozenset(named),
-        notes=tuple(each.note for each in found if each.note),
+        notes=tuple(match.note for match in matches if match.note),
         loaded_prices=request.prices,
     )
 

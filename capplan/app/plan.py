@@ -45,10 +45,10 @@ class PlanContext:
     """What is the same for every model and condition of one question: GPUs, prices and calibrations."""
 
     gpus: tuple[GpuSpec, ...]
-    rents: Mapping[str, tuple[Price, ...]]
-    named: frozenset[str]
-    offers: Mapping[str, int]
-    notes: tuple[str, ...]
+    rents: Mapping[str, tuple[Price, ...]] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    offers: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     calibration: Calibration
     memory_calibration: MemoryCalibration
     feedback: Feedback = SILENCE

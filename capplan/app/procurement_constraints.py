@@ -1,13 +1,12 @@
 """What a buyer admits, from the load file and the request together."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from statistics import median
-from typing import TypeVar
+from typing import Any
 
 from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
 from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
-from capplan.core.gpus.prices import Term
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
 from capplan.specs import Gpus
@@ -15,67 +14,23 @@ from capplan.specs.prices import Prices
 from capplan.specs.providers import Providers, load_providers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintRequest:
-    """What a request admits, over what the load file states.
+def laid_over(below: Constraints, stated: Mapping[str, Any]) -> Constraints:
+    """Return what a load file admits with what a question states laid over it.
 
-    A list that is not empty replaces the load file's list of allowed names; denied names add to it. A cap that is not
-    None replaces the load file's.
+    Args:
+        below: what the load file states.
+        stated: the fields of `Constraints` that the question states, by name. What it allows replaces the load file's
+            lists, name list by name list; what it denies adds to them.
     """
-
-    terms: frozenset[Term] = frozenset()
-    allow: NameLists = field(default_factory=NameLists)
-    deny: NameLists = field(default_factory=NameLists)
-    marketplaces: bool = False
-    any_vendor: bool = False
-    max_capex_usd: float | None = None
-    max_usd_per_year: float | None = None
-    max_power_w: float | None = None
-    max_rack_units: float | None = None
-    certainty_fraction: float | None = None
-    max_price_age_days: float | None = None
-
-    def over(self, stated: Constraints) -> Constraints:
-        """Return what the load file states with this request laid over it."""
-        return replace(
-            stated,
-            terms=self.terms or stated.terms,
-            allow=_replaced(stated.allow, self.allow),
-            deny=_added(stated.deny, self.deny),
-            marketplaces=self.marketplaces or stated.marketplaces,
-            any_vendor=self.any_vendor or stated.any_vendor,
-            max_capex_usd=_first(self.max_capex_usd, stated.max_capex_usd),
-            max_usd_per_year=_first(self.max_usd_per_year, stated.max_usd_per_year),
-            max_power_w=_first(self.max_power_w, stated.max_power_w),
-            max_rack_units=_first(self.max_rack_units, stated.max_rack_units),
-            certainty_fraction=_first(self.certainty_fraction, stated.certainty_fraction),
-            max_price_age_days=_first(self.max_price_age_days, stated.max_price_age_days),
-        )
-
-
-Cap = TypeVar("Cap", float, float | None)
-
-
-def _first(mine: float | None, theirs: Cap) -> Cap:
-    return theirs if mine is None else mine
-
-
-def _replaced(below: NameLists, above: NameLists) -> NameLists:
-    return NameLists(
-        providers=above.providers or below.providers,
-        regions=above.regions or below.regions,
-        gpus=above.gpus or below.gpus,
-        segments=above.segments or below.segments,
-    )
-
-
-def _added(below: NameLists, above: NameLists) -> NameLists:
-    return NameLists(
-        providers=above.providers | below.providers,
-        regions=above.regions | below.regions,
-        gpus=above.gpus | below.gpus,
-        segments=above.segments | below.segments,
-    )
+    lists = {
+        "allow": {name.name: getattr(below.allow, name.name) for name in fields(NameLists)},
+        "deny": {name.name: getattr(below.deny, name.name) for name in fields(NameLists)},
+    }
+    for name in fields(NameLists):
+        if names := getattr(stated["allow"], name.name):
+            lists["allow"][name.name] = names
+        lists["deny"][name.name] |= getattr(stated["deny"], name.name)
+    return replace(below, **{**stated, **{kind: NameLists(**names) for kind, names in lists.items()}})
 
 
 def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Collection[str]) -> Constraints:
@@ -115,12 +70,12 @@ def with_tariff(demand: ReportLoad, usd_per_kwh: float | None) -> ReportLoad:
     if usd_per_kwh is None:
         return demand
 
-    def own(each: Assumption) -> Assumption:
+    def own(default: Assumption) -> Assumption:
         return replace(
-            each, value=usd_per_kwh, low=usd_per_kwh, high=usd_per_kwh, basis="yours", source="stated as the tariff"
+            default, value=usd_per_kwh, low=usd_per_kwh, high=usd_per_kwh, basis="yours", source="stated as the tariff"
         )
 
-    assumptions = tuple(own(each) if each.key == "usd_per_kwh" else each for each in demand.assumptions)
+    assumptions = tuple(own(known) if known.key == "usd_per_kwh" else known for known in demand.assumptions)
     return replace(demand, assumptions=assumptions, money=demand.money.with_value("usd_per_kwh", usd_per_kwh))
 
 
@@ -135,15 +90,16 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
         countries: The countries; none where anywhere will do.
     """
     assumptions, money = [], demand.money
-    for each in demand.assumptions:
-        figures = [figure for country in countries if (figure := _placed(each.key, country)) is not None]
-        if not figures or each.basis == "yours":
-            unknown = each.key == "usd_per_kwh" and each.basis != "yours" and any(c.code != _AT_HOME for c in countries)
+    for assumption in demand.assumptions:
+        key, is_own = assumption.key, assumption.basis == "yours"
+        figures = [figure for country in countries if (figure := _placed(key, country)) is not None]
+        if not figures or is_own:
+            unknown = key == "usd_per_kwh" and not is_own and any(country.code != _AT_HOME for country in countries)
             missing = f"; of {_named(countries)} none is known: state yours with --tariff" if unknown else ""
-            assumptions.append(replace(each, source=f"{each.source}{missing}"))
+            assumptions.append(replace(assumption, source=f"{assumption.source}{missing}"))
             continue
         placed = replace(
-            each,
+            assumption,
             value=median(figure.value for figure in figures),
             low=min(figure.low for figure in figures),
             high=max(figure.high for figure in figures),
@@ -151,13 +107,15 @@ def at_place(demand: ReportLoad, countries: Sequence[Country]) -> ReportLoad:
             source=_whose([figure.source for figure in figures]),
         )
         assumptions.append(placed)
-        money = money.with_value(each.key, placed.value)
+        money = money.with_value(key, placed.value)
     return replace(demand, assumptions=tuple(assumptions), money=money)
 
 
 def _named(countries: Sequence[Country]) -> str:
     """Name a few countries, else how many there are."""
-    return ", ".join(each.name for each in countries) if len(countries) <= 3 else f"the {len(countries)} countries"
+    return (
+        ", ".join(country.name for country in countries) if len(countries) <= 3 else f"the {len(countries)} countries"
+    )
 
 
 def _placed(key: str, country: Country) -> RegionalFigure | None:

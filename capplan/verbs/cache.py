@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Effort, Verb
-from capplan.verbs.statement.fields import Name
+from capplan.verbs.statement.fields import Name, NoFields
 from capplan.verbs.statement.options import HERE, Option
 
 if TYPE_CHECKING:
     from capplan.app.trace_cache import CachedTrace, TraceCache
     from capplan.report.sections import Column, Section
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheQuestion:
-    """The traces kept from earlier runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +23,7 @@ class KeptTraces:
     entries: "tuple[CachedTrace, ...]"
 
 
-def answer_cache(_question: CacheQuestion, _context: Context) -> KeptTraces:
+def answer_cache(_question: NoFields, _context: Context) -> KeptTraces:
     """Return the traces that are kept.
 
     Raises:
@@ -38,7 +33,7 @@ def answer_cache(_question: CacheQuestion, _context: Context) -> KeptTraces:
     return KeptTraces(folder=str(kept.folder), entries=tuple(kept.entries()))
 
 
-def _document(answers: Sequence[KeptTraces], _question: CacheQuestion) -> Any:
+def _document(answers: Sequence[KeptTraces], _question: NoFields) -> Any:
     from capplan.report.documents.gpus import CacheDocument, KeptTraceDocument
 
     traces = tuple(
@@ -54,7 +49,7 @@ def _document(answers: Sequence[KeptTraces], _question: CacheQuestion) -> Any:
     return CacheDocument(folder=answers[0].folder, traces=traces)
 
 
-def _sections(answers: Sequence[KeptTraces], _question: CacheQuestion) -> "Iterable[Section]":
+def _sections(answers: Sequence[KeptTraces], _question: NoFields) -> "Iterable[Section]":
     from capplan.report.sections import Format, Lines, Section, Table, figure, words
     from capplan.units import format_bytes
 
@@ -73,7 +68,7 @@ def _sections(answers: Sequence[KeptTraces], _question: CacheQuestion) -> "Itera
 
 CACHE = Verb(
     path="cache",
-    question=CacheQuestion,
+    question=NoFields,
     summary="Show the traces kept from earlier runs.",
     examples=("capplan cache", "capplan cache clear resnet50"),
     answer=answer_cache,

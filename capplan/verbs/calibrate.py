@@ -1,6 +1,6 @@
 """`calibrate`: learn efficiencies of kernels from measurements, or of the device and the host at hand."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.units import format_fraction
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option
 from capplan.verbs.validate import MeasuredFields
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from capplan.app.calibration.at_hand import DeviceAnswer, HostAnswer
     from capplan.app.calibration.calibrate import PowerAnswer
     from capplan.core.calibrate.fit import FittedCalibration
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +154,6 @@ class DeviceQuestion(_CalibrationFileFields):
     ] = None  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostQuestion(_CalibrationFileFields):
-    """What calls into PyTorch cost on this host."""
-
-
 def _settle(question: _Made, _look: Look) -> _Made:
     if question.output is not None and not question.output.parent.is_dir():
         raise UsageError(f"cannot write {question.output}: there is no folder {question.output.parent}.")
@@ -191,12 +185,6 @@ def answer_device(question: DeviceQuestion, context: Context) -> "DeviceAnswer":
     )
 
 
-def _device_sections(answers: "Sequence[DeviceAnswer]", _question: DeviceQuestion) -> "Iterable[Section]":
-    from capplan.report.text.devices import device_sections
-
-    return device_sections(answers[0].benchmark)
-
-
 def _file(
     answers: "Sequence[DeviceAnswer | HostAnswer | PowerAnswer]", question: _CalibrationFileFields
 ) -> Mapping[Path, bytes]:
@@ -218,7 +206,7 @@ CALIBRATE_DEVICE = Verb(
     ),
     answer=answer_device,
     settle=_settle,
-    sections=_device_sections,
+    sections=laid_out_by("capplan.report.text.devices:device_sections", part="benchmark"),
     document=lambda answers, _: answers[0].benchmark,
     files=_file,
     outcome=lambda answer: Outcome(warnings=answer.notes),
@@ -227,7 +215,7 @@ CALIBRATE_DEVICE = Verb(
 )
 
 
-def answer_host(question: HostQuestion, context: Context) -> "HostAnswer":
+def answer_host(question: _CalibrationFileFields, context: Context) -> "HostAnswer":
     """Return what calls into PyTorch cost on this host, with the calibration that was asked for.
 
     Args:
@@ -240,22 +228,16 @@ def answer_host(question: HostQuestion, context: Context) -> "HostAnswer":
     return calibrate_host(base=question.base, command=command, feedback=context.feedback)
 
 
-def _host_sections(answers: "Sequence[HostAnswer]", _question: HostQuestion) -> "Iterable[Section]":
-    from capplan.report.text.devices import host_sections
-
-    return host_sections(answers[0].costs)
-
-
 CALIBRATE_HOST = Verb(
     path="calibrate host",
-    question=HostQuestion,
+    question=_CalibrationFileFields,
     summary="Measure what calls into PyTorch cost on this host, operator by operator, with or without a GPU.\n\n"
     "Small batches wait for the host. With -o FILE.yaml, write a calibration with these costs, for --calibration of "
     "other commands.",
     examples=("capplan calibrate host", "capplan calibrate host -o mine.yaml"),
     answer=answer_host,
     settle=_settle,
-    sections=_host_sections,
+    sections=laid_out_by("capplan.report.text.devices:host_sections", part="costs"),
     document=lambda answers, _: answers[0].costs,
     files=_file,
     is_local=True,
@@ -290,12 +272,6 @@ def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
     )
 
 
-def _power_sections(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> "Iterable[Section]":
-    from capplan.report.text.devices import power_sections
-
-    return power_sections(answers[0].cards)
-
-
 def _power_document(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> object:
     from capplan.report.documents.validation import power_factor_document
 
@@ -311,7 +287,7 @@ CALIBRATE_POWER = Verb(
     examples=("capplan calibrate power runs.jsonl -o mine.yaml",),
     answer=answer_power,
     settle=_settle,
-    sections=_power_sections,
+    sections=laid_out_by("capplan.report.text.devices:power_sections", part="cards"),
     document=_power_document,
     files=_file,
     effort=Effort.LONG,

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.plan.order import RowOrder
 from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, Workload
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     MODEL_HELP,
@@ -28,7 +28,7 @@ from capplan.verbs.statement.words import BATCHES, TORCH_VERSION
 
 if TYPE_CHECKING:
     from capplan.core.plan.comparison import Comparison
-    from capplan.report.sections import Line, Section
+    from capplan.report.sections import Line
 
 _ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
 
@@ -103,31 +103,30 @@ def answer_compare(question: CompareQuestion, context: Context) -> "Comparison":
         UsageError: there is no such model or GPU, or no model is named.
         TraceError: a model could be traced under none of the conditions.
     """
-    from capplan.app.compare import CompareRequest, compare
+    from capplan.app.compare import compare
+    from capplan.app.plan import PlanContext, PlanTerms
 
     if not question.models:
         raise UsageError("models is empty: name at least one.")
-    request = CompareRequest(
-        models=tuple(context.model(question.of(words)) for words in question.models),
-        gpus=context.gpus(question),
+    models = [context.model(question.of(words)) for words in question.models]
+    gpus = context.gpus(question)
+    terms = PlanTerms(
         batches=question.batches,
+        workload=Workload(training=question.training(), torch_version=question.torch_version, host=question.host),
+        limits=question.limits(),
+        power_law=question.power_law(needed=question.sort is RowOrder.ENERGY),
+    )
+    comparison = compare(
+        models,
+        terms,
+        PlanContext.of(gpus, question.price_filters(), feedback=context.feedback),
         precisions=tuple(dict.fromkeys(question.precisions)),
         frameworks=tuple(dict.fromkeys(question.frameworks)),
         layouts=tuple(dict.fromkeys(question.layouts)),
-        workload=Workload(training=question.training(), torch_version=question.torch_version, host=question.host),
-        limits=question.limits(),
-        prices=question.price_filters(),
         order=question.sort,
-        power_law=question.power_law(needed=question.sort is RowOrder.ENERGY),
+        names_gpus=gpus.narrows,
     )
-    found = compare(request, feedback=context.feedback)
-    return replace(found, local=question.local_currency())
-
-
-def _sections(answers: "Sequence[Comparison]", _question: CompareQuestion) -> "Iterable[Section]":
-    from capplan.report.text.comparison import comparison_sections
-
-    return comparison_sections(answers[0])
+    return replace(comparison, local=question.local_currency())
 
 
 def _lines(answers: "Sequence[Comparison]", _question: CompareQuestion, look: Look) -> "list[Line]":
@@ -135,12 +134,6 @@ def _lines(answers: "Sequence[Comparison]", _question: CompareQuestion, look: Lo
     from capplan.report.text.styled import styled_lines
 
     return list(styled_lines(comparison_sections(answers[0], width=look.width), width=look.width))
-
-
-def _document(answers: "Sequence[Comparison]", _question: CompareQuestion) -> Any:
-    from capplan.report.documents.comparison import comparison_document
-
-    return comparison_document(answers[0])
 
 
 def _outcome(made: "Comparison") -> Outcome:
@@ -163,9 +156,9 @@ COMPARE = Verb(
         "capplan compare resnet50.trace.json timm:vit_base_patch16_224 --gpu a100 --batch 32 --format csv -o rows.csv",
     ),
     answer=answer_compare,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.comparison:comparison_sections"),
     lines=_lines,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.comparison:comparison_document"),
     outcome=_outcome,
     schema="compare",
     returns="capplan.core.plan.comparison:Comparison",

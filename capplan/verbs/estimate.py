@@ -94,8 +94,10 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
         TraceError: the model could not be traced.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    from capplan.app.estimate import EstimateRequest, estimate
+    from capplan.app.estimate import estimate
     from capplan.app.pipelines.diffusers import names_pipeline
+    from capplan.app.plan import PlanTerms
+    from capplan.app.priced_gpus import find_priced_gpus
 
     filters = question.price_filters()
     if not context.names_gpus(question) and not filters:
@@ -107,18 +109,21 @@ def answer_estimate(question: EstimateQuestion, context: Context) -> "EstimateAn
     if names_pipeline(question.model):
         return _pipeline_estimate(question, context)
     question.refuse_pipeline_options(question.model)
-    request = EstimateRequest(
-        model=context.model(question),
-        gpus=context.gpus(question),
-        prices=filters,
-        batches=() if question.batches is None else question.batches.sizes,
+    source, gpus = context.model(question), context.gpus(question)
+    terms = PlanTerms(
+        batches=question.batches or Batches(choice=BatchChoice.AUTO),
         workload=question.workload(question.default_precision()),
+        power_law=question.power_law(),
+    )
+    return estimate(
+        source,
+        terms,
+        find_priced_gpus(gpus, filters),
         calibration=question.calibration,
         gain_fraction=question.gain_fraction,
         compares_frameworks=question.compare_frameworks,
-        power_law=question.power_law(),
+        feedback=context.feedback,
     )
-    return estimate(request, feedback=context.feedback)
 
 
 def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":

@@ -1,17 +1,14 @@
-"""`gpus` and its commands: the GPU database listed, shown, compared, checked and extended, and this machine's GPUs."""
+"""`gpus` and its commands that ask the database: GPUs listed, shown and compared, and this machine's GPUs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs, SpecFields
+from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
     from capplan.core.gpus.spec import GpuArchitecture, GpuSpec
     from capplan.report.documents.gpus import Match
     from capplan.report.sections import Line, Section
-    from capplan.specs.gpus.microbench import ImportedMicrobenchmarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +91,6 @@ def _id_lines(answers: Sequence[GpuList], question: GpusQuestion, _look: Look) -
     return [line(gpu.id) for gpu in answers[0].gpus] if question.ids else None
 
 
-def _list_document(answers: Sequence[GpuList], _question: GpusQuestion) -> Any:
-    from capplan.report.documents.gpus import gpus_document
-
-    return gpus_document(answers[0].gpus)
-
-
 GPUS = Verb(
     path="gpus",
     question=GpusQuestion,
@@ -112,7 +102,7 @@ GPUS = Verb(
     ),
     answer=answer_gpus,
     sections=_list_sections,
-    document=_list_document,
+    document=laid_out_by("capplan.report.documents.gpus:gpus_document", part="gpus"),
     lines=_id_lines,
     schema="gpus",
     effort=Effort.SHORT,
@@ -216,38 +206,17 @@ def answer_gpu_comparison(question: GpuComparisonQuestion, context: Context) -> 
     return tuple(gpu for name in question.gpus for gpu in known.find_all(name).gpus)
 
 
-def _comparison_sections(
-    answers: "Sequence[tuple[GpuSpec, ...]]", _question: GpuComparisonQuestion
-) -> "Iterable[Section]":
-    from capplan.report.text.gpus import gpu_comparison_sections
-
-    return gpu_comparison_sections(answers[0])
-
-
-def _comparison_document(answers: "Sequence[tuple[GpuSpec, ...]]", _question: GpuComparisonQuestion) -> Any:
-    from capplan.report.documents.gpus import gpus_document
-
-    return gpus_document(answers[0])
-
-
 GPUS_COMPARE = Verb(
     path="gpus compare",
     question=GpuComparisonQuestion,
     summary="Put GPUs side by side, each number with its multiple of the first GPU's.",
     examples=("capplan gpus compare l4 a10 t4",),
     answer=answer_gpu_comparison,
-    sections=_comparison_sections,
-    document=_comparison_document,
+    sections=laid_out_by("capplan.report.text.gpus:gpu_comparison_sections"),
+    document=laid_out_by("capplan.report.documents.gpus:gpus_document"),
     schema="gpus",
     effort=Effort.SHORT,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectQuestion:
-    """The GPUs of this machine and how they differ from their specs."""
-
-    specs: OwnSpecs = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +227,7 @@ class DetectedGpus:
     reasons: tuple[str, ...]
 
 
-def answer_detect(question: DetectQuestion, context: Context) -> DetectedGpus:
+def answer_detect(question: SpecFields, context: Context) -> DetectedGpus:
     """Return the GPUs of this machine, as its drivers report them, each with its spec of the database.
 
     Args:
@@ -274,18 +243,6 @@ def answer_detect(question: DetectQuestion, context: Context) -> DetectedGpus:
     return DetectedGpus(matches=matches, reasons=tuple(reasons))
 
 
-def _detected_sections(answers: Sequence[DetectedGpus], _question: DetectQuestion) -> "Iterable[Section]":
-    from capplan.report.text.gpus import installed_sections
-
-    return installed_sections(answers[0].matches)
-
-
-def _detected_document(answers: Sequence[DetectedGpus], _question: DetectQuestion) -> Any:
-    from capplan.report.documents.gpus import installed_document
-
-    return installed_document(answers[0].matches)
-
-
 def _detected_outcome(detected: DetectedGpus) -> Outcome:
     """A machine without a GPU ends in exit code 1."""
     if detected.matches:
@@ -295,220 +252,14 @@ def _detected_outcome(detected: DetectedGpus) -> Outcome:
 
 GPUS_DETECT = Verb(
     path="gpus detect",
-    question=DetectQuestion,
+    question=SpecFields,
     summary="Detect the GPUs of this machine and how they differ from their specs. Exit 1 if there is none.",
     examples=("capplan gpus detect", "capplan gpus detect --json"),
     answer=answer_detect,
-    sections=_detected_sections,
-    document=_detected_document,
+    sections=laid_out_by("capplan.report.text.gpus:installed_sections", part="matches"),
+    document=laid_out_by("capplan.report.documents.gpus:installed_document", part="matches"),
     outcome=_detected_outcome,
     schema="gpus-detect",
-    is_local=True,
-    effort=Effort.SHORT,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewGpuQuestion:
-    """A commented template for a GPU's file."""
-
-    source: Annotated[
-        str | None,
-        Option(
-            help="Start from this GPU's values.", flags=("--from",), metavar="ID", completes="gpus", doors=Door.COMMAND
-        ),
-    ] = None  # fmt: skip
-    specs: OwnSpecs = ()
-
-
-def answer_new_gpu(question: NewGpuQuestion, context: Context) -> str:
-    """Return a file with every key of a GPU explained.
-
-    Args:
-        question: the GPU that it starts from.
-        context: which database there is.
-
-    Raises:
-        UnknownNameError: there is no such GPU.
-    """
-    from capplan.specs.gpus.template import render_template
-
-    known = context.gpu_database(question.specs)
-    return render_template(known.sheets[known.find(question.source).id] if question.source else None)
-
-
-GPUS_NEW = Verb(
-    path="gpus new",
-    question=NewGpuQuestion,
-    summary="Write a commented template for a GPU's file; its stem becomes the id.",
-    examples=("capplan gpus new --from rtx-4090 -o my-card.yaml",),
-    answer=answer_new_gpu,
-    text=lambda template, _: template,
-    is_local=True,
-    effort=Effort.SHORT,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecCheckQuestion:
-    """Whether specs and prices keep the rules."""
-
-    path: Annotated[
-        Path | None,
-        Option(
-            help="A file or folder of own specs; without it the built-in ones.", metavar="[PATH]", is_argument=True,
-            doors=HERE,
-        ),
-    ] = None  # fmt: skip
-
-
-def answer_spec_check(question: SpecCheckQuestion, _context: Context) -> str:
-    """Return what was checked, and how its values are known.
-
-    Args:
-        question: the file or folder.
-
-    Raises:
-        SpecFileError: everything that is wrong, each with file and key.
-    """
-    from capplan.specs.gpus.validate import validate_specs
-
-    return f"{validate_specs(question.path)}\n"
-
-
-GPUS_VALIDATE = Verb(
-    path="gpus validate",
-    question=SpecCheckQuestion,
-    summary="Check specs and prices against the rules: all errors at once, and exit code 2 if there are any.",
-    examples=("capplan gpus validate", "capplan gpus validate my-specs"),
-    answer=answer_spec_check,
-    text=lambda told, _: told,
-    only_told=True,
-    is_local=True,
-    effort=Effort.SHORT,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MicrobenchQuestion:
-    """The `measured:` blocks of GPUs' files, from tables of microbenchmarks."""
-
-    files: Annotated[
-        tuple[Path, ...],
-        Meta(min_length=1),
-        Option(help="CSV of microbenchmarks, also .gz.", metavar="FILE...", is_argument=True, doors=HERE),
-    ]
-    output: Annotated[
-        Path, Option(help="Folder of specs to write into.", flags=("--output", "-o"), metavar="FOLDER", doors=HERE)
-    ]
-    retrieved: Annotated[
-        date | None,
-        Option(help="When the sources were read; today by default.", metavar="YYYY-MM-DD", doors=HERE),
-    ] = None
-    specs: OwnSpecs = ()
-
-
-def import_microbench(question: MicrobenchQuestion, context: Context) -> "ImportedMicrobenchmarks":
-    """Write the blocks into a folder of specs, and return the files written and the GPUs left out.
-
-    Args:
-        question: the tables and the folder.
-        context: which database there is.
-
-    Raises:
-        UsageError: a table cannot be read, or no row is of a GPU that the database knows.
-    """
-    from capplan.specs.gpus.microbench import import_microbench, read_microbench
-
-    rows = [row for path in question.files for row in read_microbench(path)]
-    known, day = context.gpu_database(question.specs), question.retrieved or date.today()
-    done = import_microbench(rows, known=known, folder=question.output, retrieved=day)
-    if not done.written:
-        names = ", ".join(done.unknown[:3]) or "none"
-        raise UsageError(f"no row is of a GPU that the database knows; rows name {names}.")
-    return done
-
-
-def _microbench_outcome(done: "ImportedMicrobenchmarks") -> Outcome:
-    return Outcome(warnings=(f"left out, no spec: {', '.join(done.unknown)}",) if done.unknown else ())
-
-
-GPUS_IMPORT_MICROBENCH = Verb(
-    path="gpus import-microbench",
-    question=MicrobenchQuestion,
-    summary="Summarise microbenchmarks by GPU, and write them as the `measured:` block of its file in a folder of "
-    "specs.\n\n"
-    "Columns: gpu (an id), kind (matmul, copy_bandwidth, read_bandwidth, l2_bandwidth, launch_overhead), dtype, "
-    "accumulate, value, unit, source, quality (A, B, C), regime (large, median_shapes, best_shape). Files that exist "
-    "keep all else.",
-    examples=("capplan gpus import-microbench mine.csv -o ~/.config/capplan/gpu_specs",),
-    answer=import_microbench,
-    text=lambda done, _: "".join(f"{path}\n" for path in done.written),
-    outcome=_microbench_outcome,
-    only_told=True,
-    is_local=True,
-    effort=Effort.SHORT,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpuSchemaQuestion:
-    """The JSON Schema of a GPU's file."""
-
-
-def answer_gpu_schema(_question: GpuSchemaQuestion, _context: Context) -> str:
-    """Return the schema as indented JSON."""
-    import json
-
-    from capplan.specs.gpus.template import gpu_schema
-
-    return json.dumps(gpu_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-GPUS_SCHEMA = Verb(
-    path="gpus schema",
-    question=GpuSchemaQuestion,
-    summary="Print the JSON Schema of a GPU's file, for editors.",
-    examples=("capplan gpus schema -o gpu.schema.json",),
-    answer=answer_gpu_schema,
-    text=lambda schema, _: schema,
-    is_local=True,
-    effort=Effort.SHORT,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecFoldersQuestion:
-    """The folders that specs are read from."""
-
-
-def answer_spec_folders(_question: SpecFoldersQuestion, _context: Context) -> tuple[Path, ...]:
-    """Return the folders, lowest first: what comes later wins."""
-    from capplan.specs.folders import built_in_folder, own_overlays
-
-    return (built_in_folder(), *own_overlays())
-
-
-def _folders_outcome(_folders: tuple[Path, ...]) -> Outcome:
-    """Return a hint on the folder for own specs, where there is no such folder yet."""
-    from capplan.specs.folders import ENVIRONMENT_VARIABLE, own_folder
-
-    if own_folder().is_dir():
-        return Outcome()
-    return Outcome(
-        warnings=(f"own specs may lie in {own_folder()}, or where {ENVIRONMENT_VARIABLE} or --specs names them",)
-    )
-
-
-GPUS_PATH = Verb(
-    path="gpus path",
-    question=SpecFoldersQuestion,
-    summary="Print where specs are read from, lowest first: what comes later wins.",
-    examples=("capplan gpus path",),
-    answer=answer_spec_folders,
-    text=lambda folders, _: "".join(f"{folder}\n" for folder in folders),
-    outcome=_folders_outcome,
-    only_told=True,
     is_local=True,
     effort=Effort.SHORT,
 )

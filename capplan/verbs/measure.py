@@ -181,31 +181,36 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
         Raises:
             UsageError: there is no such model here.
         """
-        from capplan.app.measure.request import MeasureRequest, TheoryRequest
+        from capplan.app.measure.request import MeasureRequest
+        from capplan.probe.inputs.grammar import ModelRequest
+        from capplan.probe.measure.request import MeasurementJob
 
-        return MeasureRequest(
-            model=context.model(self.of(self.model)),
-            curve=self.curve(),
-            rules=self.rules(),
+        source = context.model(self.of(self.model))
+        job = MeasurementJob(
+            model=ModelRequest(words=self.model),
             precision=self.precision or Precision.FP32,
             framework=self.framework,
             layout=self.layout,
-            device=self.device,
+            device=self.device or "",
             threads=self.threads,
+            rules=self.rules(),
             allowed_bytes=None if self.memory_limit_bytes is None else int(self.memory_limit_bytes),
             reserve_fraction=self.reserve,
-            theory=TheoryRequest(
-                gpu=None if self.gpu is None else context.held(self.gpu),
-                overlays=self.specs,
-                calibration=self.calibration,
-            ),
+            command=context.command(MEASURE, self),
+        )
+        return MeasureRequest(
+            job=job,
+            source=source,
+            curve=self.curve(),
+            gpu=None if self.gpu is None else context.held(self.gpu),
+            overlays=self.specs,
+            calibration=self.calibration,
             is_isolated=self.isolate,
             timeout_s=self.timeout_s,
             lines=self.lines,
             resumes=self.resume,
             profile=self.profile,
             modules=self.modules,
-            command=context.command(MEASURE, self),
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.core.workload import ModelSharding
+from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -87,36 +88,54 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    from capplan.app.memory import MemoryRequest, memory
+    from capplan.app.gpu_choice import find_gpus
+    from capplan.app.memory import MemoryResult, smaller_inputs, usual_shardings, with_recordings_for_advice
+    from capplan.app.models import open_model, refuse_uncertain
     from capplan.app.pipelines.diffusers import names_pipeline
+    from capplan.core.memory.model import MemoryModel
+    from capplan.core.memory.summary import answer_memory as summarise
+    from capplan.core.plan.recommend import is_takeable
+    from capplan.specs.calibration import load_memory_calibration
 
+    gpus, names_gpus = context.gpus(question), context.names_gpus(question)
+    workload = question.workload(question.default_precision())
     if names_pipeline(question.model):
         from capplan.app.pipelines.answer import pipeline_memory
         from capplan.verbs.pipelines import pipeline_request
 
         return pipeline_memory(
-            pipeline_request(question, context, question.workload(question.default_precision())),
+            pipeline_request(question, context, workload),
             batch=question.batch or 1,
-            gpus=context.gpus(question) if context.names_gpus(question) else None,
+            gpus=gpus if names_gpus else None,
             utilization_fraction=question.utilization_fraction,
         )
     question.refuse_pipeline_options(question.model)
-    gpus = context.gpus(question)
-    names_gpus = context.names_gpus(question)
-    request = MemoryRequest(
-        model=context.model(question),
-        batch=question.batch,
-        gpus=gpus if names_gpus else None,
-        rule_gpus=gpus if question.rule_of_thumb and not names_gpus else None,
-        workload=question.workload(question.default_precision()),
-        utilization_fraction=question.utilization_fraction,
-        rank_count=question.rank_count,
-        shardings=question.shardings,
-        has_expandable_segments=question.expandable_segments,
-        advises=question.advice,
-        is_strict=question.strict,
+    source = context.model(question)
+    if question.batch is not None and question.batch < 1:
+        raise UsageError(f"--batch must be at least 1, not {question.batch}.")
+    chosen = find_gpus(gpus).chosen if names_gpus or question.rule_of_thumb else ()
+    model = open_model(source, feedback=context.feedback)
+    batch = question.batch or model.usual_batch(workload.configuration)
+    trace = model.trace_at(workload.configuration, batch)
+    if question.strict:
+        refuse_uncertain(model.words, trace.recording(workload.configuration))
+    memory = MemoryModel(
+        trace=with_recordings_for_advice(model, trace, workload) if question.advice else trace,
+        workload=workload,
+        calibration=load_memory_calibration(),
+        expandable_segments=question.expandable_segments,
     )
-    return memory(request, feedback=context.feedback)
+    summary = summarise(
+        memory,
+        batch=batch,
+        gpus=chosen if names_gpus else (),
+        utilization_fraction=question.utilization_fraction,
+        others=smaller_inputs(model, trace, workload) if question.advice else (),
+        rank_count=question.rank_count,
+        shardings=question.shardings or usual_shardings(workload, question.rank_count),
+        rule_gpus=[gpu for gpu in chosen if is_takeable(gpu)],
+    )
+    return MemoryResult(answer=summary, model=memory)
 
 
 def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:

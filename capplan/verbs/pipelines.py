@@ -1,25 +1,16 @@
 """Turn a verb's question about a pipeline into a request: for `plan`, `estimate` and `memory` alike."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from capplan.core.pipelines.types import Part
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context
-from capplan.verbs.statement.fields import ModelFields, PipelineFields
+from capplan.verbs.statement.fields import InputFields, ModelFields, PipelineFields, PipelineItemFields
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
-    from capplan.app.pipelines.answer import PipelineRequest, SourceOf
-    from capplan.core.workload import Precision
-
-
-class PipelineQuestion(Protocol):
-    """What the verbs that answer for pipelines ask alike."""
-
-    @property
-    def precision(self) -> "Precision | None":
-        """The number formats that the question states."""
+    from capplan.app.pipelines.answer import PipelineRequest
 
 
 def refuse_options_of_models(question: "ModelFields") -> None:
@@ -43,21 +34,11 @@ def refuse_options_of_models(question: "ModelFields") -> None:
         )
 
 
-def part_source(context: Context) -> "SourceOf":
-    """Return how a door finds the model of a pipeline's part."""
-
-    def source(part: Part) -> "ModelSource":
-        fields = ModelFields(model=part.model, arguments=dict(part.arguments), inputs=part.inputs, prepare=part.prepare)
-        return context.model(fields)
-
-    return source
-
-
-def pipeline_request(question: "ModelFields", context: Context, workload: Workload) -> "PipelineRequest":
-    """Return the request for a pipeline.
+def pipeline_request(question: PipelineItemFields, context: Context, workload: Workload) -> "PipelineRequest":
+    """Return the request for a pipeline; without words where a question names several models, as a report does.
 
     Args:
-        question: a question with the fields of models and of pipelines.
+        question: a question with the fields of models' inputs and of pipelines.
         context: how the door finds the models of parts.
         workload: the conditions.
 
@@ -68,17 +49,25 @@ def pipeline_request(question: "ModelFields", context: Context, workload: Worklo
     from capplan.core.pipelines.sharing import Degrees
     from capplan.specs.pipeline_file import settings_of
 
-    assert isinstance(question, PipelineFields)
-    refuse_options_of_models(question)
+    def source(part: Part) -> "ModelSource":
+        fields = ModelFields(model=part.model, arguments=dict(part.arguments), inputs=part.inputs, prepare=part.prepare)
+        return context.model(fields)
 
+    assert isinstance(question, InputFields)
+    words, degrees = "", Degrees()
+    if isinstance(question, PipelineFields):
+        degrees = Degrees(ulysses=question.ulysses, ring=question.ring)
+    if isinstance(question, ModelFields):
+        refuse_options_of_models(question)
+        words = context.pipeline_words(question.model)
     return PipelineRequest(
-        words=context.pipeline_words(question.model),
+        words=words,
         settings=settings_of(question.settings),
         part_settings=question.part_settings,
         workload=workload,
         states_precision=getattr(question, "precision", None) is not None,
         weights=question.weights,
         offload=question.offload,
-        degrees=Degrees(ulysses=question.ulysses, ring=question.ring),
-        source=part_source(context),
+        degrees=degrees,
+        source=source,
     )

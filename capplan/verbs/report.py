@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
-from capplan.verbs.pipelines import part_source, refuse_options_of_models
+from capplan.verbs.pipelines import refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -31,7 +31,9 @@ from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
-    from capplan.app.procurement_constraints import ConstraintRequest
+    from capplan.core.gpus.places import LocalCurrency
+    from capplan.report.documents.plan import PlanDocument
+    from capplan.report.procurement.build import Circumstances
     from capplan.report.procurement.types import Report
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
@@ -118,42 +120,26 @@ class ConstraintFields(PriceFields):
         ),
     ] = None  # fmt: skip
 
-    def constraints(self) -> "ConstraintRequest":
-        """Return what these fields admit.
+    def stated_constraints(self) -> dict[str, Any]:
+        """Return the fields of `Constraints` that these fields state, by name.
 
         Raises:
             UsageError: a term is unknown.
         """
-        from capplan.app.procurement_constraints import ConstraintRequest
-        from capplan.core.economics.constraints import NameLists
+        from capplan.core.economics.constraints import Constraints, NameLists
         from capplan.specs.constraints import term_words, terms_of
 
         terms = terms_of(self.terms)
         if terms is None:
             unknown = next(word for word in self.terms if word not in term_words())
             raise UsageError(f"--terms {unknown!r} is not a term; use {', '.join(term_words())}.")
-        return ConstraintRequest(
-            terms=terms,
-            allow=NameLists(
-                providers=frozenset(self.providers),
-                regions=frozenset(self.regions),
-                segments=frozenset(self.segments),
-            ),
-            deny=NameLists(
-                providers=frozenset(self.deny_providers),
-                regions=frozenset(self.deny_regions),
-                gpus=frozenset(self.deny_gpus),
-                segments=frozenset(self.deny_segments),
-            ),
-            marketplaces=self.marketplaces,
-            any_vendor=self.any_vendor,
-            max_capex_usd=self.max_capex_usd,
-            max_usd_per_year=self.max_usd_per_year,
-            max_power_w=self.max_power_w,
-            max_rack_units=self.max_rack_units,
-            certainty_fraction=self.certainty_fraction,
-            max_price_age_days=self.max_price_age_days,
-        )
+        names = {place: frozenset(getattr(self, place)) for place in ("providers", "regions", "segments")}
+        denied = {name.name: frozenset(getattr(self, f"deny_{name.name}")) for name in fields(NameLists)}
+        named = {"terms": terms, "allow": NameLists(**names), "deny": NameLists(**denied)}
+        values = {field.name: getattr(self, field.name, None) for field in fields(Constraints)} | named
+        return {
+            name: value for name, value in values.items() if not (value is None or value is False or value == set())
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,9 +223,24 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         UsageError: there is no such model or GPU, no GPU is left, or a file does not hold what it must.
         TraceError: a model could not be traced.
     """
-    from capplan.app.report import OfferRequest, ReportRequest, report
+    from capplan.app.gpu_choice import find_gpus
+    from capplan.app.plan import PlanTerms
+    from capplan.app.priced_gpus import PriceFilters
+    from capplan.app.report import (
+        admitted_gpus,
+        admitting,
+        is_pipeline,
+        known_prices,
+        plans_of,
+        powers_and,
+        read_load,
+        with_models,
+        write_report,
+    )  # fmt: skip
     from capplan.app.sweep.results import with_swept_models
-    from capplan.specs.pipeline_file import settings_of
+    from capplan.core.plan.types import Limits
+    from capplan.specs.fitted import load_power_law
+    from capplan.verbs.pipelines import pipeline_request
 
     if question.batches.choice is not BatchChoice.LISTED:
         raise UsageError("a report compares listed batches; write --batch 32 or 1..256.")
@@ -248,32 +249,62 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
         load = Path("load.yaml")
         load.write_text(json.dumps(question.load_fields), encoding="utf-8")
     named = [*question.models, *([""] if question.config is not None else [])]
-    request = ReportRequest(
-        models=tuple(_source(words, question, context) for words in named),
-        gpus=context.gpus(question),
-        largest_batches=question.batches.sizes,
-        workload=question.workload(question.default_precision()),
-        utilization_fraction=question.utilization_fraction,
-        load=load,
-        offers=OfferRequest(
-            files=question.prices,
-            constraints=question.constraints(),
-            only_priced=question.priced,
-            max_usd_per_hour=question.max_usd_per_hour,
-        ),
-        measured=question.measured,
-        pipeline_settings=settings_of(question.settings),
-        part_settings=question.part_settings,
-        offload=question.offload,
-        states_precision=question.precision is not None,
-        weights=question.weights,
-        part_source=part_source(context),
-        title=question.title,
-        local=question.local_currency(),
-        usd_per_kwh=question.usd_per_kwh,
-        command=context.command(REPORT, question),
+    models, asked_gpus = with_swept_models(
+        [_source(words, question, context) for words in named], context.gpus(question)
     )
-    return report(with_swept_models(request), feedback=context.feedback)
+    terms = PlanTerms(
+        batches=powers_and(question.batches.sizes),
+        workload=question.workload(question.default_precision()),
+        limits=Limits(utilization_fraction=question.utilization_fraction),
+        power_law=load_power_law(),
+    )
+    constraints, feedback = question.stated_constraints(), context.feedback
+    pipeline, local = pipeline_request(question, context, terms.workload), question.local_currency()
+    stated, known = read_load(load), find_gpus(asked_gpus)
+    prices = known_prices(known, stated, load=load, files=question.prices)
+    stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
+    filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)
+    gpus = admitted_gpus(known, prices, stated, filters)
+    sources = with_models(stated, models, folder=load.parent if load else Path())
+    of_pipelines = pipeline.settings or pipeline.part_settings or pipeline.offload
+    if of_pipelines and not any(is_pipeline(source) for _, source in sources):
+        raise UsageError("--set, --part and --offload describe a pipeline, and no model here is one; drop them.")
+    narrows = asked_gpus.narrows or bool(filters)
+    planned = [
+        (service, plan)
+        for service, source in sources
+        for plan in plans_of(source, terms, gpus.chosen, pipeline=pipeline, narrows=narrows, feedback=feedback)
+    ]
+    circumstances = _circumstances(question, [plan for _, plan in planned], load, local, context)
+    with feedback.progress("working out the report"):
+        return write_report(planned, stated, gpus=gpus, prices=prices, circumstances=circumstances)
+
+
+def _circumstances(
+    question: ReportQuestion,
+    plans: "Sequence[PlanDocument]",
+    load: Path | None,
+    local: "LocalCurrency | None",
+    context: Context,
+) -> "Circumstances":
+    from capplan.app.report import read_measured
+    from capplan.clock import moment
+    from capplan.report.procurement.build import Circumstances
+    from capplan.specs.fitted import load_power_law, load_price_drift
+
+    day, timestamp = moment()
+    return Circumstances(
+        today=day,
+        timestamp=timestamp,
+        command=context.command(REPORT, question),
+        title=question.title or f"GPUs for {', '.join(plan.model.name for plan in plans)}",
+        load_file=str(load) if load else None,
+        largest_batches=tuple(sorted(question.batches.sizes)),
+        measured=tuple(point for path in question.measured for point in read_measured(path)),
+        drift=load_price_drift(),
+        local=local,
+        power_law=load_power_law(),
+    )
 
 
 def _source(words: str, question: ReportQuestion, context: Context) -> "ModelSource":
@@ -294,12 +325,12 @@ def _written(answers: "Sequence[Report]", _question: ReportQuestion, *, extensio
     return render_report(answers[0], extension)
 
 
-def _outcome(made: "Report") -> Outcome:
+def _outcome(report: "Report") -> Outcome:
     """Warn where no option carries the load; a model without any option ends in exit code 1."""
-    lacks_choice = any(model.verdict.choice is None for model in made.models)
+    lacks_choice = any(model.verdict.choice is None for model in report.models)
     warning = "warning: no option with a price carries the load of every model."
     return Outcome(
-        exit_code=0 if all(model.options for model in made.models) else 1, warnings=(warning,) * lacks_choice
+        exit_code=0 if all(model.options for model in report.models) else 1, warnings=(warning,) * lacks_choice
     )
 
 

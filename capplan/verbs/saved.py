@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UnknownNameError, UsageError
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Option, Topic
 from capplan.verbs.statement.words import CHANGE, TIME_LIMIT
@@ -52,18 +52,6 @@ def _settle_diff(question: DiffQuestion, look: Look) -> DiffQuestion:
     return question
 
 
-def _diff_sections(answers: "Sequence[list[Change]]", _question: DiffQuestion) -> "Iterable[Section]":
-    from capplan.report.text.plan import change_sections
-
-    return change_sections(answers[0])
-
-
-def _diff_document(answers: "Sequence[list[Change]]", _question: DiffQuestion) -> Any:
-    from capplan.report.documents.diff import diff_document
-
-    return diff_document(answers[0])
-
-
 DIFF = Verb(
     path="diff",
     question=DiffQuestion,
@@ -71,8 +59,8 @@ DIFF = Verb(
     examples=("capplan diff before.json after.json", "capplan diff before.json after.json --format md"),
     answer=answer_diff,
     settle=_settle_diff,
-    sections=_diff_sections,
-    document=_diff_document,
+    sections=laid_out_by("capplan.report.text.plan:change_sections"),
+    document=laid_out_by("capplan.report.documents.diff:diff_document"),
     schema="diff",
     effort=Effort.SHORT,
     returns="capplan.report.documents.diff:Change[]",
@@ -163,18 +151,6 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
     )
 
 
-def _check_sections(answers: "Sequence[tuple[CheckedLimit, ...]]", _question: CheckQuestion) -> "Iterable[Section]":
-    from capplan.report.text.plan import outcome_sections
-
-    return outcome_sections(answers[0])
-
-
-def _check_document(answers: "Sequence[tuple[CheckedLimit, ...]]", _question: CheckQuestion) -> Any:
-    from capplan.report.documents.diff import check_document
-
-    return check_document(answers[0])
-
-
 def _check_outcome(outcomes: "tuple[CheckedLimit, ...]") -> Outcome:
     """A limit that is broken ends in exit code 1."""
     return Outcome(exit_code=int(not all(outcome.is_kept for outcome in outcomes)))
@@ -189,8 +165,8 @@ CHECK = Verb(
         "capplan check plan.json --gpu l4 --gpu t4 --batch 8 --max-latency 50ms --sure",
     ),
     answer=answer_check,
-    sections=_check_sections,
-    document=_check_document,
+    sections=laid_out_by("capplan.report.text.plan:outcome_sections"),
+    document=laid_out_by("capplan.report.documents.diff:check_document"),
     outcome=_check_outcome,
     schema="check",
     effort=Effort.SHORT,

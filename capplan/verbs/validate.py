@@ -77,7 +77,7 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
         UsageError: a file is missing, unreadable or lacks a column.
         UnknownNameError: `by` names what is no column.
     """
-    from capplan.app.calibration.validate import ValidateRequest, validate
+    from capplan.app.calibration.validate import validate
     from capplan.specs.measured.steps import holds_pipelines
 
     if any(holds_pipelines(path) for path in question.measured):
@@ -85,15 +85,13 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
 
         return validate_pipelines(question.measured, calibration=question.calibration, feedback=context.feedback)
     return validate(
-        ValidateRequest(
-            measured=question.measured,
-            keys=question.by,
-            calibration=question.calibration,
-            overlays=question.specs,
-            traces=question.traces,
-            allows_code=question.allow_code,
-            with_copies=question.host_copy,
-        )
+        question.measured,
+        keys=question.by,
+        calibration=question.calibration,
+        overlays=question.specs,
+        traces=question.traces,
+        allows_code=question.allow_code,
+        with_copies=question.host_copy,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import capplan
 from capplan.app.calibration.calibrate import timed_steps
-from capplan.app.calibration.validate import ValidateRequest, validate
+from capplan.app.calibration.validate import validate
 from capplan.app.feedback import Silence
 from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
@@ -15,6 +15,7 @@ from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
+from capplan.probe.measure.request import MeasurementJob
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 
 HEADER = "model,gpu,batch,precision,latency_ms,input_size\n"
@@ -31,7 +32,7 @@ def measured(tmp_path: Path) -> Path:
 
 @pytest.mark.zoo
 def test_rows_are_judged_by_cell_and_those_that_cannot_be_are_named(measured: Path, tmp_path: Path) -> None:
-    made = validate(ValidateRequest(measured=(measured,), keys=("gpu",), traces=tmp_path / "traces"))
+    made = validate((measured,), keys=("gpu",), traces=tmp_path / "traces")
     assert sorted((each.step.gpu, each.step.batch) for each in made.judged) == [
         ("l4", 1),
         ("l4", 8),
@@ -46,7 +47,7 @@ def test_rows_are_judged_by_cell_and_those_that_cannot_be_are_named(measured: Pa
 
 def test_an_unknown_column_is_refused(measured: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean gpu"):
-        validate(ValidateRequest(measured=(measured,), keys=("gpus",)))
+        validate((measured,), keys=("gpus",))
 
 
 @pytest.mark.zoo
@@ -61,10 +62,12 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("measured") / "runs.jsonl"
     measure(
         MeasureRequest(
-            model=ModelRequest(words="torchvision:squeezenet1_1", input_size="64"),
+            job=MeasurementJob(
+                model=ModelRequest(words="torchvision:squeezenet1_1", input_size="64"),
+                rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
+                device="cpu",
+            ),
             curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(1, 2))),
-            rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
-            device="cpu",
             lines=path,
         )
     )
@@ -73,7 +76,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.zoo
 def test_lines_of_measure_on_this_cpu_are_judged(lines: Path, tmp_path: Path) -> None:
-    made = validate(ValidateRequest(measured=(lines,), traces=tmp_path))
+    made = validate((lines,), traces=tmp_path)
     assert [(each.step.batch, each.step.input_size) for each in made.judged] == [(1, (3, 64, 64)), (2, (3, 64, 64))]
     assert made.validation.skipped == ()
 

@@ -1,4 +1,4 @@
-"""`trace`, `app.analyze`, `app.memory` and `app.estimate`: typed questions, typed answers, one build."""
+"""`trace`, `memory`, `report`, `app.analyze` and `app.estimate`: typed questions, typed answers, one build."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from capplan.app.analyze import analyze
-from capplan.app.estimate import EstimateRequest, estimate
+from capplan.app.estimate import EstimateAnswer, estimate
 from capplan.app.gpu_choice import GpuRequest
-from capplan.app.memory import MemoryRequest, memory
-from capplan.app.models import open_model
-from capplan.app.report import ReportRequest, report
-from capplan.core.workload import Configuration, ModelSharding, Training, Variant, Workload
+from capplan.app.memory import MemoryResult
+from capplan.app.models import ModelSource, open_model
+from capplan.app.plan import PlanTerms
+from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
+from capplan.core.workload import BatchChoice, Batches, Configuration, ModelSharding, Training, Variant
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.verbs.memory import MemoryQuestion, answer_memory
+from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.trace import TraceQuestion, answer_trace
 from tests.app.conftest import builds
@@ -24,6 +27,20 @@ pytestmark = pytest.mark.slow
 
 def ask(nets: Path, name: str) -> ModelRequest:
     return ModelRequest(words=f"{nets}:{name}", inputs=("x=8",))
+
+
+def remember(nets: Path, name: str, **stated: Any) -> MemoryResult:
+    """Answer `memory` for a net."""
+    made = answer_memory(MemoryQuestion(model=f"{nets}:{name}", inputs=("x=8",), **stated), LocalContext())
+    assert isinstance(made, MemoryResult)
+    return made
+
+
+def estimated(source: ModelSource, *gpus: str, batches: tuple[int, ...], ways: bool = False) -> EstimateAnswer:
+    """Answer `estimate` for a source at listed batches."""
+    terms = PlanTerms(batches=Batches(choice=BatchChoice.LISTED, sizes=batches))
+    known = find_priced_gpus(GpuRequest(ids=gpus), PriceFilters())
+    return estimate(source, terms, known, compares_frameworks=ways)
 
 
 def test_a_trace_holds_the_recordings_asked_for(nets: Path) -> None:
@@ -58,11 +75,12 @@ def test_a_model_that_does_not_scale_is_counted_at_the_batch_itself(nets: Path) 
 
 
 @pytest.mark.parametrize(
-    "use_case", [analyze, lambda source, is_strict: memory(MemoryRequest(model=source, is_strict=is_strict))]
+    "use_case",
+    [lambda nets: analyze(ask(nets, "Odd"), is_strict=True), lambda nets: remember(nets, "Odd", strict=True)],
 )
 def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> None:
     with pytest.raises(TraceError, match="bessel") as raised:
-        use_case(ask(nets, "Odd"), is_strict=True)
+        use_case(nets)
     assert raised.value.exit_code == 3
 
 
@@ -73,37 +91,34 @@ def test_other_counters_are_not_set_beside_training(nets: Path) -> None:
 
 
 def test_memory_without_a_gpu_names_none(nets: Path) -> None:
-    made = memory(MemoryRequest(model=ask(nets, "Even"), batch=4))
+    made = remember(nets, "Even", batch=4)
     assert made.answer.gpus == ()
     # 4 samples of 8 floats
     assert made.model.trace.inputs[0].size_bytes(4) == 4 * 8 * 4
 
 
 def test_memory_of_a_model_that_does_not_scale_is_that_of_the_batch_itself(nets: Path) -> None:
-    made = memory(MemoryRequest(model=ask(nets, "Square"), batch=300, gpus=GpuRequest(ids=("l4",))))
+    made = remember(nets, "Square", batch=300, gpus=("l4",))
     assert made.model.recording.exact_batch == 300
     # the result alone holds 300 · 300 floats
     assert made.model.curve.at(300).max() > 300 * 300 * 4
 
 
 def test_all_shardings_of_a_training_step_are_answered(nets: Path) -> None:
-    request = MemoryRequest(model=ask(nets, "Even"), workload=Workload(training=Training()), rank_count=4)
-    assert {each.sharding for each in memory(request).answer.ranks} == set(ModelSharding) - {ModelSharding.REPLICAS}
-    chosen = memory(replace(request, shardings=(ModelSharding.ZERO1,)))
-    assert [each.sharding for each in chosen.answer.ranks] == [ModelSharding.ZERO1]
+    ranks = remember(nets, "Even", train=True, rank_count=4).answer.ranks
+    assert {rank.sharding for rank in ranks} == set(ModelSharding) - {ModelSharding.REPLICAS}
+    chosen = remember(nets, "Even", train=True, rank_count=4, shardings=(ModelSharding.ZERO1,))
+    assert [rank.sharding for rank in chosen.answer.ranks] == [ModelSharding.ZERO1]
 
 
 def test_advice_on_memory_builds_the_model_once(nets: Path) -> None:
-    memory(MemoryRequest(model=ask(nets, "Even"), batch=4, advises=True))
+    remember(nets, "Even", batch=4, advice=True)
     assert builds(nets) == 1
 
 
 def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPPLAN_CACHE", "off")
-    request = EstimateRequest(
-        model=ask(nets, "Even"), gpus=GpuRequest(ids=("l4", "t4")), batches=(8, 1), compares_frameworks=True
-    )
-    made = estimate(request)
+    made = estimated(ask(nets, "Even"), "l4", "t4", batches=(8, 1), ways=True)
     assert [(each.breakdown.batch, [point.batch for point in each.curve]) for each in made.reports] == [
         (8, [1, 8]),
         (8, [1, 8]),
@@ -113,10 +128,9 @@ def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, mon
 
 
 def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> None:
-    request = EstimateRequest(model=ask(nets, "Square"), gpus=GpuRequest(ids=("l4",)), batches=(8, 1))
-    (report,) = estimate(request).reports
+    (report,) = estimated(ask(nets, "Square"), "l4", batches=(8, 1)).reports
     assert [point.batch for point in report.curve] == [1, 8]
-    (alone,) = estimate(replace(request, batches=(8,))).reports
+    (alone,) = estimated(ask(nets, "Square"), "l4", batches=(8,)).reports
     assert report.curve[1] == alone.curve[0]
     assert report.breakdown.kernels == alone.breakdown.kernels
     assert builds(nets) == 1  # the second request is answered from the cache
@@ -124,13 +138,13 @@ def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> 
 
 def test_a_trace_that_holds_at_one_batch_is_not_estimated_at_another(nets: Path) -> None:
     held = open_model(ask(nets, "Square")).trace([Configuration()], exact_batch=8)
-    request = EstimateRequest(model=held, gpus=GpuRequest(ids=("l4",)), batches=(8,))
-    assert [point.batch for point in estimate(request).reports[0].curve] == [8]
+    assert [point.batch for point in estimated(held, "l4", batches=(8,)).reports[0].curve] == [8]
     with pytest.raises(UsageError, match="its trace holds at batch 8 alone, so ask for --batch 8"):
-        estimate(replace(request, batches=(1, 8)))
+        estimated(held, "l4", batches=(1, 8))
 
 
 def test_a_report_on_a_model_that_does_not_scale_plans_every_batch(nets: Path) -> None:
-    request = ReportRequest(models=(ask(nets, "Square"),), gpus=GpuRequest(ids=("l4",)), largest_batches=(4,))
-    (made,) = report(request).models
+    batches = Batches(choice=BatchChoice.LISTED, sizes=(4,))
+    question = ReportQuestion(models=(f"{nets}:Square",), inputs=("x=8",), gpus=("l4",), batches=batches)
+    (made,) = answer_report(question, LocalContext()).models
     assert [fit.batch for fit in made.plan.fits_on("l4")] == [1, 2, 4]

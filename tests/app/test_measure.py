@@ -17,6 +17,7 @@ from capplan.core.workload import BatchChoice, Batches, Configuration
 from capplan.errors import MeasurementFileError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
+from capplan.probe.measure.request import MeasurementJob
 from capplan.probe.measure.timing import StopRule, WarmUpRule
 from tests.timed_cpu import timed_cpu  # noqa: F401 - a fixture
 
@@ -24,12 +25,12 @@ pytestmark = pytest.mark.slow
 
 
 def ask(nets: Path, *sizes: int) -> MeasureRequest:
-    return MeasureRequest(
+    job = MeasurementJob(
         model=ModelRequest(words=f"{nets}:Even", inputs=("x=8",)),
-        curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=sizes)),
         rules=Rules(warm_up=WarmUpRule(runs=2), stop=StopRule(repetitions=6, budget_s=10.0)),
         device="cpu",
     )
+    return MeasureRequest(job=job, curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=sizes)))
 
 
 def test_points_are_answered_and_appended(nets: Path, tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_trace_is_not_measured(nets: Path, tmp_path: Path) -> None:
     request = ask(nets, 1)
     path.write_bytes(dump_trace(open_model(request.model).trace([Configuration()]), compress=False))
     with pytest.raises(UsageError, match=r"is a trace, and measuring runs the model itself: name .*nets.py:Even"):
-        measure(replace(request, model=ModelRequest(words=str(path))))
+        measure(replace(request, source=ModelRequest(words=str(path))))
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.compare import CompareRequest, compare
-from capplan.app.estimate import EstimateRequest, estimate
 from capplan.app.feedback import Silence
-from capplan.app.gpu_choice import GpuRequest
-from capplan.app.report import ReportRequest, report
 from capplan.cli.progress import live_line, live_words, progress
 from capplan.core.workload import BatchChoice, Batches
-from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.timing import Progress
+from capplan.verbs.compare import CompareQuestion, answer_compare
+from capplan.verbs.estimate import EstimateQuestion, answer_estimate
 from capplan.verbs.plan import PlanQuestion, answer_plan
+from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
 
 
@@ -84,19 +82,18 @@ class Listener(Silence):
 
 def test_planning_comparing_estimating_and_reporting_show_progress(net_trace: Path) -> None:
     heard = Listener()
-    model = ModelRequest(words=str(net_trace))
     listed = Batches(choice=BatchChoice.LISTED, sizes=(8,))
-    gpus = GpuRequest(ids=("l4", "t4"))
     question = PlanQuestion(model=str(net_trace), gpus=("l4", "t4"), batches=listed)
     answer_plan(question, LocalContext(feedback=heard))
     assert f"planning {net_trace} on 2 GPUs" in heard.labels
-    for ask in (
-        lambda: compare(CompareRequest(models=(model,), gpus=gpus, batches=listed), feedback=heard),
-        lambda: estimate(EstimateRequest(model=model, gpus=gpus, batches=(8,)), feedback=heard),
-        lambda: report(ReportRequest(models=(model,), gpus=gpus, largest_batches=(8,)), feedback=heard),
+    several = {"models": (str(net_trace),), "gpus": ("l4", "t4"), "batches": listed}
+    for ask, asked in (
+        (answer_compare, CompareQuestion(**several)),
+        (answer_estimate, EstimateQuestion(model=str(net_trace), gpus=("l4", "t4"), batches=listed)),
+        (answer_report, ReportQuestion(**several)),
     ):
         heard.labels.clear()
-        ask()
+        ask(asked, LocalContext(feedback=heard))
         assert heard.labels
     assert any(label.startswith("planning") for label in heard.labels)
 

@@ -127,25 +127,6 @@ _TOGETHER = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateRequest:
-    """A request for the errors of the predictions on measurements.
-
-    `measured` are CSV or Parquet files or lines of `capplan measure`. `keys` are the columns that make a cell.
-    `traces` is a folder for the models' traces, None for the user's cache. `allows_code` imports the Python files
-    and packages that rows name; otherwise such rows are skipped. `with_copies` says that every row's timer held the
-    copy of the inputs from the host; otherwise only those do that say so.
-    """
-
-    measured: tuple[Path, ...]
-    keys: tuple[str, ...] = CELL_KEYS
-    calibration: Path | None = None
-    overlays: tuple[Path, ...] = ()
-    traces: Path | None = None
-    allows_code: bool = False
-    with_copies: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateAnswer:
     """The errors by cell, every row that was predicted, and the columns that no prediction read, by file."""
 
@@ -154,33 +135,49 @@ class ValidateAnswer:
     unread_columns: Mapping[str, tuple[str, ...]]
 
 
-def validate(request: ValidateRequest) -> ValidateAnswer:
+def validate(
+    measured: Sequence[Path],
+    *,
+    keys: Sequence[str] = CELL_KEYS,
+    calibration: Path | None = None,
+    overlays: tuple[Path, ...] = (),
+    traces: Path | None = None,
+    allows_code: bool = False,
+    with_copies: bool = False,
+) -> ValidateAnswer:
     """Return the errors, bias and coverage of predictions on measured steps.
 
     Args:
-        request: the files of measurements, and how to group and predict their rows.
+        measured: CSV or Parquet files, or lines of `capplan measure`.
+        keys: the columns that make a cell.
+        calibration: what the predictions rest on; None for the shipped one.
+        overlays: own GPU specs.
+        traces: a folder for the models' traces; None for the user's cache.
+        allows_code: import the Python files and packages that rows name; otherwise such rows are skipped.
+        with_copies: every row's timer held the copy of the inputs from the host; otherwise only those that say so.
 
     Raises:
         UsageError: a file is missing, unreadable or lacks a column.
         UnknownNameError: a key is not a column.
     """
     known = (*CELL_KEYS, "model", "batch")
-    for key in request.keys:
+    for key in keys:
         if key not in known:
             raise UnknownNameError("column", key, known)
-    files = [read_measured(path, allow_code=request.allows_code) for path in request.measured]
+    files = [read_measured(path, allow_code=allows_code) for path in measured]
     steps = [step for file in files for step in file.steps]
     judged, refused = predict_steps(
         steps,
-        gpus=_devices(steps, request.overlays),
-        calibration=load_calibration(request.calibration),
-        folder=request.traces,
-        with_copies=request.with_copies,
+        gpus=_devices(steps, overlays),
+        calibration=load_calibration(calibration),
+        folder=traces,
+        with_copies=with_copies,
     )
     skipped = [row for file in files for row in file.skipped]
-    found = judge(judged, [*skipped, *refused], by=list(request.keys))
     unread = {file.name: file.unread_columns for file in files if file.unread_columns}
-    return ValidateAnswer(validation=found, judged=tuple(judged), unread_columns=unread)
+    return ValidateAnswer(
+        validation=judge(judged, [*skipped, *refused], by=list(keys)), judged=tuple(judged), unread_columns=unread
+    )
 
 
 def _devices(steps: Sequence[MeasuredStep], overlays: tuple[Path, ...]) -> Gpus:

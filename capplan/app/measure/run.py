@@ -26,15 +26,9 @@ from capplan.errors import CapplanError, MeasurementError, UsageError
 from capplan.files import replace_whole
 
 if TYPE_CHECKING:
+    from capplan.probe.measure.point import Rules
     from capplan.probe.measure.request import MeasurementJob
     from capplan.probe.measure.session import Measurer, Session
-
-if TYPE_CHECKING:
-    from capplan.probe.measure.point import Rules
-
-
-if TYPE_CHECKING:
-    from capplan.probe.measure.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +126,8 @@ def _measure(
 
     if request.profile is not None:
         _make_folder(request.profile)
-    stack.enter_context(host_threads(request.threads))
-    collector.theory = find_theory(job, model, request.theory, collector.feedback)
+    stack.enter_context(host_threads(job.threads))
+    collector.theory = find_theory(job, model, request, collector.feedback)
     gpu = collector.theory.gpu
     collector.store = stack.enter_context(MeasurementStore(request.lines)) if request.lines else None
     if collector.store is not None and collector.store.was_cut:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from capplan.app.calibration.cpu import CPU_ID, described
 from capplan.app.feedback import Feedback
-from capplan.app.measure.request import TheoryRequest
+from capplan.app.measure.request import MeasureRequest
 from capplan.app.models import Model
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark
 from capplan.core.latency.calibration import Calibration
@@ -77,13 +77,13 @@ class GpuTheory:
         self.feedback.warn(f"warning: no estimate to compare the measurement with: {reason}")
 
 
-def find_theory(job: "MeasurementJob", model: Model, request: TheoryRequest, feedback: Feedback) -> GpuTheory:
+def find_theory(job: "MeasurementJob", model: Model, request: MeasureRequest, feedback: Feedback) -> GpuTheory:
     """Find the device's spec by the name given or the driver's.
 
     Args:
         job: what is measured.
         model: the model of the job, opened.
-        request: the spec and the calibration that the estimates rest on.
+        request: the run, which names the spec and the calibration that the estimates rest on.
         feedback: where the reason is reported if there are no estimates.
 
     Raises:
@@ -104,7 +104,7 @@ def find_theory(job: "MeasurementJob", model: Model, request: TheoryRequest, fee
     )
 
 
-def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
+def _timed_cpu(request: MeasureRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
     from capplan.probe.measure.devices import devices_at_hand, open_device
     from capplan.probe.measure.microbench import benchmark_host
@@ -126,7 +126,7 @@ def _timed_cpu(request: TheoryRequest, feedback: Feedback) -> tuple[GpuSpec | No
     return spec, load_calibration(request.calibration)
 
 
-def _find_gpu(device: str, request: TheoryRequest, feedback: Feedback) -> GpuSpec | None:
+def _find_gpu(device: str, request: MeasureRequest, feedback: Feedback) -> GpuSpec | None:
     from capplan.probe.measure.devices import devices_at_hand
 
     if isinstance(request.gpu, GpuSpec):

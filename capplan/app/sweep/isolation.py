@@ -332,24 +332,21 @@ def make_measurer() -> Callable[[MeasureTask | DevicesTask], str | dict[str, str
 
 def measure_point(task: MeasureTask) -> str:
     """Time a point as `capplan measure --isolate` does, and return its line of the measurement file."""
-    from capplan.app.measure.request import MeasuredBatches, MeasureRequest, TheoryRequest
+    from capplan.app.measure.request import MeasuredBatches, MeasureRequest
     from capplan.app.measure.run import measure
     from capplan.probe.measure.point import Rules
+    from capplan.probe.measure.request import MeasurementJob
     from capplan.probe.measure.timing import StopRule
 
-    answer = measure(
-        MeasureRequest(
-            model=task.model.request,
-            curve=MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(task.batch,))),
-            rules=Rules(stop=StopRule(budget_s=task.budget_s)),
-            precision=task.workload.precision,
-            framework=task.workload.framework,
-            layout=task.workload.layout,
-            device=task.device,
-            theory=TheoryRequest(gpu=task.gpu),
-            is_isolated=True,
-            timeout_s=task.timeout_s,
-            command=task.command,
-        )
+    job = MeasurementJob(
+        model=task.model.request,
+        precision=task.workload.precision,
+        framework=task.workload.framework,
+        layout=task.workload.layout,
+        device=task.device,
+        rules=Rules(stop=StopRule(budget_s=task.budget_s)),
+        command=task.command,
     )
+    curve = MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(task.batch,)))
+    answer = measure(MeasureRequest(job=job, curve=curve, gpu=task.gpu, is_isolated=True, timeout_s=task.timeout_s))
     return "".join(map(point_to_line, answer.points))

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capplan.app.gpu_choice import GpuFilters
+from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ModelSource
-from capplan.app.report import ReportRequest
 from capplan.app.sweep import tables
 from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
 from capplan.app.sweep.records import STATE_FOLDER, has_state
@@ -45,8 +44,8 @@ class SweepResults:
         wanted = self.columns if columns is None else list(columns)
         stored = [name for name in wanted if name != tables.WORKLOAD]
         parts = [
-            tables.read_parquet(self.folder / each["path"], columns=stored, workload=each["workload"])
-            for each in self.manifest["files"]
+            tables.read_parquet(self.folder / file["path"], columns=stored, workload=file["workload"])
+            for file in self.manifest["files"]
         ]
         return tables.joined_or_empty(parts, wanted)
 
@@ -145,28 +144,26 @@ def is_sweep(words: str) -> bool:
         return False
 
 
-def with_swept_models(request: ReportRequest) -> ReportRequest:
-    """Return a request with a sweep's models in the place of its folder, and its GPUs where none are named.
+def with_swept_models(models: Sequence[ModelSource], gpus: GpuRequest) -> tuple[tuple[ModelSource, ...], GpuRequest]:
+    """Return a sweep's models in the place of its folder, and its GPUs where none are named.
 
     Args:
-        request: what a report is asked for; a model's words may name a folder that `capplan sweep` wrote.
+        models: what a report is asked for; a model's words may name a folder that `capplan sweep` wrote.
+        gpus: the GPUs that it is asked for.
 
     Raises:
         UsageError: the folder is damaged, no model has an answer, or there are too many for a report.
     """
-    models: list[ModelSource] = []
-    gpus: dict[str, None] = {}
-    for model in request.models:
+    named: list[ModelSource] = []
+    swept_ids: dict[str, None] = {}
+    for model in models:
         if isinstance(model, ModelRequest) and is_sweep(model.words):
             swept, ids = swept_models(Path(model.words))
-            models += swept
-            gpus |= dict.fromkeys(ids)
+            named += swept
+            swept_ids |= dict.fromkeys(ids)
         else:
-            models.append(model)
-    names_gpus = bool(request.gpus.ids or request.gpus.specs or request.gpus.filters != GpuFilters())
-    if not gpus or names_gpus:
-        return replace(request, models=tuple(models))
-    return replace(request, models=tuple(models), gpus=replace(request.gpus, ids=tuple(gpus)))
+            named.append(model)
+    return tuple(named), gpus if gpus.narrows or not swept_ids else replace(gpus, ids=tuple(swept_ids))
 
 
 def swept_models(folder: Path) -> tuple[tuple[ModelRequest, ...], tuple[str, ...]]:

@@ -437,9 +437,8 @@ def pipeline_columns(
     if conditions.activations is not None:
         raise UsageError(f"{model.label} is a pipeline, whose activations are not quantised: leave `activations` out.")
     surroundings = PlanContext(
-        gpus=tuple(gpus), rents={}, named=frozenset(), offers={}, notes=(), calibration=context.calibration,
-        memory_calibration=context.memory_calibration,
-    )  # fmt: skip
+        gpus=tuple(gpus), calibration=context.calibration, memory_calibration=context.memory_calibration
+    )
     law = context.power_law if conditions.energy else None
     terms = PlanTerms(
         batches=conditions.batches,

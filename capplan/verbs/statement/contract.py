@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from capplan.app.feedback import SILENCE, Feedback
@@ -139,6 +140,21 @@ class Effort(StrEnum):
     LONG = "long"
 
 
+def laid_out_by(path: str, *, part: str = "") -> Callable[[Sequence[Any], Any], Any]:
+    """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out.
+
+    Args:
+        path: the function, as "module:name"; it takes the answer alone.
+        part: the attribute of the answer that it takes instead; empty for the whole answer.
+    """
+
+    def lay_out(answers: Sequence[Any], _question: Any) -> Any:
+        module, _, name = path.partition(":")
+        return getattr(import_module(module), name)(getattr(answers[0], part) if part else answers[0])
+
+    return lay_out
+
+
 TEXT_FORMATS = ("table", "csv", "md")
 """The formats that sections are written in by `capplan.report.render`."""
 
@@ -208,7 +224,7 @@ class Verb(Generic[Question, Answer]):
 
     def fields_at(self, door: Door) -> tuple[Field, ...]:
         """Return the fields that may be written at a door."""
-        return tuple(each for each in self.fields if each.option.doors & door)
+        return tuple(field for field in self.fields if field.option.doors & door)
 
     @property
     def is_served(self) -> bool:

@@ -50,6 +50,11 @@ _TORCHAO = "torchao="
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoFields:
+    """What is asked without any option."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class InputFields:
     """A model's arguments and inputs, and how its layers are quantised."""
 
@@ -174,7 +179,7 @@ class InputFields:
 
     def of(self, words: str) -> "ModelFields":
         """Return these fields for the model that words name."""
-        return ModelFields(model=words, **{each.name: getattr(self, each.name) for each in fields(InputFields)})
+        return ModelFields(model=words, **{field.name: getattr(self, field.name) for field in fields(InputFields)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,6 +441,13 @@ OwnSpecs = Annotated[
         doors=HERE | Door.CONFIG,
     ),
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecFields:
+    """Own GPU specs alone."""
+
+    specs: OwnSpecs = ()
 
 
 @dataclass(frozen=True, kw_only=True)

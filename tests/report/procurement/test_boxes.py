@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.procurement_constraints import ConstraintRequest
-from capplan.app.report import OfferRequest, ReportRequest, report
-from capplan.core.economics.constraints import NameLists
-from capplan.probe.inputs.grammar import ModelRequest
+from capplan.core.workload import BatchChoice, Batches
 from capplan.report.procurement.html import render_report_html
+from capplan.verbs.report import ReportQuestion, answer_report
+from capplan.verbs.statement.local import LocalContext
 from tests.report.procurement.made_up import EXAMPLES
 from tests.skips import find_chromium
 
@@ -76,15 +75,14 @@ CHANGE = """
 def example(name: str) -> str:
     """The page of an example, made as its command makes it."""
     model = MODELS[name]
-    made = report(
-        ReportRequest(
-            models=(ModelRequest(words=str(EXAMPLES / model)),) if model else (),
-            largest_batches=(32, 64, 128, 256) if name == "training" else (1, 2, 4, 8, 16, 32, 64),
-            load=EXAMPLES / f"{name}.load.yaml",
-            offers=OfferRequest(constraints=ConstraintRequest(allow=NameLists(providers=frozenset({"aws", "gcp"})))),
-        )
+    sizes = (32, 64, 128, 256) if name == "training" else (1, 2, 4, 8, 16, 32, 64)
+    question = ReportQuestion(
+        models=(str(EXAMPLES / model),) if model else (),
+        batches=Batches(choice=BatchChoice.LISTED, sizes=sizes),
+        load=EXAMPLES / f"{name}.load.yaml",
+        providers=("aws", "gcp"),
     )
-    return render_report_html(made)
+    return render_report_html(answer_report(question, LocalContext()))
 
 
 def measured(page: str, folder: Path, *, width: int, change: bool = False) -> dict:
