@@ -108,7 +108,8 @@ class ServingDeployment:
     def evidence(self, calibration: LlmCalibration) -> ServingEvidence:
         """Classify the deployment by what a calibration was learnt from; a model of the same layers is as good."""
         name = self.model.architecture.name
-        measured = {each for each in self.relatives if pair_name(each, self.engine) in calibration.measured_pairs}
+        pairs = calibration.measured_pairs
+        measured = {relative for relative in self.relatives if pair_name(relative, self.engine) in pairs}
         found = evidence_of(
             calibration,
             model=min(measured) if measured else name,

@@ -223,7 +223,7 @@ def parse_version(text: str) -> tuple[int, ...]:
     numbers = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,2})", text.strip())
     if numbers is None:
         raise SpecError(f"{text!r} is not a version; write it as 0.19 or 1.2.0.")
-    return tuple(int(each) for each in numbers.group(1).split("."))
+    return tuple(int(number) for number in numbers.group(1).split("."))
 
 
 def version_of(text: str) -> tuple[int, ...] | None:

@@ -88,7 +88,7 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
         raise UsageError(f"{name} has no experts, so --n-cpu-moe does nothing; --gpu-layers leaves out whole layers.")
     why = _tensor_refusal(architecture, tensor)
     if why is not None:
-        fitting = [str(each) for each in range(1, 65) if _tensor_refusal(architecture, each) is None]
+        fitting = [str(size) for size in range(1, 65) if _tensor_refusal(architecture, size) is None]
         raise UsageError(f"{name}: --tp {tensor} is not possible because {why}; possible are {', '.join(fitting)}.")
     layer_count = len(architecture.layers)
     if sharding.pipeline > layer_count:
@@ -132,7 +132,7 @@ def _check_experts(architecture: Architecture, sharding: Sharding) -> None:
     if expert > 1 and not architecture.is_moe:
         raise UsageError(f"{name} has no experts, so --ep {expert} does nothing; leave it out.")
     if ranks % expert:
-        divisors = ", ".join(str(each) for each in range(1, ranks + 1) if ranks % each == 0)
+        divisors = ", ".join(str(size) for size in range(1, ranks + 1) if ranks % size == 0)
         raise UsageError(
             f"{name}: --ep {expert} does not divide the {ranks} GPUs of a stage (tp × dp); possible are {divisors}."
         )

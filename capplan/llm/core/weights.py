@@ -48,7 +48,7 @@ class WeightBytes:
         Args:
             role: What the weights are for.
         """
-        return sum(size for each, size in self.by_role if each is role)
+        return sum(size for tensor_role, size in self.by_role if tensor_role is role)
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +127,7 @@ def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation
         return quantisation.bits(tensor.role, layer=layer)
     mixer = architecture.layers[layer].mixer if layer is not None else None
     shared = mixer.query_heads // mixer.kv_heads if isinstance(mixer, Attention) else 1
-    experts = max((each.count for _, each in architecture.expert_layers()), default=0)
+    experts = max((experts.count for _, experts in architecture.expert_layers()), default=0)
     place = GgufPlace(
         layer=layer,
         layer_count=len(architecture.layers),

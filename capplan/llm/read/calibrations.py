@@ -66,7 +66,7 @@ def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
     try:
         engines = tuple(_engine(row, where) for row in document["engines"])
         origin = document["origin"]
-        missing = [each.value for each in Engine if not any(row.engine is each for row in engines)]
+        missing = [engine.value for engine in Engine if not any(row.engine is engine for row in engines)]
         if missing:
             raise SpecError(f"{where}: there is no entry for {', '.join(missing)}.")
         return LlmMemoryConstants(

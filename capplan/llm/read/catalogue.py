@@ -80,7 +80,7 @@ def _find_id(word: str) -> str | None:
     names = _names()
     bare = re.sub(r"^meta-", "", word, flags=re.IGNORECASE)
     tuned = re.sub(r"-(instruct|chat|it|base|hf)(?=-v[\d.]+$|$)", "", bare, flags=re.IGNORECASE)
-    return next((names[_plain(each)] for each in (word, bare, tuned) if _plain(each) in names), None)
+    return next((names[_plain(spelling)] for spelling in (word, bare, tuned) if _plain(spelling) in names), None)
 
 
 def _stored_in(model: LanguageModel, weights: str, name: str) -> LanguageModel:
@@ -101,10 +101,10 @@ def unknown_model(name: str) -> CapplanError:
         name: What was asked for.
     """
     word = name.rpartition("/")[2]
-    begun = tuple(each for each in catalogue_ids() if _plain(each).startswith(_plain(word)))
+    begun = tuple(identity for identity in catalogue_ids() if _plain(identity).startswith(_plain(word)))
     refused = json.loads((files("capplan") / "llm_models" / _REFUSED).read_text(encoding="utf-8"))
-    for each, entry in refused.items():
-        known = (_plain(each), _plain(entry["hf_id"].rpartition("/")[2]))
+    for identity, entry in refused.items():
+        known = (_plain(identity), _plain(entry["hf_id"].rpartition("/")[2]))
         if _plain(word) in known or (not begun and _is_begun(word, known)):
             return UnusualModelError(entry["reason"])
     nearest = tuple(dict.fromkeys((*begun[:_MOST_BEGUN], *nearest_names(word, catalogue_ids()))))[:_MOST_BEGUN]
@@ -122,7 +122,7 @@ _SHORTEST_BEGINNING = 7
 def _is_begun(word: str, known: tuple[str, ...]) -> bool:
     """Return True if a name is the beginning of a known one, such as gemma-3n of gemma-3n-e4b-it."""
     plain = _plain(word)
-    return len(plain) >= _SHORTEST_BEGINNING and any(each.startswith(plain) for each in known)
+    return len(plain) >= _SHORTEST_BEGINNING and any(spelling.startswith(plain) for spelling in known)
 
 
 def _plain(name: str) -> str:
@@ -143,7 +143,7 @@ def _names() -> Mapping[str, str]:
                 short.setdefault(_plain(name.removesuffix(suffix)), set()).add(name)
     for name in _entries():
         exact[_plain(name)] = name
-    alone = {spelling: next(iter(found)) for spelling, found in short.items() if len(found) == 1}
+    alone = {spelling: next(iter(models)) for spelling, models in short.items() if len(models) == 1}
     return {**alone, **exact}
 
 

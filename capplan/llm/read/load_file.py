@@ -94,7 +94,7 @@ def read_fleet(tree: Tree, *, where: str) -> tuple[tuple[str, ServingLoadFile], 
     """
     reader = _LlmLoadReader(where, "")
     entries = tree.get("models")
-    if not isinstance(entries, list) or not entries or not all(isinstance(each, dict) for each in entries):
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")
         reader.finish({})
     common = {key: value for key, value in tree.items() if key != "models"}
@@ -228,7 +228,7 @@ class _LlmLoadReader(ValueReader):
     def _limits(self, tree: Tree) -> LatencyLimits:
         times = {key: self._time(tree, key) for key in _LIMITS[:3]}
         given = str(tree.get("percentile", "mean")).lower().lstrip("p")
-        named = {each.value.lstrip("p"): each for each in Statistic}
+        named = {statistic.value.lstrip("p"): statistic for statistic in Statistic}
         if given not in named:
             self.refuse("percentile", f"must be one of {', '.join(named)}, not {tree['percentile']!r}")
         return LatencyLimits(
@@ -348,9 +348,9 @@ def read_requests(path: Path) -> Arrivals:
         UsageError: The file cannot be read, has none of these forms, or holds a value that cannot be.
     """
     rows = _rows(path)
-    form = next((each for each in _FORMS if set(each.needed) <= rows[0][1].keys()), None)
+    form = next((known for known in _FORMS if set(known.needed) <= rows[0][1].keys()), None)
     if form is None:
-        known = "; ".join(f"{each.name}: {', '.join(each.needed)}" for each in _FORMS)
+        known = "; ".join(f"{form.name}: {', '.join(form.needed)}" for form in _FORMS)
         lacking = next((name for name in _FORMS[0].needed if name not in rows[0][1]), "")
         raise UsageError(f"{path}: lacks the column {lacking}; known columns of requests are {known}.")
     if form.name == "BurstGPT":
@@ -382,7 +382,7 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     rows: list[tuple[int, Mapping[str, Any]]]
     if text.lstrip().startswith("{"):
         try:
-            rows = [(line, json.loads(each)) for line, each in enumerate(text.splitlines(), start=1) if each.strip()]
+            rows = [(line, json.loads(cells)) for line, cells in enumerate(text.splitlines(), start=1) if cells.strip()]
         except (json.JSONDecodeError, RecursionError) as error:
             raise UsageError(f"{path}: is not JSON Lines ({error}).") from error
         if not all(isinstance(row, dict) for _, row in rows):
@@ -415,7 +415,7 @@ def _times(path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], form: _Tra
 
 
 def _hashes(path: Path, line: int, given: Any) -> tuple[int, ...]:
-    if not isinstance(given, list) or not all(isinstance(each, int) for each in given):
+    if not isinstance(given, list) or not all(isinstance(number, int) for number in given):
         raise UsageError(f"{path}: line {line}: hash_ids must be a list of whole numbers, not {str(given)[:40]!r}.")
     return tuple(given)
 

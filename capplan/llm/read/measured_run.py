@@ -57,7 +57,7 @@ def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
     except JsonError:
         whole = [_line(line, path) for line in text.splitlines() if line.strip()]
     found = whole if isinstance(whole, list) else [whole]
-    if not found or not all(isinstance(each, dict) for each in found):
+    if not found or not all(isinstance(document, dict) for document in found):
         raise UsageError(f"{path} holds no benchmark result; expected {_FORMS}.")
     return found
 

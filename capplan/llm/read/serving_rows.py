@@ -105,7 +105,7 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
 
 def _sampling(row: Mapping[str, str]) -> Sampling:
     word = row.get("sampling", "") or Sampling.GREEDY.value
-    if word not in [each.value for each in Sampling]:
+    if word not in [sampling.value for sampling in Sampling]:
         raise UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
     return Sampling(word)
 

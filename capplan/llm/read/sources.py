@@ -92,8 +92,8 @@ def _cached_snapshot(name: str) -> Path | None:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name:
         return None
     folder = _hub_folder() / f"models--{name.replace('/', '--')}" / "snapshots"
-    snapshots = [each for each in folder.glob("*") if (each / "config.json").is_file()] if folder.is_dir() else []
-    return max(snapshots, key=lambda each: each.stat().st_mtime, default=None)
+    snapshots = (config.parent for config in folder.glob("*/config.json") if config.is_file())
+    return max(snapshots, key=lambda snapshot: snapshot.stat().st_mtime, default=None)
 
 
 def _from_path(path: Path) -> LanguageModel:
@@ -119,7 +119,7 @@ def _config_name(path: Path) -> str:
 def _from_folder(folder: Path, *, name: str) -> LanguageModel:
     config = folder / "config.json"
     if not config.is_file():
-        whole = [each for each in sorted(folder.glob("*.gguf")) if "-of-" not in each.stem or "-00001-of" in each.stem]
+        whole = [file for file in sorted(folder.glob("*.gguf")) if "-of-" not in file.stem or "-00001-of" in file.stem]
         if len(whole) == 1:
             return _from_gguf(whole[0])
         raise SpecError(f"{folder}: the folder has neither a config.json nor one GGUF file.")
@@ -135,7 +135,7 @@ def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         mapping = _read_json(index).get("weight_map")
-        if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
+        if not isinstance(mapping, dict) or not all(isinstance(file, str) for file in mapping.values()):
             raise SpecError(f"{index}: it has no weight_map of tensors to files.")
         names = sorted(set(mapping.values()))
         if any(Path(name).name != name for name in names):
@@ -162,7 +162,7 @@ def _gguf_parts(path: Path) -> list[Path]:
         return [path]
     count, stem = int(part[2]), path.stem[: part.start()]
     parts = [path.with_name(f"{stem}-{index:05d}-of-{count:05d}.gguf") for index in range(1, min(count, 1000) + 1)]
-    missing = [each.name for each in parts if not each.is_file()]
+    missing = [part.name for part in parts if not part.is_file()]
     if missing:
         raise SpecError(f"{path}: its other parts must lie in the same folder; {missing[0]} is missing.")
     return parts

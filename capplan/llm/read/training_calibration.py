@@ -83,7 +83,7 @@ def _value(name: str, given: Any, where: str) -> Any:
         return _positive(given, where)
     keys = _KEYS[name]
     found = {keys(key): _positive(value, f"{where}.{key}") for key, value in given.items()}
-    missing = [each for each in keys if each not in found and each is not TrainingEvidence.MEASURED_HERE]
+    missing = [kind for kind in keys if kind not in found and kind is not TrainingEvidence.MEASURED_HERE]
     if missing:
         raise SpecError(f"{where}: {missing[0]} is missing.")
     return found

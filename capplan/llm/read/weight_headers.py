@@ -247,7 +247,7 @@ class _GgufReader:
         if kind not in _TYPES:
             raise self._error(f"tensor {name[:60]!r} has the unknown type {kind}")
         dtype, block, block_bytes = _TYPES[kind]
-        if not all(0 < each < 1 << 40 for each in shape) or shape[0] % block:
+        if not all(0 < size < 1 << 40 for size in shape) or shape[0] % block:
             raise self._error(f"tensor {name[:60]!r} of type {dtype} cannot have the shape {shape}")
         return StoredTensor(name=name, dtype=dtype, shape=shape[::-1], size_bytes=prod(shape) // block * block_bytes)
 

@@ -55,7 +55,7 @@ CLIENTS = Words(
 
 
 def _read_statistic(given: Any, what: str) -> Statistic:
-    named = {each.value.lstrip("p"): each for each in Statistic}
+    named = {statistic.value.lstrip("p"): statistic for statistic in Statistic}
     word = str(given).lstrip("p")
     if word not in named:
         raise UsageError(f"{what} {given}: write one of mean, 50, 90, 95 and 99.")
@@ -634,7 +634,7 @@ class SearchFields:
         found = ENGINES if named == ("all",) else tuple(find_engine(name).value for name in named)
         if offload is None:
             formats = [find_weight_format(name) for name in names_of(self.weights)]
-            is_gguf = bool(formats) and all(each.gguf for each in formats)
+            is_gguf = bool(formats) and all(weights.gguf for weights in formats)
             return found or ((Engine.LLAMACPP.value,) if is_gguf else DEFAULT_ENGINES)
         if named != ("all",) and (others := [name for name in found if name != Engine.LLAMACPP]):
             raise UsageError(

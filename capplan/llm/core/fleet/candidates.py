@@ -47,7 +47,7 @@ def shardings(choice: ShardingChoice, *, has_experts: bool, divides_layers: bool
         for data in ranks
         for expert in choice.expert or _experts(tensor * data, data=data, has_experts=has_experts)
     )
-    kept = (each for each in every if stated or (each.gpus <= choice.most_gpus and not _is_odd(each)))
+    kept = (sharding for sharding in every if stated or (sharding.gpus <= choice.most_gpus and not _is_odd(sharding)))
     yield from sorted(set(kept), key=lambda each: (each.gpus, each.pipeline, each.data, each.expert))
 
 

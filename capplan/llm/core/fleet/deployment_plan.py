@@ -157,9 +157,9 @@ class DeploymentFit:
     @property
     def words(self) -> str:
         """Return the fleet in words, such as "16 GPUs = 4 replicas × 4 GPUs"."""
-        each = self.sharding.gpus
+        size = self.sharding.gpus
         replicas = f"{self.replicas} replica{'s' if self.replicas > 1 else ''}"
-        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''} = {replicas} × {each} GPU{'s' if each > 1 else ''}"
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''} = {replicas} × {size} GPU{'s' if size > 1 else ''}"
 
 
 class Obstacle(StrEnum):
@@ -254,8 +254,8 @@ class DeploymentPlan:
         priced = [fit for fit in self.fits if fit.usd_per_hour is not None]
         if not priced:
             return None
-        made = choose(priced, cost=lambda each: each.usd_per_hour or 0.0, is_weak=lambda each: each.is_transferred)
-        return made.passed_over
+        choice = choose(priced, cost=lambda fit: fit.usd_per_hour or 0.0, is_weak=lambda fit: fit.is_transferred)
+        return choice.passed_over
 
     @property
     def gpus_without_fit(self) -> tuple[str, ...]:

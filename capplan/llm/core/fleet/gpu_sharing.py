@@ -88,7 +88,7 @@ def share_gpus(parts: Sequence[FleetPart]) -> SharedGpus | None:
     if slowdowns is None:
         return None
     shared = tuple(_part(part, slowdown) for part, slowdown in zip(parts, slowdowns, strict=True))
-    if not all(_keeps_limits(each) for each in shared) or not _fit_in_memory(shared):
+    if not all(_keeps_limits(part) for part in shared) or not _fit_in_memory(shared):
         return None
     return SharedGpus(parts=shared, replicas=1 + max(part.fit.replicas - part.fit.needed for part in parts))
 
@@ -158,20 +158,20 @@ def sharing_groups(plans: Sequence[DeploymentPlan]) -> tuple[tuple[SharedGpus, .
     groups: list[tuple[tuple[int, ...], SharedGpus | None]] = [((index,), None) for index in range(len(plans))]
     while True:
         best: tuple[float, int, int, SharedGpus] | None = None
-        for one, other in combinations(range(len(groups)), 2):
-            members = groups[one][0] + groups[other][0]
+        for first, second in combinations(range(len(groups)), 2):
+            members = groups[first][0] + groups[second][0]
             joined = _cheapest(plans, choices, members)
             if joined is None:
                 continue
-            apart = sum(_cost(plans, *groups[each]) for each in (one, other))
+            apart = sum(_cost(plans, *groups[group]) for group in (first, second))
             saved = apart - joined.usd_per_hour
             if saved > 1e-9 and (best is None or saved > best[0]):
-                best = (saved, one, other, joined)
+                best = (saved, first, second, joined)
         if best is None:
             break
         _, one, other, joined = best
         members = groups[one][0] + groups[other][0]
-        groups = [each for index, each in enumerate(groups) if index not in (one, other)] + [(members, joined)]
+        groups = [group for index, group in enumerate(groups) if index not in (one, other)] + [(members, joined)]
     alone = [members[0] for members, shared in groups if shared is None]
     return (
         tuple(shared for _, shared in groups if shared is not None),
@@ -199,7 +199,7 @@ def _cheapest(
         for place in sorted(places)
         if (shared := share_gpus([FleetPart(plan=plans[index], fit=choices[index][place]) for index in members]))
     ]
-    return min(found, key=lambda each: (each.usd_per_hour, each.gpus), default=None)
+    return min(found, key=lambda shared: (shared.usd_per_hour, shared.gpus), default=None)
 
 
 def _cost(plans: Sequence[DeploymentPlan], members: Sequence[int], shared: SharedGpus | None) -> float:

@@ -34,9 +34,9 @@ def mixed_fleets(
             kinds.setdefault(fit.gpu, fit)
     found = [
         mixed
-        for one, other in permutations(list(kinds.values())[:_MOST_KINDS], 2)
-        for count in range(1, one.needed)
-        if (mixed := _mixed(one, count, other, rate_per_s, offered)) is not None
+        for first, second in permutations(list(kinds.values())[:_MOST_KINDS], 2)
+        for count in range(1, first.needed)
+        if (mixed := _mixed(first, count, second, rate_per_s, offered)) is not None
     ]
     most = (1.0 - _LEAST_SAVING) * fits[0].usd_per_hour
     return sorted((mixed for mixed in found if mixed.usd_per_hour < most), key=lambda mixed: mixed.usd_per_hour)

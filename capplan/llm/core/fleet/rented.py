@@ -106,7 +106,7 @@ def best_offer(offers: Sequence[RentedGpu], sharding: Sharding, replicas: int, *
         for offer in offers
         if (machines := offer.machines_for(sharding, replicas, fast_gpus=fast_gpus)) is not None
     ]
-    return min(held, key=lambda each: each[:2])[2] if held else None
+    return min(held, key=lambda priced: priced[:2])[2] if held else None
 
 
 def fast_link_gpus(offers: Sequence[RentedGpu], *, in_one_server: int, is_bridged: bool) -> int:

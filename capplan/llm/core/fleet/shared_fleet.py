@@ -87,8 +87,8 @@ class SharedFleet:
             f"{part.fit.gpus} × {part.fit.gpu} for {part.plan.model} ({part.fit.replicas} × {part.fit.sharding.gpus})"
             for part in self.parts
         )
-        each = " + ".join((*alone, *(group.words for group in self.shared)))
-        return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {each}"
+        fleets = " + ".join((*alone, *(group.words for group in self.shared)))
+        return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {fleets}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +146,10 @@ def shared_fleets(plans: Sequence[DeploymentPlan], *, shares_gpus: bool = False)
         shares_gpus: True to add a fleet in which models share GPUs, where that is cheaper.
     """
     by_gpu = [{fit.gpu: fit for fit in sorted(plan.fits, key=rank_key, reverse=True)} for plan in plans]
-    common = [gpu for gpu in by_gpu[0] if all(gpu in each for each in by_gpu)] if by_gpu else []
+    common = [gpu for gpu in by_gpu[0] if all(gpu in fits for fits in by_gpu)] if by_gpu else []
     fleets = [
         SharedFleet(
-            gpu=gpu, parts=tuple(FleetPart(plan=plan, fit=each[gpu]) for plan, each in zip(plans, by_gpu, strict=True))
+            gpu=gpu, parts=tuple(FleetPart(plan=plan, fit=fits[gpu]) for plan, fits in zip(plans, by_gpu, strict=True))
         )
         for gpu in common
     ]

@@ -8,7 +8,7 @@ from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
 from capplan.llm.core.fleet.limits import expected_limits
-from capplan.llm.core.fleet.rented import RentedGpu, best_offer
+from capplan.llm.core.fleet.rented import best_offer
 from capplan.llm.core.search.search import Search
 from capplan.llm.core.sharding import Sharding
 
@@ -31,61 +31,50 @@ def disaggregated_fits(search: Search, fits: tuple[DeploymentFit, ...]) -> tuple
     """
     if search.question.load.rate_per_s is None or search.question.load.output_len <= 1:
         return ()
-    best = _best_of_gpus(fits)
+    by_gpu = {fit.gpu: fit for fit in reversed(fits)}
+    best = [by_gpu[gpu] for gpu in dict.fromkeys(fit.gpu for fit in fits)][:_MOST_GPUS]
     sides = {fit.gpu: _sides(search, fit, fits) for fit in best}
     found: list[DisaggregatedFit] = []
     prefills, decodes = {}, {}
     for fit in best:
         alike = _pairs(search, fit, sides[fit.gpu], sides[fit.gpu])
-        own = _ranked(placed for made in alike for placed in (*_at_one_place(search, made), made))
+        own = _ranked(placed for pair in alike for placed in (*_at_one_place(search, pair), pair))
         found += own
-        prefills[fit.gpu] = _first(sides[fit.gpu], [made.prefill.sharding for made in own])
-        decodes[fit.gpu] = _first(sides[fit.gpu], [made.decode.sharding for made in own])
+        prefills[fit.gpu] = _first(sides[fit.gpu], [pair.prefill.sharding for pair in own])
+        decodes[fit.gpu] = _first(sides[fit.gpu], [pair.decode.sharding for pair in own])
     for fit, other in permutations(best, 2):
         if (fit.engine, fit.weights, fit.kv) == (other.engine, other.weights, other.kv):
             mixed = _pairs(search, fit, prefills[fit.gpu], decodes[other.gpu])
-            found += [placed for made in mixed for placed in _at_one_place(search, made)]
+            found += [placed for pair in mixed for placed in _at_one_place(search, pair)]
     kept: dict[tuple[str, str], DisaggregatedFit] = {}
-    for made in _ranked(found):
-        kept.setdefault((made.prefill.gpu, made.decode.gpu), made)
+    for pair in _ranked(found):
+        kept.setdefault((pair.prefill.gpu, pair.decode.gpu), pair)
     return tuple(kept.values())[:_MOST_ANSWERS]
 
 
-def _at_one_place(search: Search, made: DisaggregatedFit) -> Iterator[DisaggregatedFit]:
+def _at_one_place(search: Search, fit: DisaggregatedFit) -> Iterator[DisaggregatedFit]:
     """Yield a deployment with the offers of each place that has the GPUs of both sides: caches cross its network."""
     rents = search.question.rents
-    offers = [rents.get(side.gpu, ()) for side in (made.prefill, made.decode)]
+    offers = [rents.get(side.gpu, ()) for side in (fit.prefill, fit.decode)]
     places = [{(offer.provider, offer.region) for offer in known} for known in offers]
     for place in sorted(places[0] & places[1]):
         sides = [
-            replace(
-                side, rent=best_offer(_offers_at(known, place), side.sharding, side.replicas, fast_gpus=side.fast_gpus)
-            )
-            for side, known in zip((made.prefill, made.decode), offers, strict=True)
+            replace(side, rent=best_offer(there, side.sharding, side.replicas, fast_gpus=side.fast_gpus))
+            for side, known in zip((fit.prefill, fit.decode), offers, strict=True)
+            if (there := [offer for offer in known if (offer.provider, offer.region) == place])
         ]
         if all(side.rent is not None for side in sides):
-            yield replace(made, prefill=sides[0], decode=sides[1])
-
-
-def _offers_at(offers: Sequence[RentedGpu], place: tuple[str, str]) -> list[RentedGpu]:
-    return [offer for offer in offers if (offer.provider, offer.region) == place]
+            yield replace(fit, prefill=sides[0], decode=sides[1])
 
 
 def _ranked(found: Iterable[DisaggregatedFit]) -> list[DisaggregatedFit]:
-    return sorted(found, key=lambda made: (made.usd_per_hour is None, made.usd_per_hour or 0.0, made.gpus))
+    return sorted(found, key=lambda fit: (fit.usd_per_hour is None, fit.usd_per_hour or 0.0, fit.gpus))
 
 
 def _first(sides: Sequence[Side], best: Sequence[Sharding]) -> list[Side]:
     """Return the sides of the best deployments of a GPU."""
     wanted = list(dict.fromkeys(best))[:_MOST_MIXED_SIDES]
     return [side for side in sides if side.sharding in wanted]
-
-
-def _best_of_gpus(fits: tuple[DeploymentFit, ...]) -> list[DeploymentFit]:
-    best: dict[str, DeploymentFit] = {}
-    for fit in fits:
-        best.setdefault(fit.gpu, fit)
-    return list(best.values())[:_MOST_GPUS]
 
 
 def _sides(search: Search, best: DeploymentFit, fits: tuple[DeploymentFit, ...]) -> list[Side]:

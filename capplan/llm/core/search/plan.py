@@ -55,7 +55,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
     settled = _settle(search, judged)
     over = [found for fit in settled.fits if (found := search.over_draw(search.words_of(fit), fit))]
     fits = tuple(fit for fit in settled.fits if not over or search.over_draw(search.words_of(fit), fit) is None)
-    rejections = [each for each in judged.values() if isinstance(each, DeploymentRejection)]
+    rejections = [judgement for judgement in judged.values() if isinstance(judgement, DeploymentRejection)]
     rescued = with_rescues(search, [*rejections, *settled.failed, *over], fits)
     return DeploymentPlan(
         model=architecture.name,
@@ -111,7 +111,7 @@ def _over_servers(search: Search, judged: _Judged) -> _Judged:
     """Judge pipelines over two and four servers on GPUs of which eight lack the memory."""
     if not search.question.choice.is_open or search.question.offload is not None:
         return {}
-    fitting = {words.gpu for words, each in judged.items() if not _lacks_memory(each)}
+    fitting = {words.gpu for words, judgement in judged.items() if not _lacks_memory(judgement)}
     lacking = tuple(gpu for gpu in search.question.gpus if gpu not in fitting)
     wider = replace(search, question=replace(search.question, gpus=lacking, choice=_TWO_SERVERS))
     return {words: wider.judge(words) for words in wider.candidates()}
@@ -137,7 +137,7 @@ def _settle(search: Search, judged: _Judged) -> _Settled:
     replicas as tell most about how many it takes; no more is simulated of one that has become dearer than others. With
     limits at a percentile, deployments that were not simulated are left out: nothing is known of their percentiles.
     """
-    fits = [(words, each) for words, each in judged.items() if isinstance(each, DeploymentFit)]
+    fits = [(words, judgement) for words, judgement in judged.items() if isinstance(judgement, DeploymentFit)]
     least = {index: fit for index, (_, fit) in enumerate(fits)}
     sizings: dict[int, ReplicaSizing] = {}
     heap = [(rank_key(fit), index) for index, fit in least.items()]
@@ -238,7 +238,7 @@ def _offer_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tupl
         for offer in question.rents.get(fit.gpu, ())
         if offer.machines_for(fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus) is None
     ]
-    usd_per_hour, fit, offer = min(seeming, key=lambda each: each[0], default=(inf, best, best.rent))
+    usd_per_hour, fit, offer = min(seeming, key=lambda seemed: seemed[0], default=(inf, best, best.rent))
     if usd_per_hour >= (best.usd_per_hour or inf):
         return ()
     group = fit.sharding.tensor * fit.sharding.data
@@ -290,10 +290,10 @@ def _near_miss_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> 
     """Return notes on deployments that would be cheaper if a measurement found them faster than estimated."""
     unit = " requests/s" if question.load.concurrency is None else " clients"
     return tuple(
-        f"{each.fit.gpu} with {each.fit.engine}, {each.words}, would cost {each.usd_per_hour:.4g} instead of "
-        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {each.expected:.3g}{unit} by the estimate, and "
-        f"{each.best:.3g} at the good end of its 90 % interval; a measurement would decide"
-        for each in near_misses(fits, question.load, question.limits, certainty=question.certainty_fraction)[
+        f"{miss.fit.gpu} with {miss.fit.engine}, {miss.words}, would cost {miss.usd_per_hour:.4g} instead of "
+        f"{fits[0].usd_per_hour:.4g} USD/h: it carries {miss.expected:.3g}{unit} by the estimate, and "
+        f"{miss.best:.3g} at the good end of its 90 % interval; a measurement would decide"
+        for miss in near_misses(fits, question.load, question.limits, certainty=question.certainty_fraction)[
             :MOST_NEAR_MISSES
         ]
     )
@@ -309,5 +309,5 @@ def _reuse(load: TokenLoad) -> str:
     )
     if load.speculation is None:
         return f"{prefix}, no speculation"
-    each = load.speculation
-    return f"{prefix}, {each.drafts} drafted tokens of which each is accepted with {each.acceptance:.0%}"
+    drafts, acceptance = load.speculation.drafts, load.speculation.acceptance
+    return f"{prefix}, {drafts} drafted tokens of which each is accepted with {acceptance:.0%}"

@@ -31,28 +31,26 @@ def with_rescues(
         fits: The deployments that carry the load.
     """
     nearest: dict[tuple[str, str], DeploymentFit] = {}
-    for fit in sorted(fits, key=lambda each: (each.sharding.gpus, each.sharding.pipeline)):
+    for fit in sorted(fits, key=lambda fit: (fit.sharding.gpus, fit.sharding.pipeline)):
         nearest.setdefault((fit.gpu, fit.engine), fit)
     changes: dict[tuple[str, str], str | None] = {}
     found: list[DeploymentRejection] = []
-    for each in rejections:
-        key = (each.gpu, each.engine)
-        if each.obstacle is Obstacle.SETTING:
-            found.append(each)
+    for rejection in rejections:
+        key = (rejection.gpu, rejection.engine)
+        if rejection.obstacle is Obstacle.SETTING:
+            found.append(rejection)
             continue
         carrying = nearest.get(key)
         if carrying is not None:
-            found.append(replace(each, rescue=f"{sharding_words(carrying.sharding)} carries the load on this GPU"))
+            found.append(replace(rejection, rescue=f"{sharding_words(carrying.sharding)} carries the load on this GPU"))
             continue
-        if each.obstacle is Obstacle.LIMIT:
-            found.append(replace(each, rescue=_other_limit(each)))
+        if rejection.obstacle is Obstacle.LIMIT:
+            found.append(replace(rejection, rescue=_other_limit(rejection)))
             continue
         if key not in changes:
-            largest = max(
-                (one for one in rejections if (one.gpu, one.engine) == key), key=lambda one: one.sharding.gpus
-            )
-            changes[key] = _other_formats(search, largest)
-        found.append(replace(each, rescue=changes[key]))
+            alike = [other for other in rejections if (other.gpu, other.engine) == key]
+            changes[key] = _other_formats(search, max(alike, key=lambda other: other.sharding.gpus))
+        found.append(replace(rejection, rescue=changes[key]))
     return tuple(found)
 
 
@@ -67,22 +65,23 @@ def sharding_words(sharding: Sharding) -> str:
     return " ".join(words) or "--tp 1"
 
 
-def _other_limit(each: DeploymentRejection) -> str | None:
-    if each.least_s is None or each.broken_option is None:
+def _other_limit(rejection: DeploymentRejection) -> str | None:
+    least_s, option = rejection.least_s, rejection.broken_option
+    if least_s is None or option is None:
         return None
-    return f"a limit of {format_seconds(each.least_s)} or more ({each.broken_option}), more GPUs or narrower weights"
+    return f"a limit of {format_seconds(least_s)} or more ({option}), more GPUs or narrower weights"
 
 
-def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
+def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None:
     """Ask the memory model which single change lets one request fit."""
     asked = search.question
     request = StatedDeployment(
         model=search.model,
-        gpu=search.find_gpu(each.gpu),
-        sharding=each.sharding,
-        weights=each.weights,
+        gpu=search.find_gpu(rejection.gpu),
+        sharding=rejection.sharding,
+        weights=rejection.weights,
         kv=asked.kv or None,
-        engine=find_engine(each.engine),
+        engine=find_engine(rejection.engine),
         version=version_of(""),
         sequence_tokens=max(1, round(asked.load.cached_len)),
     )
@@ -91,11 +90,11 @@ def _other_formats(search: Search, each: DeploymentRejection) -> str | None:
     except CapplanError:
         return None
     helping = [change.change for change in answer.alternatives if change.fits and change.sequences >= 1]
-    shown = sharding_words(each.sharding)
+    shown = sharding_words(rejection.sharding)
     if helping:
         return f"with {shown}: {' or '.join(helping[:3])}"
-    narrow = "q4_k_m" if find_engine(each.engine) is Engine.LLAMACPP else "awq"
-    return f"no single change does; try --weights {narrow} with more GPUs per replica than {each.sharding.gpus}"
+    narrow = "q4_k_m" if find_engine(rejection.engine) is Engine.LLAMACPP else "awq"
+    return f"no single change does; try --weights {narrow} with more GPUs per replica than {rejection.sharding.gpus}"
 
 
 def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> str:
@@ -110,10 +109,14 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
             "(--gpu) or narrower weights (--weights)."
         )
-    broken = [each for each in rejections if each.least_s is not None and each.broken_option is not None]
+    asked = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s}
+    broken = [
+        (rejection.least_s / (asked.get(rejection.broken_option) or 1.0), rejection.least_s, rejection)
+        for rejection in rejections
+        if rejection.least_s is not None and rejection.broken_option is not None
+    ]
     if broken:
-        first = min(broken, key=lambda each: (each.least_s or 0.0) / _limit(limits, each.broken_option or ""))
-        least = first.least_s or 0.0
+        _, least, first = min(broken, key=lambda ranked: ranked[0])
         return (
             f"nothing searched keeps {first.broken_option}: the nearest is {first.gpu} with "
             f"{sharding_words(first.sharding)} at {format_seconds(least)}; a limit above that, shorter requests, "
@@ -124,11 +127,6 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
         return f"nothing searched holds the model; the nearest is {rescues[-1].gpu}: {rescues[-1].rescue}."
     reason = rejections[0].reason.rstrip(".") if rejections else "no GPU was searched"
     return f"no deployment searched is possible: {reason}."
-
-
-def _limit(limits: LatencyLimits, option: str) -> float:
-    value = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s}.get(option)
-    return value or 1.0
 
 
 CLEARLY_CHEAPER = 0.98
@@ -168,8 +166,8 @@ def near_misses(
         return ()
     most = CLEARLY_CHEAPER * fits[0].usd_per_hour
     found = (near_miss(fit, load, limits, certainty=certainty) for fit in fits if not fit.is_transferred)
-    cheaper = [each for each in found if each is not None and each.usd_per_hour < most]
-    return tuple(sorted(cheaper, key=lambda each: each.usd_per_hour))
+    cheaper = [miss for miss in found if miss is not None and miss.usd_per_hour < most]
+    return tuple(sorted(cheaper, key=lambda miss: miss.usd_per_hour))
 
 
 def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits, *, certainty: float = 0.5) -> NearMiss | None:

@@ -221,8 +221,8 @@ class Search:
         if most is None or (fit.energy is not None and fit.energy.power_w.expected <= most):
             return None
         drawn = "an unknown power" if fit.energy is None else format_watts(fit.energy.power_w.expected)
-        made = rejection(words, f"its GPUs draw {drawn}; {DRAW_OPTION} is {format_watts(most)}", Obstacle.LIMIT)
-        return replace(made, broken_option=DRAW_OPTION)
+        reason = f"its GPUs draw {drawn}; {DRAW_OPTION} is {format_watts(most)}"
+        return replace(rejection(words, reason, Obstacle.LIMIT), broken_option=DRAW_OPTION)
 
     def service(self, deployment: ServingDeployment) -> ServedDeployment:
         """Return a deployment ready to be asked for times."""
@@ -398,8 +398,8 @@ class Search:
         broken = self._broken(answer, sizing.replica.deployment)
         if broken is not None:
             return replace(sizing, too_few=needed), broken
-        made = self._with_simulation(sizing.replica.deployment, sizing.fit, needed, answer)
-        return replace(sizing, enough=made), None
+        fit = self._with_simulation(sizing.replica.deployment, sizing.fit, needed, answer)
+        return replace(sizing, enough=fit), None
 
     def at_least(self, sizing: "ReplicaSizing") -> DeploymentFit:
         """Return a deployment with the fewest replicas that no simulation has ruled out: it will not cost less."""
@@ -459,7 +459,7 @@ class Search:
     def _broken(self, answer: LoadAnswer, deployment: ServingDeployment) -> BrokenLimit | None:
         limits = self.expected_limits(deployment)
         ease = _TOLERANCE if limits.statistic is Statistic.MEAN else 1.0
-        ttft, tpot, e2e = (each.at(limits.statistic) / ease for each in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
+        ttft, tpot, e2e = (times.at(limits.statistic) / ease for times in (answer.ttft_s, answer.tpot_s, answer.e2e_s))
         return broken_limit(ttft, tpot, e2e, limits)
 
     def _simulate(self, replica: Replica, replicas: int) -> LoadAnswer:
@@ -476,14 +476,14 @@ class Search:
         replicas = needed + self.question.redundancy
         evidence = self._evidence(deployment)
         gaps = answer.tpot_s if load.output_len > 1 else answer.ttft_s
-        means = [each.mean for each in (answer.ttft_s, gaps, answer.e2e_s)]
+        means = [times.mean for times in (answer.ttft_s, gaps, answer.e2e_s)]
         if limits.statistic is Statistic.MEAN:
             held = self.expected_limits(deployment)
             kept = (held.ttft_s, held.tpot_s, held.e2e_s)
             means = [mean if most is None else min(mean, most) for mean, most in zip(means, kept, strict=True)]
         ttft, tpot, e2e = self._intervals(deployment, evidence, means, running=answer.mean_running)
         rate = load.rate_per_s if load.concurrency is None else answer.rate_per_s * replicas
-        made = replace(
+        simulated = replace(
             self._with_replicas(fit, needed),
             rate_per_s=rate or fit.rate_per_s,
             running=answer.mean_running,
@@ -493,7 +493,7 @@ class Search:
             simulated=answer,
             holds_at_worst=broken_limit(ttft.high, tpot.high, e2e.high, limits) is None,
         )
-        return self.offer_for(self._with_energy(deployment, made))
+        return self.offer_for(self._with_energy(deployment, simulated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,8 +570,8 @@ def limit_rejection(words: NamedDeployment, broken: BrokenLimit, when: str) -> D
         broken: The limit.
         when: In which case it breaks.
     """
-    made = rejection(words, f"{broken} {when}", Obstacle.LIMIT)
-    return replace(made, broken_option=broken.option, least_s=broken.value_s)
+    refused = rejection(words, f"{broken} {when}", Obstacle.LIMIT)
+    return replace(refused, broken_option=broken.option, least_s=broken.value_s)
 
 
 def _replica_memory(deployment: ServingDeployment, capacity: float) -> ReplicaMemory:

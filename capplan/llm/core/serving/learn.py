@@ -130,7 +130,7 @@ def interval_widths(runs: Sequence[LearntRun], held_out: HeldOutPredictions) -> 
     labels = _Labels.of(runs)
     observed = np.log([run.observation.value for run in runs])
     same, gpu, model = (
-        np.abs(np.log(each) - observed) for each in (held_out.same, held_out.other_gpu, held_out.other_family)
+        np.abs(np.log(predicted) - observed) for predicted in (held_out.same, held_out.other_gpu, held_out.other_family)
     )
     within = _half_widths(_within_deployments(np.log(held_out.same) - observed, labels.deployment), labels)
     base = _half_widths(same, labels)

@@ -149,7 +149,7 @@ def _prompt_points(service: ServedDeployment, demand: Demand, *, running: FloatA
     sizes = np.array([min(tokens, budget), budget])
     past = demand.input_len - demand.prefill_len
     load = Load.of(prefilled=sizes, prompts=np.maximum(sizes / demand.prefill_len, 1e-6), past=past)
-    lone_step_s, full_step_s = (float(each) for each in service.step(load).total_s)
+    lone_step_s, full_step_s = (float(time_s) for time_s in service.step(load).total_s)
     lone_s = stages * lone_step_s * max(1.0, tokens / budget) + demand.encoder_s
     most_per_s = 1.0 / (full_step_s * tokens / budget / data + demand.encoder_s)
     busy = np.clip(running / (running + most_per_s * lone_s), 0.0, _MOST_BUSY)

@@ -53,7 +53,7 @@ class ServedDeployment:
 
         def probe() -> list[FloatArray]:
             slowed = (replace(table, compute_s=table.compute_s / clock) for clock in PROBED_CLOCKS)
-            return [self.time_factor * step_time(each, self.constants).total_s / total_s for each in slowed]
+            return [self.time_factor * step_time(table, self.constants).total_s / total_s for table in slowed]
 
         shares = [rate_shares(cap.gpu, work) for work in card_works(self.kernels, cap.gpu, load, total_s)]
         return cap.slowdowns(shares, probe).at(cap.end)

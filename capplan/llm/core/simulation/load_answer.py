@@ -32,7 +32,7 @@ class Percentiles:
     @classmethod
     def of(cls, values: FloatArray) -> "Percentiles":
         """Summarise the times of requests."""
-        p50, p90, p95, p99 = (float(each) for each in np.percentile(values, _PERCENTS))
+        p50, p90, p95, p99 = (float(value) for value in np.percentile(values, _PERCENTS))
         return cls(mean=float(values.mean()), p50=p50, p90=p90, p95=p95, p99=p99)
 
     @classmethod

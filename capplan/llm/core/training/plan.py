@@ -154,21 +154,19 @@ class TrainingPlan:
     @property
     def kept(self) -> tuple[PricedTraining, ...]:
         """Return the runs within the deadline and the budget."""
-        return tuple(each for each in self.priced if self._keeps(each))
-
-    def _keeps(self, each: PricedTraining) -> bool:
-        run = each.run
-        if run is not None and self.asked.deadline_s is not None and run.wall_s.expected > self.asked.deadline_s:
-            return False
-        if self.asked.budget_usd is None:
-            return True
-        return each.usd is not None and each.usd.expected <= self.asked.budget_usd
+        deadline_s, budget_usd = self.asked.deadline_s, self.asked.budget_usd
+        return tuple(
+            priced
+            for priced in self.priced
+            if (deadline_s is None or priced.run is None or priced.run.wall_s.expected <= deadline_s)
+            and (budget_usd is None or (priced.usd is not None and priced.usd.expected <= budget_usd))
+        )
 
     @property
     def cheapest(self) -> PricedTraining | None:
         """Return the cheapest run; None where none keeps the limits and has a price."""
-        priced = [each for each in self.kept if each.usd is not None]
-        return min(priced, key=lambda each: each.usd.expected if each.usd else inf, default=None)
+        priced = (run for run in self.kept if run.usd is not None)
+        return min(priced, key=lambda run: run.usd.expected if run.usd else inf, default=None)
 
     @property
     def safer(self) -> PricedTraining | None:
@@ -176,29 +174,23 @@ class TrainingPlan:
 
         None where there is none, or the cheapest run is safe.
         """
-        priced = [each for each in self.kept if each.usd is not None]
+        priced = [run for run in self.kept if run.usd is not None]
         if not priced:
             return None
         preferred = prefer_safer(
-            priced,
-            cost=lambda each: each.usd.expected if each.usd else inf,
-            probability=lambda each: each.fit_probability,
+            priced, cost=lambda run: run.usd.expected if run.usd else inf, probability=lambda run: run.fit_probability
         )
         return None if preferred is self.cheapest else preferred
 
     @property
     def fastest(self) -> PricedTraining | None:
         """Return the fastest run."""
-        return max(self.kept, key=lambda each: each.estimate.tokens_per_s.expected, default=None)
+        return max(self.kept, key=lambda run: run.estimate.tokens_per_s.expected, default=None)
 
     @property
     def fewest(self) -> PricedTraining | None:
         """Return the run with the fewest GPUs, the faster one of equals."""
-        return min(
-            self.kept,
-            key=lambda each: (each.job.layout.gpus, -each.estimate.tokens_per_s.expected),
-            default=None,
-        )
+        return min(self.kept, key=lambda run: (run.job.layout.gpus, -run.estimate.tokens_per_s.expected), default=None)
 
 
 def plan_training(
@@ -249,8 +241,8 @@ def plan_training(
         terms=terms,
         asked=asked,
         priced=tuple(priced),
-        runners_up={key: found.runner_up for key, found in searches.items() if found.runner_up is not None},
-        passed_over={key: found.passed_over for key, found in searches.items() if found.passed_over is not None},
+        runners_up={key: search.runner_up for key, search in searches.items() if search.runner_up is not None},
+        passed_over={key: search.passed_over for key, search in searches.items() if search.passed_over is not None},
         rejected=sum((search.rejected for search in searches.values()), Counter[str]()),
         refused=refused,
         tried=sum(search.tried for search in searches.values()),

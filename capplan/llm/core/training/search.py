@@ -125,8 +125,10 @@ def search_layouts(
     if not found:
         return Found(rejected=rejected, tried=tried)
     fastest = found[0]
-    best = prefer_safer(found, cost=lambda each: each.step.total_s, probability=lambda each: each.fit_probability)
-    others = [each for each in found[:keep] if each is not best]
+    best = prefer_safer(
+        found, cost=lambda answer: answer.step.total_s, probability=lambda answer: answer.fit_probability
+    )
+    others = [answer for answer in found[:keep] if answer is not best]
     return Found(
         candidates=(best, *others[: keep - 1]),
         rejected=rejected,

@@ -250,7 +250,7 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
     family = root.word("model_type") or ""
     if fields is None:
         classes = root.raw("architectures")
-        multimodal = isinstance(classes, list) and any("ForConditionalGeneration" in str(each) for each in classes)
+        multimodal = isinstance(classes, list) and any("ForConditionalGeneration" in str(name) for name in classes)
         return None, f"the image encoder of {family} is not in the configuration" if multimodal else None
     encoder = _ENCODERS.get(family)
     if encoder is None:
