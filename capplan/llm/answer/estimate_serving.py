@@ -11,9 +11,8 @@ from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
-from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, explain_step
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
-from capplan.llm.core.serving.explain import explain_step
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServedDeployment, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration

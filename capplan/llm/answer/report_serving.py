@@ -10,12 +10,12 @@ from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
 from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, plan_serving, question_of
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import NamedDeployment
-from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.money import ServingReport, Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import SearchSpace
+from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.read.calibrations import load_time_calibration

@@ -1,10 +1,14 @@
-"""How the GPUs of one replica share a language model, and which numbers of GPUs can."""
+"""How the GPUs of one replica share a language model, which numbers of GPUs can, and which ways a search tries."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capplan.errors import UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer
+
+GPUS_PER_SERVER = 8
+_SIZES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,3 +152,55 @@ def _check_expert_width(name: str, experts: Experts, sharding: Sharding) -> None
             f"{name}: {sharding.expert_tensor} GPUs share one expert, which does not divide its width of "
             f"{experts.width}; --ep {sharding.tensor * sharding.data} keeps experts whole."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingChoice:
+    """The sizes to try; an empty tuple leaves a dimension to the search. `most_gpus` limits one replica."""
+
+    tensor: tuple[int, ...] = ()
+    pipeline: tuple[int, ...] = ()
+    expert: tuple[int, ...] = ()
+    data: tuple[int, ...] = ()
+    most_gpus: int = GPUS_PER_SERVER
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if nothing is stated, so that the search is free in every dimension."""
+        return not (self.tensor or self.pipeline or self.expert or self.data)
+
+
+def shardings(choice: ShardingChoice, *, has_experts: bool, divides_layers: bool) -> Iterator[Sharding]:
+    """Yield the ways to share a model on the GPUs of one server, the smallest first.
+
+    A model without experts is cut by tensor and pipeline parallelism. One with experts may also keep attention whole on
+    ranks of data parallelism, and either cut every expert or keep experts whole on different GPUs.
+
+    Args:
+        choice: The sizes to try.
+        has_experts: True for a mixture of experts.
+        divides_layers: True for an engine that divides models by layers alone, as llama.cpp does.
+    """
+    stated = not choice.is_open
+    tensors = choice.tensor or ((1,) if divides_layers else _SIZES)
+    pipelines = choice.pipeline or ((1,) if stated else _SIZES)
+    ranks = choice.data or ((1,) if stated or not has_experts else _SIZES)
+
+    def experts(gpus: int, data: int) -> tuple[int, ...]:
+        if not has_experts or gpus == 1:
+            return (1,)
+        return (gpus,) if data > 1 else (1, gpus)
+
+    every = (
+        Sharding(tensor=tensor, pipeline=pipeline, expert=expert, data=data)
+        for tensor in tensors
+        for pipeline in pipelines
+        for data in ranks
+        for expert in choice.expert or experts(tensor * data, data)
+    )
+    kept = (
+        sharding
+        for sharding in every
+        if stated or (sharding.gpus <= choice.most_gpus and 1 in (sharding.data, sharding.pipeline))
+    )  # engines do not combine data parallelism and pipelines well
+    yield from sorted(set(kept), key=lambda way: (way.gpus, way.pipeline, way.data, way.expert))

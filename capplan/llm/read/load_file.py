@@ -14,12 +14,12 @@ import numpy as np
 from capplan.core.serving.load import DAYS_PER_WEEK, days_in_use
 from capplan.errors import UsageError
 from capplan.files import read_file
-from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
 from capplan.llm.core.serving.asked import Sampling, Statistic
 from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Speculation
+from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.weights import Adapters

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from capplan.verbs.llm.fields import (
     CLIENTS,
@@ -14,7 +14,7 @@ from capplan.verbs.llm.fields import (
     PrefixFields,
     ReplicaFields,
 )
-from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import PLOT, check_pictures, pictures
 
@@ -101,12 +101,6 @@ def _sections(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestio
     return llm_estimate_sections(answers[0], explain=question.explain)
 
 
-def _document(answers: "Sequence[ServingEstimate]", _question: LlmEstimateQuestion) -> Any:
-    from capplan.report.documents.llm.serving import llm_estimate_document
-
-    return llm_estimate_document(answers[0])
-
-
 def _files(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> Mapping[Path, bytes]:
     if question.plot is None:
         return {}
@@ -127,7 +121,7 @@ LLM_ESTIMATE = Verb(
     settle=_settle,
     sections=_sections,
     is_one_screen=True,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.serving:llm_estimate_document"),
     files=_files,
     schema="llm-estimate",
     returns="capplan.llm.core.serving.estimate:ServingEstimate",

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from capplan.llm.answer.deployments import Deployments
     from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.core.deployment import NamedDeployment
-    from capplan.llm.core.fleet.candidates import ShardingChoice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.serving.cases import MeasuredRun
     from capplan.llm.core.serving.service import Speculation
-    from capplan.llm.core.sharding import HostOffload, Sharding
+    from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
     from capplan.llm.core.weights import Adapters
@@ -75,6 +74,7 @@ DOWNLOAD = Option(help="Fetch the configuration and headers of hf:org/name over 
 TIME_CALIBRATION = Option(
     help="Constants from `capplan llm fit`; the shipped ones by default.", metavar="FILE", doors=HERE
 )
+TRAINING_CALIBRATION = Option(help="Constants of training other than the shipped ones.", metavar="FILE", doors=HERE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -658,7 +658,7 @@ class SearchFields:
 
     def choice(self) -> "ShardingChoice":
         """Return the degrees of parallelism to try; every usual one where none is stated."""
-        from capplan.llm.core.fleet.candidates import ShardingChoice
+        from capplan.llm.core.sharding import ShardingChoice
 
         return ShardingChoice(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
 

@@ -14,10 +14,7 @@ from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.fit_serving import FittedServing
-
-if TYPE_CHECKING:
-    from capplan.llm.answer.fit_serving import FittedMemoryFile
+    from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
 
 
 @dataclass(frozen=True, kw_only=True)

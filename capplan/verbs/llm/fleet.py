@@ -1,19 +1,17 @@
 """`llm fleet`: several language models on one fleet."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredRunFields
-from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.shared_fleet import FleetAnswer
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +87,6 @@ def _for_service(question: LlmFleetQuestion) -> LlmFleetQuestion:
     return replace(question, file=None, fleet=_content(question))
 
 
-def _sections(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.money import shared_fleet_sections
-
-    return shared_fleet_sections(answers[0])
-
-
-def _document(answers: "Sequence[FleetAnswer]", _question: LlmFleetQuestion) -> Any:
-    from capplan.report.documents.llm.fleet import fleet_document
-
-    return fleet_document(answers[0])
-
-
 LLM_FLEET = Verb(
     path="llm fleet",
     question=LlmFleetQuestion,
@@ -109,9 +95,9 @@ LLM_FLEET = Verb(
     examples=("capplan llm fleet FLEET.yaml",),
     answer=answer_llm_fleet,
     effort=Effort.LONG,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.llm.money:shared_fleet_sections"),
     is_one_screen=True,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.fleet:fleet_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.fleets else 1),
     for_service=_for_service,
     schema="llm-fleet",

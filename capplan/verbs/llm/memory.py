@@ -1,21 +1,23 @@
-"""`llm memory`: weights, activations and KV cache of a served language model, and what fits."""
+"""`llm memory` and `llm models`: what of a GPU a served language model takes, and the catalogue of such models."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from capplan.errors import UsageError
 from capplan.verbs.llm.fields import DOWNLOAD, AdapterFields, DeploymentFields, LanguageModelFields, ReplicaGpuFields
-from capplan.verbs.statement.contract import Context, Outcome, Verb
-from capplan.verbs.statement.fields import OwnSpecs
-from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import SIZE
 
 if TYPE_CHECKING:
     from capplan.llm.core.memory_answer import MemoryAnswer
-    from capplan.report.sections import Section
+    from capplan.llm.core.model_query import LanguageModel
+    from capplan.report.sections import Line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,18 +96,6 @@ def answer_llm_memory(question: LlmMemoryQuestion, context: Context) -> "MemoryA
     return answer_memory(request, load_llm_memory(question.calibration))
 
 
-def _sections(answers: "Sequence[MemoryAnswer]", _question: LlmMemoryQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.memory import llm_memory_sections
-
-    return llm_memory_sections(answers[0])
-
-
-def _document(answers: "Sequence[MemoryAnswer]", _question: LlmMemoryQuestion) -> Any:
-    from capplan.report.documents.llm.memory import llm_memory_document
-
-    return llm_memory_document(answers[0])
-
-
 LLM_MEMORY = Verb(
     path="llm memory",
     question=LlmMemoryQuestion,
@@ -116,10 +106,92 @@ LLM_MEMORY = Verb(
         "capplan llm memory qwen3-32b --gpu rtx-4090 --engine llama.cpp --weights q4_k_m --max-len 16384",
     ),
     answer=answer_llm_memory,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.llm.memory:llm_memory_sections"),
     is_one_screen=True,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.memory:llm_memory_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.holds_what_was_asked else 1),
     schema="llm-memory",
     returns="capplan.llm.core.memory_answer:MemoryAnswer",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmModelsQuestion:
+    """Which language models are known, and what they are made of."""
+
+    names: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=400),
+        Option(
+            help="Show these only: catalogue names or hf: files.", metavar="[MODEL]...", topic=Topic.MODEL,
+            is_argument=True,
+        ),
+    ] = ()  # fmt: skip
+    where: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=64),
+        Option(
+            help="'params < 40B', 'moe = yes and context >= 128k', 'attention = mla'; repeatable.",
+            metavar="CONDITION",
+        ),
+    ] = ()  # fmt: skip
+    ids: Annotated[bool, Option(help="Print names only, one per line.", flags=("--ids", "-q"), doors=Door.COMMAND)] = (
+        False
+    )
+    download: Annotated[bool, DOWNLOAD] = False
+
+
+def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[LanguageModel, ...]":
+    """Return the language models that a question names, or all that are known, as far as they meet its conditions.
+
+    Args:
+        question: names and conditions.
+        context: how the door finds models.
+
+    Raises:
+        CapplanError: a name is not known, or a condition cannot be read.
+    """
+    from capplan.llm.core.model_query import select_models
+    from capplan.llm.read.catalogue import load_catalogue
+    from capplan.llm.read.sources import find_model
+
+    named = [find_model(context.language_model(name), download=question.download) for name in question.names]
+    return tuple(select_models(named or list(load_catalogue().values()), question.where))
+
+
+def _settle_models(question: LlmModelsQuestion, look: Look) -> LlmModelsQuestion:
+    """Refuse a format for names alone.
+
+    Raises:
+        UsageError: one is asked for.
+    """
+    if question.ids and look.format != "table":
+        raise UsageError(f"--ids prints names alone, one per line; leave out it or the format {look.format}.")
+    return question
+
+
+def _model_names(
+    answers: "Sequence[tuple[LanguageModel, ...]]", question: LlmModelsQuestion, _look: Look
+) -> "list[Line] | None":
+    from capplan.report.sections import line
+
+    return [line(model.architecture.name) for model in answers[0]] if question.ids else None
+
+
+LLM_MODELS = Verb(
+    path="llm models",
+    question=LlmModelsQuestion,
+    summary="List the language models that capplan knows, with filters.",
+    examples=(
+        "capplan llm models --where 'params < 40B'",
+        "capplan llm models deepseek-v3 hf:path/to/config.json --json",
+    ),
+    answer=answer_llm_models,
+    settle=_settle_models,
+    sections=laid_out_by("capplan.report.text.llm.memory:llm_model_sections"),
+    is_one_screen=True,
+    lines=_model_names,
+    document=laid_out_by("capplan.report.documents.llm.memory:llm_models_document"),
+    schema="llm-models",
+    returns="capplan.llm.core.model_query:LanguageModel[]",
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -25,7 +25,7 @@ from capplan.verbs.llm.fields import (
     TaskFields,
     names_of,
 )
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
@@ -199,12 +199,6 @@ def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: L
     return plan_lines(answers[0], width=look.width, launch=question.launch)
 
 
-def _document(answers: "Sequence[PlannedFleet]", _question: LlmPlanQuestion) -> Any:
-    from capplan.report.documents.llm.plan import llm_plan_document
-
-    return llm_plan_document(answers[0])
-
-
 def _files(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> Mapping[Path, bytes]:
     """Return the Kubernetes manifest of the recommended fleet, if one is asked for and there is one."""
     if question.kubernetes is None:
@@ -230,7 +224,7 @@ LLM_PLAN = Verb(
     sections=_sections,
     is_one_screen=True,
     lines=_lines,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.plan:llm_plan_document"),
     files=_files,
     outcome=lambda found: Outcome(exit_code=0 if found.plan.fits else 1),
     schema="llm-plan",

@@ -1,6 +1,6 @@
 """`llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ from capplan.verbs.llm.fields import (
     TaskFields,
     Word,
 )
-from capplan.verbs.statement.contract import Context, Effort, Look, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Verb, laid_out_by
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import PLOT, TIME_LIMIT, Words, check_pictures, pictures
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.simulation.arrivals import Arrivals
     from capplan.llm.core.simulation.load_answer import Simulation
-    from capplan.report.sections import Section
 
 MOST_RATE_PER_S = 100_000.0
 
@@ -201,18 +200,6 @@ def _settle(question: LlmSimulateQuestion, _look: Look) -> LlmSimulateQuestion:
     return question
 
 
-def _sections(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.serving import simulation_sections
-
-    return simulation_sections(answers[0])
-
-
-def _document(answers: "Sequence[Simulation]", _question: LlmSimulateQuestion) -> Any:
-    from capplan.report.documents.llm.serving import simulation_document
-
-    return simulation_document(answers[0])
-
-
 def _files(answers: "Sequence[Simulation]", question: LlmSimulateQuestion) -> Mapping[Path, bytes]:
     if question.plot is None:
         return {}
@@ -230,9 +217,9 @@ LLM_SIMULATE = Verb(
     answer=answer_llm_simulate,
     effort=Effort.LONG,
     settle=_settle,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.llm.serving:simulation_sections"),
     is_one_screen=True,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.serving:simulation_document"),
     files=_files,
     schema="llm-simulate",
     returns="capplan.llm.core.simulation.load_answer:Simulation",

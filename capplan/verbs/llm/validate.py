@@ -1,12 +1,12 @@
-"""`llm validate`: how wrong predictions of serving runs are on anyone's measurements."""
+"""`llm validate` and `llm train validate`: how wrong predictions of serving and training are on measured runs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.verbs.llm.fields import TIME_CALIBRATION
+from capplan.verbs.llm.fields import TIME_CALIBRATION, TRAINING_CALIBRATION
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -14,12 +14,15 @@ from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.accuracy import ServingValidation
+    from capplan.llm.core.training.accuracy import TrainingValidation
     from capplan.report.sections import Section
 
 MEASURED = Option(
     help="Measured runs: CSV, plain or .gz.", metavar="SERVING.csv...", topic=Topic.MODEL, is_argument=True,
     doors=HERE,
 )  # fmt: skip
+_CELLS = Option(help="Columns that make a cell.", words=NAMES, shows_default=True, doors=Door.COMMAND)
+_QUALITY = Option(help="Qualities that are judged; rows without one count as B.", metavar="LETTERS", shows_default=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +30,8 @@ class LlmValidateQuestion:
     """How wrong predictions of serving runs are."""
 
     measured: Annotated[tuple[Path, ...], MEASURED]
-    by: Annotated[
-        tuple[str, ...],
-        Option(help="Columns that make a cell.", words=NAMES, shows_default=True, doors=Door.COMMAND),
-    ] = ("gpu", "engine", "model")
-    quality: Annotated[
-        str,
-        Option(
-            help="Qualities that are judged; rows without one count as B.", metavar="LETTERS", shows_default=True
-        ),
-    ] = "AB"  # fmt: skip
+    by: Annotated[tuple[str, ...], _CELLS] = ("gpu", "engine", "model")
+    quality: Annotated[str, _QUALITY] = "AB"
     specs: OwnSpecs = ()
     calibration: Annotated[Path | None, TIME_CALIBRATION] = None
 
@@ -68,12 +63,29 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
     )
 
 
+def _check_columns(by: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse columns that make no cells.
+
+    Raises:
+        UnknownNameError: one of them is not known.
+    """
+    for name in by:
+        if name not in known:
+            raise UnknownNameError("column", name, known, hint=f"Known: {', '.join(known)}.")
+
+
+def _outcome(judged: Sequence[object]) -> Outcome:
+    """A validation that judged nothing ends as a wrong question does."""
+    if judged:
+        return Outcome()
+    warning = "capplan: no row could be predicted; see the skipped rows."
+    return Outcome(exit_code=UsageError.exit_code, warnings=(warning,))
+
+
 def _settle(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion:
     from capplan.llm.core.serving.accuracy import CELL_COLUMNS
 
-    for name in question.by:
-        if name not in CELL_COLUMNS:
-            raise UnknownNameError("column", name, CELL_COLUMNS, hint=f"Known: {', '.join(CELL_COLUMNS)}.")
+    _check_columns(question.by, CELL_COLUMNS)
     return question
 
 
@@ -87,14 +99,6 @@ def _document(answers: "Sequence[ServingValidation]", question: LlmValidateQuest
     from capplan.report.documents.llm.serving import llm_validation_document
 
     return llm_validation_document(answers[0], by=question.by)
-
-
-def _outcome(found: "ServingValidation") -> Outcome:
-    """A validation that judged nothing ends as a wrong question does."""
-    if found.answers:
-        return Outcome()
-    warning = "capplan: no row could be predicted; see the skipped rows."
-    return Outcome(exit_code=UsageError.exit_code, warnings=(warning,))
 
 
 LLM_VALIDATE = Verb(
@@ -112,7 +116,84 @@ LLM_VALIDATE = Verb(
     settle=_settle,
     sections=_sections,
     document=_document,
-    outcome=_outcome,
+    outcome=lambda validation: _outcome(validation.answers),
     schema="llm-validate",
     returns="capplan.llm.core.serving.accuracy:ServingValidation",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmTrainValidateQuestion:
+    """How wrong predictions of training runs are."""
+
+    measured: Annotated[tuple[Path, ...], replace(MEASURED, metavar="TRAINING.csv...")]
+    by: Annotated[tuple[str, ...], _CELLS] = ("kind", "gpu", "framework")
+    quality: Annotated[str, _QUALITY] = "AB"
+    each: Annotated[
+        bool,
+        Option(help="Show every row instead of cells.", flags=("--rows",), topic=Topic.ANSWER, doors=Door.COMMAND),
+    ] = False
+    specs: OwnSpecs = ()
+    calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
+
+
+def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Context) -> "TrainingValidation":
+    """Return predictions of measured training runs beside the measurements.
+
+    Args:
+        question: the files of measured runs, and which of them are judged.
+        context: how the door finds GPUs.
+
+    Raises:
+        CapplanError: a file cannot be read.
+    """
+    from capplan.llm.answer.train_validate import validate_training
+    from capplan.llm.read.training_calibration import load_training_calibration
+    from capplan.specs.rate_laws import load_rate_laws
+
+    return validate_training(
+        question.measured,
+        gpus=context.gpu_database(question.specs),
+        calibration=load_training_calibration(question.calibration),
+        laws=load_rate_laws(),
+        qualities=question.quality.upper(),
+    )
+
+
+def _train_settle(question: LlmTrainValidateQuestion, _look: Look) -> LlmTrainValidateQuestion:
+    from capplan.llm.core.training.accuracy import CELL_COLUMNS
+
+    _check_columns(question.by, CELL_COLUMNS)
+    return question
+
+
+def _train_sections(answers: "Sequence[TrainingValidation]", question: LlmTrainValidateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.training import training_validation_sections
+
+    return training_validation_sections(answers[0], by=question.by, shows_rows=question.each)
+
+
+def _train_document(answers: "Sequence[TrainingValidation]", question: LlmTrainValidateQuestion) -> Any:
+    from capplan.report.documents.llm.training import training_validation_document
+
+    return training_validation_document(answers[0], by=question.by)
+
+
+LLM_TRAIN_VALIDATE = Verb(
+    path="llm train validate",
+    question=LlmTrainValidateQuestion,
+    summary="Compare predicted with measured speed and memory of training runs.\n\n"
+    "Where a row does not state what it computes again, the least that fits is assumed. Rows that cannot be predicted "
+    "are listed with the reason.",
+    examples=(
+        "capplan llm train validate llm-training.csv.gz --by kind,gpu",
+        "capplan llm train validate runs.csv --rows --format csv",
+    ),
+    answer=answer_llm_train_validate,
+    settle=_train_settle,
+    sections=_train_sections,
+    document=_train_document,
+    outcome=lambda validation: _outcome(validation.answers or validation.fits),
+    schema="llm-train-validate",
+    returns="capplan.llm.core.training.accuracy:TrainingValidation",
 )

@@ -43,15 +43,15 @@ VERBS: Mapping[str, str] = {
     "llm estimate": "capplan.verbs.llm.estimate:LLM_ESTIMATE",
     "llm plan": "capplan.verbs.llm.plan:LLM_PLAN",
     "llm simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
-    "llm models": "capplan.verbs.llm.models:LLM_MODELS",
+    "llm models": "capplan.verbs.llm.memory:LLM_MODELS",
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",
     "llm fit-memory": "capplan.verbs.llm.fit:LLM_FIT_MEMORY",
-    "llm train memory": "capplan.verbs.llm.train.memory:LLM_TRAIN_MEMORY",
-    "llm train estimate": "capplan.verbs.llm.train.estimate:LLM_TRAIN_ESTIMATE",
-    "llm train plan": "capplan.verbs.llm.train.plan:LLM_TRAIN_PLAN",
-    "llm train validate": "capplan.verbs.llm.train.validate:LLM_TRAIN_VALIDATE",
+    "llm train memory": "capplan.verbs.llm.train_job:LLM_TRAIN_MEMORY",
+    "llm train estimate": "capplan.verbs.llm.train_job:LLM_TRAIN_ESTIMATE",
+    "llm train plan": "capplan.verbs.llm.train_plan:LLM_TRAIN_PLAN",
+    "llm train validate": "capplan.verbs.llm.validate:LLM_TRAIN_VALIDATE",
 }
 """Where each verb lies, by its path: the words of its command."""
 

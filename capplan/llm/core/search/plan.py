@@ -1,29 +1,31 @@
 """Rank the deployments of a language model that carry a load within limits, and simulate the best ones."""
 
 import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import permutations
+from math import ceil, inf
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import NamedDeployment
-from capplan.llm.core.fleet.candidates import ShardingChoice
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentPlan,
     DeploymentRejection,
     MixedFleet,
+    MixedPart,
     Obstacle,
     rank_key,
 )
 from capplan.llm.core.fleet.limits import SATURATION
-from capplan.llm.core.fleet.mixed import mixed_fleets
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
 from capplan.llm.core.search.rescue import advice, near_misses, with_rescues
 from capplan.llm.core.search.search import DEFAULT_ENGINES, ReplicaSizing, Search, SearchSpace
 from capplan.llm.core.serving.asked import Statistic
+from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.units import counted
 
@@ -35,6 +37,10 @@ MOST_FAILED = 60
 """Deployments that may fail in the simulation before the search ends, so that it ends in time."""
 _MOST_MIXED = 4
 """Pairs of kinds of GPUs that are simulated: the cheapest ones."""
+_MOST_KINDS = 12
+"""GPUs whose best deployments are combined: the cheapest ones."""
+_LEAST_SAVING = 0.01
+"""Share of the rent that two kinds must save to be named."""
 _TWO_SERVERS = ShardingChoice(tensor=(8,), pipeline=(2, 4))
 """What is tried on GPUs of which eight do not hold the model: a pipeline over servers."""
 
@@ -311,3 +317,58 @@ def _reuse(load: TokenLoad) -> str:
         return f"{prefix}, no speculation"
     drafts, acceptance = load.speculation.drafts, load.speculation.acceptance
     return f"{prefix}, {drafts} drafted tokens of which each is accepted with {acceptance:.0%}"
+
+
+def mixed_fleets(
+    fits: Sequence[DeploymentFit], *, rate_per_s: float, offered: Callable[[DeploymentFit], DeploymentFit]
+) -> list[MixedFleet]:
+    """Return two kinds of replicas that carry a load together for less than one kind, the cheapest first.
+
+    Replicas are filled up to the rate that one of their kind carries within the limits, all by the same share. Spare
+    replicas are of the kind that carries more.
+
+    Args:
+        fits: Deployments, the best first.
+        rate_per_s: The load. [1/s]
+        offered: Returns a deployment with the offer that holds it at the least cost.
+    """
+    if not fits or fits[0].usd_per_hour is None:
+        return []
+    kinds: dict[str, DeploymentFit] = {}
+    for fit in fits:
+        if fit.simulated is not None and fit.rent is not None and fit.is_transferred <= fits[0].is_transferred:
+            kinds.setdefault(fit.gpu, fit)
+    found = [
+        mixed
+        for first, second in permutations(list(kinds.values())[:_MOST_KINDS], 2)
+        for count in range(1, first.needed)
+        if (mixed := _two_kinds(first, count, second, rate_per_s, offered)) is not None
+    ]
+    most = (1.0 - _LEAST_SAVING) * fits[0].usd_per_hour
+    return sorted((mixed for mixed in found if mixed.usd_per_hour < most), key=lambda mixed: mixed.usd_per_hour)
+
+
+def _two_kinds(
+    one: DeploymentFit,
+    count: int,
+    other: DeploymentFit,
+    rate_per_s: float,
+    offered: Callable[[DeploymentFit], DeploymentFit],
+) -> MixedFleet | None:
+    rest = rate_per_s - count * one.max_rate_per_s
+    if rest <= 0:
+        return None
+    counts = (count, ceil(rest / other.max_rate_per_s - 1e-9))
+    carried = sum(number * fit.max_rate_per_s for fit, number in zip((one, other), counts, strict=True))
+    spare = one.replicas - one.needed
+    spares = (spare, 0) if one.max_rate_per_s >= other.max_rate_per_s else (0, spare)
+    parts = tuple(
+        MixedPart(
+            fit=offered(replace(fit, needed=number, replicas=number + extra)),
+            share=number * fit.max_rate_per_s / carried,
+        )
+        for fit, number, extra in zip((one, other), counts, spares, strict=True)
+    )
+    costs = [part.fit.usd_per_hour for part in parts]
+    priced = [cost for cost in costs if cost is not None]
+    return MixedFleet(parts=(parts[0], parts[1]), usd_per_hour=sum(priced)) if len(priced) == len(costs) else None

@@ -14,7 +14,6 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants
-from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
@@ -40,7 +39,7 @@ from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_en
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, half_width, interval, widened
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, ServedDeployment
-from capplan.llm.core.sharding import HostOffload, Sharding
+from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice, shardings
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants

@@ -11,8 +11,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.cases import Metric, SkippedRun
 from capplan.llm.core.serving.energy import EnergyMetric
-from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.llm.core.serving.explain import StepPart
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
-from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
-from capplan.llm.core.serving.explain import StepPart, total_s
+from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles, Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart

@@ -5,11 +5,10 @@ from math import exp
 import pytest
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.fleet.candidates import ShardingChoice, shardings
 from capplan.llm.core.fleet.deployment_plan import front, load_front
 from capplan.llm.core.fleet.limits import broken_limit, expected_limits, fullest_point, highest_point
 from capplan.llm.core.serving.load_curve import point_at_rate
-from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.sharding import Sharding, ShardingChoice, shardings
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from tests.llm.core.fleet.fits import CURVE, fit
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
-from capplan.llm.core.fleet.mixed import mixed_fleets
+from capplan.llm.core.search.plan import mixed_fleets
 from tests.llm.core.fleet.fits import fit
 
 

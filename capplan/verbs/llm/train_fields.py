@@ -19,10 +19,17 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
-from capplan.verbs.llm.fields import DOWNLOAD, Degree, Word
+from capplan.verbs.llm.fields import (
+    DOWNLOAD,
+    TRAINING_CALIBRATION,
+    Degree,
+    LanguageModelFields,
+    ReplicaGpuFields,
+    Word,
+)
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import OwnSpecs
-from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.options import Option, Topic
 from capplan.verbs.statement.words import COUNT, LENGTHS, NAMES, RATE, SIZE, TIME, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -31,12 +38,7 @@ if TYPE_CHECKING:
     from capplan.llm.core.training.accuracy import TrainingCalibration
     from capplan.llm.core.training.estimate import OwnRun
     from capplan.llm.core.training.job import TrainingJob
-
-if TYPE_CHECKING:
     from capplan.llm.core.training.plan import RunTerms
-
-
-CALIBRATION = Option(help="Constants of training other than the shipped ones.", metavar="FILE", doors=HERE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,39 @@ class TrainingMethodFields:
             metavar="RATE", words=RATE,
         ),
     ] = None  # fmt: skip
+
+    def method_job(self, model: "LanguageModel") -> "TrainingJob":
+        """Return the job on one GPU.
+
+        Args:
+            model: The model.
+
+        Raises:
+            CapplanError: The framework or a matrix is not known, or the method and the base contradict each other.
+        """
+        from capplan.llm.core.training.frameworks import find_framework
+        from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
+
+        is_full = self.method is Method.FULL
+        framework = find_framework(self.framework or ("torchtitan" if is_full else "trl"))
+        if self.base is not None and is_full:
+            raise UsageError("--base is the format of a frozen base; add --method lora or qlora.")
+        tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
+        return TrainingJob(
+            architecture=model.architecture,
+            framework=framework,
+            method=self.method,
+            adapter=Adapter(rank=self.rank, targets=adapter_targets(self.targets or ("all",))),
+            base=self.base or (BaseFormat.NF4_DQ if self.method is Method.QLORA else BaseFormat.BF16),
+            compute=self.precision,
+            states=self.states or (framework.states if is_full else States.PURE),
+            optimizer=self.optimizer,
+            sequence_tokens=self.seq_len,
+            attention=self.attention or tuned,
+            fused_loss=self.fused_loss or framework.fuses_loss,
+            compiled=self.compile or framework.compiles,
+            offloaded=frozenset(self.offload),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,113 +218,87 @@ class TrainingFilesFields:
 
     download: Annotated[bool, DOWNLOAD] = False
     specs: OwnSpecs = ()
-    calibration: Annotated[Path | None, CALIBRATION] = None
+    calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None
+
+    def found_model(self, context: Context, words: str) -> "LanguageModel":
+        """Return the model that words name.
+
+        Raises:
+            CapplanError: It is not known.
+        """
+        from capplan.llm.read.sources import find_model
+
+        return find_model(context.language_model(words), download=self.download)
+
+    def constants(self) -> "TrainingCalibration":
+        """Return the constants of training.
+
+        Raises:
+            SpecError: The file cannot be used.
+        """
+        from capplan.llm.read.training_calibration import load_training_calibration
+
+        return load_training_calibration(self.calibration)
 
 
-def build_job(
-    question: "TrainingMethodFields", layout: "TrainingLayoutFields", model: "LanguageModel", gpu: "GpuSpec"
-) -> "TrainingJob":
-    """Return the job that a question describes; what is left out follows from the framework.
+@dataclass(frozen=True, kw_only=True)
+class TrainingJobFields(LanguageModelFields, ReplicaGpuFields, TrainingMethodFields, TrainingLayoutFields):
+    """A job: the model, its GPU, what is trained, and how GPUs share it."""
 
-    Args:
-        question: What is trained, and in which formats.
-        layout: How GPUs share it.
-        model: The model.
-        gpu: The GPU.
+    def job(self, model: "LanguageModel", gpu: "GpuSpec") -> "TrainingJob":
+        """Return the job; what is left out follows from the framework.
 
-    Raises:
-        CapplanError: The framework or a matrix is not known, or the job is not possible.
-    """
-    from capplan.core.gpus.machines import joined_gpus
-    from capplan.llm.core.training.job import TrainingLayout, default_shard
+        Args:
+            model: The model.
+            gpu: The GPU.
 
-    job = method_job(question, model)
-    shard = layout.shard
-    ranks = layout.gpu_count // max(1, layout.tp * layout.pp * layout.cp) * layout.cp
-    if shard is None:
-        shard = default_shard(job.framework, ranks=ranks)
-    joined = joined_gpus(gpu)
-    per_node = layout.gpus_per_node or max(8, joined)
-    return replace(
-        job,
-        layout=TrainingLayout(
-            gpus=layout.gpu_count,
-            tensor=layout.tp,
-            pipeline=layout.pp,
-            virtual=layout.vp,
-            context=layout.cp,
-            expert=layout.ep,
-            sequence_parallel=layout.tp > 1,
-            shard=shard,
-            shard_group=layout.shard_group,
-            gpus_per_node=per_node,
-            zero_bubble=layout.zero_bubble,
-        ),
-        micro_batch=layout.micro_batch,
-        accumulation=layout.accumulate,
-        recompute=layout.recompute or Recompute.NONE,
-    )
+        Raises:
+            CapplanError: The framework or a matrix is not known, or the job is not possible.
+        """
+        from capplan.core.gpus.machines import joined_gpus
+        from capplan.llm.core.training.job import TrainingLayout, check_job, default_shard
+
+        whole = self.method_job(model)
+        ranks = self.gpu_count // max(1, self.tp * self.pp * self.cp) * self.cp
+        layout = TrainingLayout(
+            gpus=self.gpu_count,
+            tensor=self.tp,
+            pipeline=self.pp,
+            virtual=self.vp,
+            context=self.cp,
+            expert=self.ep,
+            sequence_parallel=self.tp > 1,
+            shard=default_shard(whole.framework, ranks=ranks) if self.shard is None else self.shard,
+            shard_group=self.shard_group,
+            gpus_per_node=self.gpus_per_node or max(8, joined_gpus(gpu)),
+            zero_bubble=self.zero_bubble,
+        )
+        job = replace(
+            whole,
+            layout=layout,
+            micro_batch=self.micro_batch,
+            accumulation=self.accumulate,
+            recompute=self.recompute or Recompute.NONE,
+        )
+        check_job(job)
+        return job
 
 
-def method_job(question: "TrainingMethodFields", model: "LanguageModel") -> "TrainingJob":
-    """Return the job of one GPU that a question describes.
-
-    Args:
-        question: What is trained, and in which formats.
-        model: The model.
-
-    Raises:
-        CapplanError: The framework or a matrix is not known, or the method and the base contradict each other.
-    """
-    from capplan.llm.core.training.frameworks import find_framework
-    from capplan.llm.core.training.job import Adapter, TrainingJob, adapter_targets
-
-    is_full = question.method is Method.FULL
-    framework = find_framework(question.framework or ("torchtitan" if is_full else "trl"))
-    if question.base is not None and is_full:
-        raise UsageError("--base is the format of a frozen base; add --method lora or qlora.")
-    tuned = AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
-    states = question.states or (States.PURE if not is_full else framework.states)
-    return TrainingJob(
-        architecture=model.architecture,
-        framework=framework,
-        method=question.method,
-        adapter=Adapter(rank=question.rank, targets=adapter_targets(question.targets or ("all",))),
-        base=question.base or (BaseFormat.NF4_DQ if question.method is Method.QLORA else BaseFormat.BF16),
-        compute=question.precision,
-        states=states,
-        optimizer=question.optimizer,
-        sequence_tokens=question.seq_len,
-        attention=question.attention or tuned,
-        fused_loss=question.fused_loss or framework.fuses_loss,
-        compiled=question.compile or framework.compiles,
-        offloaded=frozenset(question.offload),
-    )
-
-
-def load_constants(question: "TrainingFilesFields") -> "TrainingCalibration":
-    """Return the constants of training that a question names.
+def stated_job(
+    question: TrainingJobFields, files: TrainingFilesFields, context: Context
+) -> "tuple[TrainingJob, GpuSpec, TrainingCalibration]":
+    """Return the job of a question, with the least recomputation that fits where none is stated, and its constants.
 
     Raises:
-        SpecError: The file cannot be used.
+        CapplanError: The model or GPU is not known, the file cannot be used, or the job is not possible.
     """
-    from capplan.llm.read.training_calibration import load_training_calibration
+    from capplan.llm.core.training.estimate import least_recompute
 
-    return load_training_calibration(question.calibration)
-
-
-def find_parts(
-    question: "TrainingFilesFields", words: str, gpu: str, context: Context
-) -> "tuple[LanguageModel, GpuSpec]":
-    """Return the model and the GPU that a question names.
-
-    Raises:
-        CapplanError: One of them is not known.
-    """
-    from capplan.llm.read.sources import find_model
-
-    model = find_model(context.language_model(words), download=question.download)
-    return model, context.gpu_database(question.specs).find(gpu)
+    model = files.found_model(context, question.model)
+    gpu = context.gpu_database(files.specs).find(question.gpu)
+    constants = files.constants()
+    job = question.job(model, gpu)
+    return least_recompute(job, gpu, constants) if question.recompute is None else job, gpu, constants
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.verbs.llm.fields import LanguageModelFields, names_of
-from capplan.verbs.llm.train.fields import (
+from capplan.verbs.llm.train_fields import (
     RunFields,
     TrainingFilesFields,
     TrainingMethodFields,
-    load_constants,
-    method_job,
 )
-from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, Name
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
@@ -109,17 +107,16 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     """
     from capplan.llm.answer.deployments import on_demand_offers, searched_gpus, training_offers
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
-    from capplan.llm.read.sources import find_model
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws
     from capplan.units import counted
 
     prices = question.offered(context.price_list(question.specs))
     gpus = context.gpu_database(question.specs)
-    model = find_model(context.language_model(question.model), download=question.download)
+    model = question.found_model(context, question.model)
     rented = searched_gpus(gpus, on_demand_offers(prices))
     named = names_of(question.gpus) or tuple(name for name in rented if gpus[name].vendor in _SEARCHED_VENDORS)
-    job = method_job(question, model)
+    job = question.method_job(model)
     counts = question.counts or tuple(2**power for power in range(18) if 2**power <= question.max_gpus)
     default = _ADAPTER_BATCH if job.is_adapted else max(1, _BATCH_TOKENS // question.seq_len)
     batch = question.global_batch or max(default, max(counts) if not job.is_adapted else default)
@@ -136,7 +133,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
             ),
             terms=question.terms(),
             offers=training_offers(prices),
-            calibration=load_constants(question),
+            calibration=question.constants(),
             laws=load_rate_laws(),
             law=load_power_law(),
         )
@@ -147,12 +144,6 @@ def _sections(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion)
     from capplan.report.text.llm.training import training_plan_sections
 
     return training_plan_sections(answers[0], everything=question.everything, shows_launch=question.launch)
-
-
-def _document(answers: "Sequence[TrainingPlan]", _question: LlmTrainPlanQuestion) -> Any:
-    from capplan.report.documents.llm.training import training_plan_document
-
-    return training_plan_document(answers[0])
 
 
 LLM_TRAIN_PLAN = Verb(
@@ -168,7 +159,7 @@ LLM_TRAIN_PLAN = Verb(
     answer=answer_llm_train_plan,
     sections=_sections,
     is_one_screen=True,
-    document=_document,
+    document=laid_out_by("capplan.report.documents.llm.training:training_plan_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),
     schema="llm-train-plan",
     returns="capplan.llm.core.training.plan:TrainingPlan",

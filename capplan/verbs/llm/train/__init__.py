@@ -1,1 +1,0 @@
-"""The verbs of `capplan llm train`: memory, estimate, plan and validate."""

@@ -1,0 +1,143 @@
+"""`llm train memory` and `llm train estimate`: memory and speed of one job, and days and money of a whole run."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from capplan.verbs.llm.train_fields import OwnRunFields, RunFields, TrainingFilesFields, TrainingJobFields, stated_job
+from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+
+if TYPE_CHECKING:
+    from capplan.llm.core.training.estimate import TrainingMemoryAnswer
+    from capplan.llm.core.training.plan import PricedTraining
+    from capplan.report.sections import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, TrainingFilesFields):
+    """How long a training step takes, and a whole run."""
+
+    launch: Annotated[
+        bool,
+        Option(help="Write a configuration for the framework.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
+    ] = False
+
+
+def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Context) -> "PricedTraining":
+    """Return how fast a job trains, and what a run over its tokens takes.
+
+    Args:
+        question: the model, the GPU, what is trained, how GPUs share it, and the tokens.
+        context: how the door finds models, GPUs and prices.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
+    """
+    from capplan.llm.answer.deployments import training_offers
+    from capplan.llm.core.training.estimate import estimate_training
+    from capplan.llm.core.training.plan import price_training
+    from capplan.specs.fitted import load_power_law
+    from capplan.specs.rate_laws import load_rate_laws
+
+    job, gpu, constants = stated_job(question, question, context)
+    estimate = estimate_training(
+        job,
+        gpu,
+        calibration=constants,
+        laws=load_rate_laws(),
+        network_bytes_per_s=question.network_bytes_per_s,
+        own=question.own_run(),
+    )
+    offers = training_offers(context.price_list(question.specs)).get(gpu.id)
+    return price_training(estimate, question.terms(), offer=offers, law=load_power_law())
+
+
+def _estimate_sections(answers: "Sequence[PricedTraining]", question: LlmTrainEstimateQuestion) -> "Iterable[Section]":
+    from capplan.report.text.llm.training import training_estimate_sections
+
+    return training_estimate_sections(answers[0], shows_launch=question.launch)
+
+
+LLM_TRAIN_ESTIMATE = Verb(
+    path="llm train estimate",
+    question=LlmTrainEstimateQuestion,
+    summary="Estimate how fast a language model trains, with intervals, and the days and money of a run.\n\n"
+    "Exit 1 if it does not fit in memory.",
+    examples=(
+        "capplan llm train estimate llama-3-8b-instruct --gpu h100-sxm5-80gb --gpus 8 --micro-batch 2 --tokens 10G",
+        "capplan llm train estimate qwen3-8b --gpu l40s --method lora --micro-batch 4 --samples 50000 --epochs 3",
+    ),
+    answer=answer_llm_train_estimate,
+    sections=_estimate_sections,
+    is_one_screen=True,
+    document=laid_out_by("capplan.report.documents.llm.training:training_estimate_document"),
+    outcome=lambda found: Outcome(exit_code=0 if found.estimate.memory.fits else 1),
+    schema="llm-train-estimate",
+    returns="capplan.llm.core.training.plan:PricedTraining",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _VerdictFields:
+    fits: Annotated[
+        bool,
+        Option(
+            help="Print the verdict alone; exit 1 if it does not fit.", topic=Topic.ANSWER,
+            doors=ANYWHERE & ~Door.PYTHON,
+        ),
+    ] = False  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmTrainMemoryQuestion(TrainingJobFields, OwnRunFields, _VerdictFields, TrainingFilesFields):
+    """How the memory of a GPU that trains is divided, and whether the job fits."""
+
+
+def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) -> "TrainingMemoryAnswer":
+    """Return how the memory of a GPU that trains is divided.
+
+    Args:
+        question: the model, the GPU, what is trained, and how GPUs share it.
+        context: how the door finds models and GPUs.
+
+    Raises:
+        CapplanError: a name is not known, or the job is not possible.
+    """
+    from capplan.llm.core.training.estimate import answer_training_memory
+    from capplan.llm.core.training.job import recompute_choices
+
+    job, gpu, constants = stated_job(question, question, context)
+    answer = answer_training_memory(job, gpu, constants, own=question.own_run())
+    alternatives = tuple(
+        answer_training_memory(replace(job, recompute=choice), gpu, constants)
+        for choice in recompute_choices(job)
+        if choice is not job.recompute
+    )
+    return replace(answer, alternatives=alternatives)
+
+
+def _memory_sections(
+    answers: "Sequence[TrainingMemoryAnswer]", question: LlmTrainMemoryQuestion
+) -> "Iterable[Section]":
+    from capplan.report.text.llm.training import training_memory_sections
+
+    return training_memory_sections(answers[0], is_verdict_only=question.fits)
+
+
+LLM_TRAIN_MEMORY = Verb(
+    path="llm train memory",
+    question=LlmTrainMemoryQuestion,
+    summary="Divide the memory of a GPU that trains or fine-tunes a language model, and check that it fits.\n\n"
+    "Exit 1 if it does not fit.",
+    examples=(
+        "capplan llm train memory llama-3.1-8b-instruct --gpu rtx-4090 --method qlora --seq-len 2048",
+        "capplan llm train memory llama-3-70b-instruct --gpu h100-sxm5-80gb --gpus 64 --tp 8 --micro-batch 2",
+    ),
+    answer=answer_llm_train_memory,
+    sections=_memory_sections,
+    document=laid_out_by("capplan.report.documents.llm.training:training_memory_document"),
+    outcome=lambda found: Outcome(exit_code=0 if found.fits else 1),
+    schema="llm-train-memory",
+    returns="capplan.llm.core.training.estimate:TrainingMemoryAnswer",
+)
