@@ -80,7 +80,7 @@ def cpu_seconds(counter: Counter, words: str, *, repeat: int) -> float:
 MEMORY_SCRIPT = """
 import pathlib, re, sys
 import torch
-from capplan.probe.foreign.compiled_libraries import import_torchvision
+from capplan.probe.foreign.libraries import import_torchvision
 library = sys.argv[1].partition(":")[0]
 if library == "torchvision":
     import_torchvision()

@@ -26,7 +26,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Optimizer, Precision, Training, Workload
-from capplan.probe.foreign.compiled_libraries import import_torchvision
+from capplan.probe.foreign.libraries import import_torchvision
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.image_zoos import import_timm

@@ -30,7 +30,7 @@ from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError
-from capplan.probe.foreign.compiled_libraries import import_torchvision
+from capplan.probe.foreign.libraries import import_torchvision
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target

@@ -166,11 +166,14 @@ def _count(target: Any, batch: int, device: str) -> tuple[int, int]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    from capplan.probe.foreign.code import model_code, no_weights
-    from capplan.probe.foreign.cpu_build import _large_weights_skipped
+    from capplan.probe.foreign.code import model_code
+    from capplan.probe.foreign.constructors import _unless_large, initialisers_replaced, no_weights
 
     counter = FlopCounterMode(display=False)
-    with no_weights() if device == "meta" else _large_weights_skipped(), model_code("building the reference"):
+    with (
+        no_weights() if device == "meta" else initialisers_replaced(_unless_large),
+        model_code("building the reference"),
+    ):
         torch.manual_seed(0)
         module = target.builder().eval().requires_grad_(False)  # the counter hooks into gradients otherwise
     inputs = target.make_inputs(batch, device=torch.device(device))

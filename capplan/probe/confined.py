@@ -7,8 +7,7 @@ from capplan.errors import CapplanError
 
 def load_libraries() -> None:
     """Import torch and the installed model libraries."""
-    from capplan.probe.foreign.compiled_libraries import import_torchvision
-    from capplan.probe.foreign.libraries import import_library
+    from capplan.probe.foreign.libraries import import_library, import_torchvision
     from capplan.probe.target.sources.transformers import import_transformers
     from capplan.probe.trace import tracer
 

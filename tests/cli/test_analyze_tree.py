@@ -9,7 +9,7 @@ import pytest
 import capplan
 from capplan.core.ops.module_tree import ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.workload import Configuration
-from capplan.probe.foreign.compiled_libraries import import_torchvision
+from capplan.probe.foreign.libraries import import_torchvision
 from tests.cli.conftest import NET, Run
 
 

@@ -42,7 +42,7 @@ def _attend_jagged(  # noqa: PLR0917  # torch's arguments
 
     Neighbours of one length are one kernel here. PyTorch runs one kernel for all of them, whose products are the same.
     """
-    rows = [each.transpose(1, 2).values() for each in (query, key, value)]  # [sum of the lengths, heads, dim]
+    rows = [nested.transpose(1, 2).values() for nested in (query, key, value)]  # [sum of the lengths, heads, dim]
     pairs = list(zip(_lengths(recorder, query), _lengths(recorder, key), strict=True))
     runs = [(*lengths, len(list(run))) for lengths, run in itertools.groupby(pairs)]
     if len(runs) > 1:
@@ -89,16 +89,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
 def _attributes(  # noqa: PLR0917  # torch's arguments
     query: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None, gqa: bool
 ) -> tuple[tuple[str, Attribute], ...]:
-    found: list[tuple[str, Attribute]] = [
+    return (
         ("dropout_p", float(dropout_p)),
         ("enable_gqa", gqa),
         ("has_mask", mask is not None),
         ("is_causal", is_causal),
         ("rank", query.dim()),
-    ]
-    if scale is not None and math.isfinite(scale):
-        found.append(("scale", float(scale)))
-    return tuple(found)
+        *((("scale", float(scale)),) if scale is not None and math.isfinite(scale) else ()),
+    )
 
 
 def _compute(
@@ -176,10 +174,8 @@ class _Attention(torch.autograd.Function):
                 made = list(torch.autograd.grad(out_again, (query, key, value), grads[0]))
         inputs = [grads[0], query, key, value, *([mask] if mask is not None else []), out, statistics]
         recorder.note("capplan.attention_backward", inputs, made, ctx.attributes)
-        mask_grad = None
-        if mask is not None and ctx.needs_input_grad[5]:
-            mask_grad = torch.zeros_like(mask)
-        return (None, None, *made, mask_grad)
+        needs_mask_grad = mask is not None and ctx.needs_input_grad[5]
+        return (None, None, *made, torch.zeros_like(mask) if needs_mask_grad else None)
 
 
 def multi_head_attention(  # noqa: PLR0917  # torch's signature
@@ -215,7 +211,9 @@ def multi_head_attention(  # noqa: PLR0917  # torch's signature
     if mask is not None and mask.dtype is not torch.bool:
         mask = mask.to(torch.bool)
     scores = torch.bmm(query_heads, key_heads.transpose(1, 2)).view(batch, num_head, length, length)
-    weights = torch.softmax(scores if mask is None else scores.masked_fill(_broadcast(mask), -torch.inf), -1)
+    if mask is not None:
+        scores = scores.masked_fill(mask[:, None, None, :] if mask.dim() == 2 else mask, -torch.inf)
+    weights = torch.softmax(scores, -1)
     attended = torch.bmm(weights.view(batch * num_head, length, length), value_heads)
     merged = attended.view(batch, num_head, length, dim).transpose(1, 2).reshape(batch, length, embed_dim)
     out = torch._C._nn.linear(merged, proj_weight, proj_bias)
@@ -266,10 +264,6 @@ def encoder_layer(  # noqa: PLR0917  # torch's signature
     out = torch.addmm(ffn_bias_2, hidden, ffn_weight_2.t()).view(x.shape)
     out = out.add_(x)
     return out if norm_first else norm(out, norm_weight_2, norm_bias_2)
-
-
-def _broadcast(mask: Tensor) -> Tensor:
-    return mask[:, None, None, :] if mask.dim() == 2 else mask
 
 
 def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:

@@ -4,13 +4,15 @@ The lists are those of `ATen/autocast_mode.h` (torch 2.4 to 2.13), by the names 
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor
+
+from capplan.probe.record.types import flatten
 
 LOWER_PRECISION = (
     "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
@@ -110,7 +112,8 @@ class Autocast:
         elif policy is Policy.FP32 or policy is Policy.FP32_AND_BACK:
             dtype = torch.float32
         else:
-            dtype = _widest((*args, *kwargs.values()), half)
+            is_wide = any(t.dtype is torch.float32 for t in flatten((*args, *kwargs.values())))
+            dtype = torch.float32 if is_wide else half
         cast = tuple(self._cast(value, dtype) for value in args)
         out = func(*cast, **{name: self._cast(value, dtype) for name, value in kwargs.items()})
         if policy is Policy.FP32_AND_BACK and isinstance(out, Tensor) and out.is_floating_point():
@@ -148,11 +151,6 @@ class Autocast:
 
 
 _HALVES = (torch.float16, torch.bfloat16)
-
-
-def _widest(values: Iterable[Any], half: torch.dtype) -> torch.dtype:
-    tensors = [t for value in values for t in (value if isinstance(value, (list, tuple)) else (value,))]
-    return torch.float32 if any(isinstance(t, Tensor) and t.dtype is torch.float32 for t in tensors) else half
 
 
 @contextlib.contextmanager

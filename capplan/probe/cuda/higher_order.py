@@ -28,14 +28,14 @@ Rule = Callable[..., Any]
 def higher_order_rules(recorder: Recorder) -> Iterator[None]:
     """Run higher-order operators by the rules of this module, above autograd."""
     rules: Mapping[str, Rule] = {
-        "cond": _Branches(recorder).run,
-        "while_loop": _Loop(recorder).run,
+        "cond": partial(_choose, recorder),
+        "while_loop": partial(_loop, recorder),
         "scan": _scan,
         "associative_scan": _associative_scan,
         "map_impl": _map,
-        "flex_attention": _FlexAttention(recorder).run,
-        "hints_wrapper": _call_body,
-        "out_dtype": _out_dtype,
+        "flex_attention": partial(_attend_flexibly, recorder),
+        "hints_wrapper": lambda body, args, kwargs, _hints=None: body(*args, **kwargs),
+        "out_dtype": lambda operator, dtype, *args: operator(*args).to(dtype),
     }
     plain = HigherOrderOperator.__call__
 
@@ -47,49 +47,43 @@ def higher_order_rules(recorder: Recorder) -> Iterator[None]:
         yield
 
 
-class _Branches:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def run(self, pred: Any, true_fn: Rule, false_fn: Rule, operands: Sequence[Any] = ()) -> Any:
-        """Run the branch that the predicate chooses; the first one where its value is not known."""
-        if isinstance(pred, Tensor) and self._recorder.lacks_value(pred) and not self._recorder.replays:
-            self._recorder.assume("torch.cond taken as true")
-            return true_fn(*operands)
-        return true_fn(*operands) if pred else false_fn(*operands)
+def _choose(recorder: Recorder, pred: Any, true_fn: Rule, false_fn: Rule, operands: Sequence[Any] = ()) -> Any:
+    """Run the branch that the predicate chooses; the first one where its value is not known."""
+    if isinstance(pred, Tensor) and recorder.lacks_value(pred) and not recorder.replays:
+        recorder.assume("torch.cond taken as true")
+        return true_fn(*operands)
+    return true_fn(*operands) if pred else false_fn(*operands)
 
 
-class _Loop:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+def _loop(
+    recorder: Recorder, cond_fn: Rule, body_fn: Rule, carried: Sequence[Any], additional: Sequence[Any] = ()
+) -> Any:
+    """Run a loop's trips; one trip where their number is not known.
 
-    def run(self, cond_fn: Rule, body_fn: Rule, carried: Sequence[Any], additional: Sequence[Any] = ()) -> Any:
-        """Run a loop's trips; one trip where their number is not known.
-
-        Raises:
-            RuntimeError: the condition holds after a hundred thousand trips.
-        """
-        state = tuple(carried)
-        for _ in range(_MOST_TRIPS):
-            goes_on = cond_fn(*state, *additional)
-            if isinstance(goes_on, Tensor) and self._recorder.lacks_value(goes_on) and not self._recorder.replays:
-                self._recorder.assume("while_loop taken once")
-                return tuple(body_fn(*state, *additional))
-            if not goes_on:
-                return state
-            state = tuple(body_fn(*state, *additional))
-        raise RuntimeError(f"while_loop is still running after {_MOST_TRIPS} trips")
+    Raises:
+        RuntimeError: the condition holds after a hundred thousand trips.
+    """
+    state = tuple(carried)
+    for _ in range(_MOST_TRIPS):
+        goes_on = cond_fn(*state, *additional)
+        if isinstance(goes_on, Tensor) and recorder.lacks_value(goes_on) and not recorder.replays:
+            recorder.assume("while_loop taken once")
+            return tuple(body_fn(*state, *additional))
+        if not goes_on:
+            return state
+        state = tuple(body_fn(*state, *additional))
+    raise RuntimeError(f"while_loop is still running after {_MOST_TRIPS} trips")
 
 
 def _scan(combine_fn: Rule, init: Sequence[Any], xs: Sequence[Tensor], additional: Sequence[Any] = ()) -> list[Any]:
     """Run a scan one slice after the other, and stack what each gives."""
     carry = list(init)
-    found: list[list[Tensor]] = []
+    slices: list[list[Tensor]] = []
     for index in range(xs[0].shape[0]):
         out = list(combine_fn(*carry, *(x[index] for x in xs), *additional))
         carry, given = out[: len(carry)], out[len(carry) :]
-        found.append(given)
-    return [*carry, *(torch.stack(column) for column in zip(*found, strict=True))]
+        slices.append(given)
+    return [*carry, *(torch.stack(column) for column in zip(*slices, strict=True))]
 
 
 def _associative_scan(combine_fn: Rule, xs: Sequence[Tensor], additional: Sequence[Any] = ()) -> Any:
@@ -106,26 +100,14 @@ def _map(body: Rule, xs: Sequence[Tensor], additional: Sequence[Any] = ()) -> An
     return pytree.tree_unflatten(stacked, flat[0][1])
 
 
-def _call_body(body: Rule, args: Sequence[Any], kwargs: Mapping[str, Any], _hints: Any = None) -> Any:
-    return body(*args, **kwargs)
-
-
-def _out_dtype(operator: Rule, dtype: torch.dtype, *args: Any) -> Any:
-    return operator(*args).to(dtype)
-
-
-class _FlexAttention:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def run(  # noqa: PLR0917  # torch's signature
-        self, query: Tensor, key: Tensor, value: Tensor, score_mod: Rule, block_mask: Any, scale: float, *rest: Any
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the fused kernel; blocks that a mask leaves out are counted, as a causal mask's are."""
-        out = attend(self._recorder, query, key, value, scale=scale, enable_gqa=query.shape[1] != key.shape[1])
-        with self._recorder.paused():
-            if not lacks_data(query):
-                module: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
-                out.copy_(module.math_attention(query, key, value, score_mod, block_mask, scale, *rest)[0])
-            statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
-            return out, statistics, query.new_empty(query.shape[:-1], dtype=torch.float32)
+def _attend_flexibly(  # noqa: PLR0917  # torch's signature
+    recorder: Recorder, query: Tensor, key: Tensor, value: Tensor, score_mod: Rule, mask: Any, scale: float, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the fused kernel; blocks that a mask leaves out are counted, as a causal mask's are."""
+    out = attend(recorder, query, key, value, scale=scale, enable_gqa=query.shape[1] != key.shape[1])
+    with recorder.paused():
+        if not lacks_data(query):
+            module: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
+            out.copy_(module.math_attention(query, key, value, score_mod, mask, scale, *rest)[0])
+        statistics = query.new_empty(query.shape[:-1], dtype=torch.float32)
+        return out, statistics, query.new_empty(query.shape[:-1], dtype=torch.float32)

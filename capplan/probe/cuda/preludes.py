@@ -1,20 +1,21 @@
 """Kernels that CUDA launches around an operator and the meta device does not show: copies to a layout, added biases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from capplan.probe.record.recorder import Recorder
 from capplan.probe.record.shape_rules import suggests_channels_last
-from capplan.probe.record.types import Operator, Prelude, PreludeRecorder
+from capplan.probe.record.types import Operator, Prelude
 
 _ADD = torch.ops.aten.add_.Tensor
 _SUM = torch.ops.aten.sum.dim_IntList
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
-def _convolve(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _convolve(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a convolution as ATen does: cuDNN, then its bias added in place; PyTorch's own depthwise kernel in NCHW.
 
     `at::native::_convolution` and `ConvParams::use_cudnn_depthwise` (aten/src/ATen/native/Convolution.cpp). cuDNN gets
@@ -40,9 +41,7 @@ def is_depthwise(x: Tensor, weight: Tensor, *rest: Any) -> bool:
     return not transposed and groups > 1 and groups == x.shape[1] and weight.shape[0] % x.shape[1] == 0 and x.dim() > 3
 
 
-def _convolve_backward(
-    recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _convolve_backward(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a convolution's gradients: cuDNN's two, and the bias's as a sum of its own."""
     grad, x, weight, bias_sizes, *rest, mask = args
     depthwise = is_depthwise(x, weight, *rest)
@@ -59,18 +58,18 @@ def _convolve_backward(
     return (*made[:2], recorder.run(recorder.describe(_SUM), (grad, axes), {}))
 
 
-def _on_contiguous(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_contiguous(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that first makes its input row-major."""
     return recorder.run(operator, (recorder.laid_out(args[0], torch.contiguous_format), *args[1:]), kwargs)
 
 
-def _on_dense(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_dense(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator that takes row-major or channels-last input and copies anything else."""
     layout = _CHANNELS_LAST[args[0].dim()] if suggests_channels_last(args[0]) else torch.contiguous_format
     return recorder.run(operator, (recorder.laid_out(args[0], layout), *args[1:]), kwargs)
 
 
-def _packed_linear(recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _packed_linear(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a linear layer of packed weights as one that reads what the object of its weights stores."""
     x, packed, *_others = (*args, *kwargs.values())
     weight, *biases = recorder.packed[hash(packed)]
@@ -83,9 +82,7 @@ def _packed_linear(recorder: PreludeRecorder, operator: Operator, args: tuple[An
     return out
 
 
-def _packed_convolution(
-    recorder: PreludeRecorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _packed_convolution(recorder: Recorder, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a convolution of packed weights, which torch.ao's `convert` makes, with what the object stores."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     packed: Any = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.ScriptObject))
@@ -105,20 +102,20 @@ def _packed_convolution(
     return out
 
 
-def _names(*names: str) -> Sequence[str]:
-    return [f"aten.{name}" for name in names]
-
-
 PRELUDES: Mapping[str, Prelude] = {
     "aten.convolution": _convolve,
     "aten.convolution_backward": _convolve_backward,
     **dict.fromkeys(
-        _names("native_layer_norm", "_softmax", "_log_softmax", "im2col", "col2im", "native_group_norm"), _on_contiguous
+        (
+            "aten.native_layer_norm", "aten._softmax", "aten._log_softmax", "aten.im2col", "aten.col2im",
+            "aten.native_group_norm",
+        ),
+        _on_contiguous,
     ),
     **dict.fromkeys(
-        _names(
-            "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d",
-            "upsample_nearest2d", "upsample_bilinear2d",
+        (
+            "aten.max_pool2d_with_indices", "aten.avg_pool2d", "aten._adaptive_avg_pool2d", "aten.adaptive_max_pool2d",
+            "aten.upsample_nearest2d", "aten.upsample_bilinear2d",
         ),
         _on_dense,
     ),

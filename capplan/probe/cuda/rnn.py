@@ -13,64 +13,46 @@ _VARIABLE = torch._C._VariableFunctions
 _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
-class RnnRules:
-    """Stand-ins for the functions that nn.LSTM, nn.GRU and nn.RNN call."""
+RNN_MODES = tuple(_GATES)
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
 
-    def lstm(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """Stand in for `torch.lstm`, for plain and packed sequences."""
-        return self._run("lstm", data, args)
+def run_rnn(recorder: Recorder, mode: str, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """Stand in for `torch.lstm`, `torch.gru` or torch's other recurrent layers, for plain and packed sequences."""
+    packed = isinstance(args[2], (list, tuple)) and isinstance(args[0], Tensor)
+    if packed:
+        batch_sizes, hx, weights, bias, layers, dropout, training, bidirectional = args
+        batch_first = False
+    else:
+        hx, weights, bias, layers, dropout, training, bidirectional, batch_first = args
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    if torch.is_autocast_enabled("cuda"):
+        half = torch.get_autocast_dtype("cuda")
+        data, states, weights = data.to(half), [s.to(half) for s in states], [w.to(half) for w in weights]
+    if batch_first:
+        data = data.transpose(0, 1)
+    data = data.contiguous()
+    attributes: tuple[tuple[str, Attribute], ...] = (
+        ("bidirectional", bool(bidirectional)),
+        ("dropout", float(dropout)),
+        ("hidden_size", states[0].shape[-1]),
+        ("layers", layers),
+        ("mode", mode),
+        ("training", bool(training)),
+    )
+    count = len(states)
 
-    def gru(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """Stand in for `torch.gru`."""
-        return self._run("gru", data, args)
+    def compute(*tensors: Tensor) -> tuple[Tensor, ...]:
+        """Run the CPU's own layer on values."""
+        state = tuple(tensors[1 : 1 + count]) if mode == "lstm" else tensors[1]
+        rest = (list(tensors[1 + count :]), bias, layers, dropout, training, bidirectional)
+        made = (tensors[0], batch_sizes, state, *rest) if packed else (tensors[0], state, *rest, False)
+        out: tuple[Tensor, ...] = getattr(_VARIABLE, mode)(*made)
+        return out
 
-    def rnn_tanh(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """Stand in for `torch.rnn_tanh`."""
-        return self._run("rnn_tanh", data, args)
-
-    def rnn_relu(self, data: Tensor, *args: Any) -> tuple[Tensor, ...]:
-        """Stand in for `torch.rnn_relu`."""
-        return self._run("rnn_relu", data, args)
-
-    def _run(self, mode: str, data: Tensor, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
-        packed = isinstance(args[2], (list, tuple)) and isinstance(args[0], Tensor)
-        if packed:
-            batch_sizes, hx, weights, bias, layers, dropout, training, bidirectional = args
-            batch_first = False
-        else:
-            hx, weights, bias, layers, dropout, training, bidirectional, batch_first = args
-        states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-        if torch.is_autocast_enabled("cuda"):
-            half = torch.get_autocast_dtype("cuda")
-            data, states, weights = data.to(half), [s.to(half) for s in states], [w.to(half) for w in weights]
-        if batch_first:
-            data = data.transpose(0, 1)
-        data = data.contiguous()
-        attributes: tuple[tuple[str, Attribute], ...] = (
-            ("bidirectional", bool(bidirectional)),
-            ("dropout", float(dropout)),
-            ("hidden_size", states[0].shape[-1]),
-            ("layers", layers),
-            ("mode", mode),
-            ("training", bool(training)),
-        )
-        count = len(states)
-
-        def compute(*tensors: Tensor) -> tuple[Tensor, ...]:
-            """Run the CPU's own layer on values."""
-            state = tuple(tensors[1 : 1 + count]) if mode == "lstm" else tensors[1]
-            rest = (list(tensors[1 + count :]), bias, layers, dropout, training, bidirectional)
-            made = (tensors[0], batch_sizes, state, *rest) if packed else (tensors[0], state, *rest, False)
-            out: tuple[Tensor, ...] = getattr(_VARIABLE, mode)(*made)
-            return out
-
-        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (data, *states, *weights))
-        run = _Rnn.apply if needs_grad else _forward
-        out, *rest = run(self._recorder, attributes, compute, count, data, *states, *weights)
-        return (out.transpose(0, 1) if batch_first else out, *rest[: len(states)])
+    needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (data, *states, *weights))
+    run = _Rnn.apply if needs_grad else _forward
+    out, *rest = run(recorder, attributes, compute, count, data, *states, *weights)
+    return (out.transpose(0, 1) if batch_first else out, *rest[: len(states)])
 
 
 _Compute = Callable[..., tuple[Tensor, ...]]

@@ -19,12 +19,13 @@ from capplan.probe.cuda.attention import (
     packed_rows,
 )
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
-from capplan.probe.cuda.rnn import RnnRules
+from capplan.probe.cuda.rnn import RNN_MODES, run_rnn
 from capplan.probe.foreign.machine.cuda import CUDA_TYPES, cuda_present
 from capplan.probe.foreign.machine.triton import triton_launches_recorded
 from capplan.probe.record.recorder import Recorder
 
 _VARIABLE = torch._C._VariableFunctions
+_CPU = torch.device("cpu")
 
 
 class CudaRules(TorchFunctionMode):
@@ -41,21 +42,18 @@ class CudaRules(TorchFunctionMode):
         """
         super().__init__()
         self._place = place
+        shown = _CPU if as_cpu else torch.device("cuda", 0)
         self._is_model_device = _is_any_device if as_cpu else _is_accelerator
         self._recorder = recorder
         self._autocast = autocast
-        rnn = RnnRules(recorder)
         self._stand_ins: dict[Callable[..., Any], Callable[..., Any]] = {
-            torch._C._nn.scaled_dot_product_attention: self._attend,
-            _VARIABLE._native_multi_head_attention: self._multi_head_attention,
-            _VARIABLE._transformer_encoder_layer_fwd: self._encoder_layer,
+            torch._C._nn.scaled_dot_product_attention: partial(attend, recorder),
+            _VARIABLE._native_multi_head_attention: partial(multi_head_attention, recorder),
+            _VARIABLE._transformer_encoder_layer_fwd: partial(encoder_layer, recorder),
             _VARIABLE._nested_tensor_from_mask_left_aligned: partial(mask_is_left_aligned, recorder),
             _VARIABLE._nested_tensor_from_mask: partial(packed_rows, recorder),
             torch.Tensor.to_padded_tensor: _padded,
-            _VARIABLE.lstm: rnn.lstm,
-            _VARIABLE.gru: rnn.gru,
-            _VARIABLE.rnn_tanh: rnn.rnn_tanh,
-            _VARIABLE.rnn_relu: rnn.rnn_relu,
+            **{getattr(_VARIABLE, mode): partial(run_rnn, recorder, mode) for mode in RNN_MODES},
             _VARIABLE.dropout: _dropout,
             torch._C._nn.one_hot: self._one_hot,
             _VARIABLE.rms_norm: self._rms_norm,
@@ -67,11 +65,11 @@ class CudaRules(TorchFunctionMode):
             torch.tensor: self._make_from_data,
             torch.as_tensor: self._make_from_data,
             torch.Tensor.tolist: _tolist,
-            torch.Tensor.cuda: self._cuda,
-            torch.Tensor.device.__get__: _device_of_cpu if as_cpu else _device,
-            torch.Tensor.is_cuda.__get__: _never if as_cpu else _is_cuda,  # type: ignore[attr-defined]  # a C property
-            torch.Tensor.is_cpu.__get__: _is_host if as_cpu else torch.Tensor.is_cpu.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.get_device: _device_index,
+            torch.Tensor.cuda: lambda tensor, *_, **__: tensor.to(place),
+            torch.Tensor.device.__get__: lambda tensor: shown if tensor.is_meta else tensor.device,
+            torch.Tensor.is_cuda.__get__: lambda tensor: not as_cpu and tensor.is_meta,  # type: ignore[attr-defined]  # a C property
+            torch.Tensor.is_cpu.__get__: (lambda _: True) if as_cpu else torch.Tensor.is_cpu.__get__,  # type: ignore[attr-defined]
+            torch.Tensor.get_device: lambda tensor: 0 if tensor.is_meta else tensor.get_device(),
             torch.Tensor.type: _type,
             torch.Tensor.to: self._to,
             torch.Tensor.__setitem__: _set_item,
@@ -97,9 +95,6 @@ class CudaRules(TorchFunctionMode):
         if policy is not None:
             return self._autocast.call(policy, stand_in, args, kwargs)
         return stand_in(*args, **kwargs)
-
-    def _attend(self, *args: Any, **kwargs: Any) -> Tensor:
-        return attend(self._recorder, *args, **kwargs)
 
     def _cross_entropy(  # noqa: PLR0917  # torch's signature
         self, x: Tensor, target: Tensor, weight: Any = None, reduction: Any = 1, ignore_index: int = -100,
@@ -136,9 +131,6 @@ class CudaRules(TorchFunctionMode):
         made = torch.tensor(_numbers(data), *args, **kwargs)
         return made if device is None else made.to(device)
 
-    def _cuda(self, tensor: Tensor, *_: Any, **__: Any) -> Tensor:
-        return tensor.to(self._place)
-
     def _to(self, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if args and self._is_model_device(args[0]):
             args = (self._place, *args[1:])
@@ -152,12 +144,6 @@ class CudaRules(TorchFunctionMode):
         with self._recorder.unheard() if count >= 0 else contextlib.nullcontext():
             made: Tensor = torch._C._nn.one_hot(index, count)
         return made
-
-    def _multi_head_attention(self, *args: Any, **kwargs: Any) -> Any:
-        return multi_head_attention(self._recorder, *args, **kwargs)
-
-    def _encoder_layer(self, *args: Any, **kwargs: Any) -> Any:
-        return encoder_layer(self._recorder, *args, **kwargs)
 
 
 def _padded(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -199,7 +185,7 @@ def _format(tensor: Tensor, spec: str) -> str:
 def _numbers(data: Any) -> Any:
     """Read scalars on the device, as torch does of those in a list."""
     if isinstance(data, list | tuple):
-        return [_numbers(each) for each in data]
+        return [_numbers(item) for item in data]
     return data.tolist() if isinstance(data, Tensor) and data.is_meta else data
 
 
@@ -211,8 +197,8 @@ def _get_item(tensor: Tensor, index: Any) -> Tensor:
     """Index by lists of numbers without losing their values to the meta device."""
     if type(index) is list:
         index = torch.tensor(index)
-    elif type(index) is tuple and any(type(each) is list for each in index):
-        index = tuple(torch.tensor(each) if type(each) is list else each for each in index)
+    elif type(index) is tuple and any(type(place) is list for place in index):
+        index = tuple(torch.tensor(place) if type(place) is list else place for place in index)
     return torch.Tensor.__getitem__(tensor, index)
 
 
@@ -224,34 +210,6 @@ def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
         tensor.masked_fill_(index, value)
     else:
         torch.Tensor.__setitem__(tensor, index, torch.tensor(value, dtype=tensor.dtype))
-
-
-def _device(tensor: Tensor) -> torch.device:
-    return _CUDA if tensor.is_meta else tensor.device
-
-
-_CUDA = torch.device("cuda", 0)
-_CPU = torch.device("cpu")
-
-
-def _device_of_cpu(tensor: Tensor) -> torch.device:
-    return _CPU if tensor.is_meta else tensor.device
-
-
-def _is_host(_: Tensor) -> bool:
-    return True
-
-
-def _never(_: Tensor) -> bool:
-    return False
-
-
-def _is_cuda(tensor: Tensor) -> bool:
-    return tensor.is_meta
-
-
-def _device_index(tensor: Tensor) -> int:
-    return 0 if tensor.is_meta else tensor.get_device()
 
 
 def _type(tensor: Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:

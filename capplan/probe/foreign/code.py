@@ -1,7 +1,8 @@
 """Run code that is not ours, such as a model's constructor and forward or an input function.
 
-Inside `model_code` what is printed goes to stderr, there is no network, compilation and scripting are off, global state
-is put back, and whatever the code raises becomes one sentence. Inside `no_weights` initialisation is skipped.
+Inside `model_code` what is printed goes to stderr, there is no network, compilation and scripting are off (a trace
+records operators below both, and the graph that a compiler makes is worked out later, from the trace), global state is
+put back, and whatever the code raises becomes one sentence.
 """
 
 import contextlib
@@ -9,17 +10,18 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from unittest import mock
 
 import torch
+from torch import nn
 
 from capplan.errors import CapplanError, TraceError
-from capplan.probe.foreign.compilation import compilation_off
-from capplan.probe.foreign.compiled_libraries import torchaudio_importable, torchvision_importable
+from capplan.probe.foreign.libraries import torchaudio_importable, torchvision_importable
 from capplan.probe.foreign.machine.cuda import cuda_present
 from capplan.probe.foreign.machine.network import Attempts, no_network, settings_kept_out
 from capplan.probe.foreign.preserve import globals_preserved
@@ -47,14 +49,10 @@ def model_code(doing: str, *, error: type[CapplanError] = TraceError, answers_cu
         compilation_off(),
         torchaudio_importable(),
         torchvision_importable(),
-        cuda_present(_unnoted) if answers_cuda else contextlib.nullcontext(),
+        cuda_present(lambda _: None) if answers_cuda else contextlib.nullcontext(),
         _output_to_stderr(),
     ):
         yield
-
-
-def _unnoted(_: str) -> None:
-    """Leave out what is asked while modules are imported and built."""
 
 
 class _Translated:
@@ -75,15 +73,10 @@ class _Translated:
             where = user_line(raised)
             line = f" (at {where})" if where else ""
             self.attempts.add_client_of(raised)
-            advice = self.attempts.advice() or _missing(raised)
+            advice = self.attempts.advice()
+            if not advice and isinstance(raised, ModuleNotFoundError) and raised.name:
+                advice = f"; install {raised.name.partition('.')[0]} in the environment that capplan runs in."
             raise self.error(f"{self.doing} failed: {first_line(raised)}{line}{advice}") from raised
-
-
-def _missing(raised: BaseException) -> str:
-    """Return what to install where a module was not found; empty for any other error."""
-    if not isinstance(raised, ModuleNotFoundError) or not raised.name:
-        return ""
-    return f"; install {raised.name.partition('.')[0]} in the environment that capplan runs in."
 
 
 def first_line(raised: BaseException) -> str:
@@ -137,32 +130,6 @@ def _flush() -> None:
         sys.__stdout__.flush()  # type: ignore[union-attr]  # None is suppressed
 
 
-@contextlib.contextmanager
-def no_weights() -> Iterator[None]:
-    """Skip weight initialisation, as befits modules on the meta device."""
-    names = [name for name in vars(torch.nn.init) if name.endswith("_") and not name.startswith("_")]
-    with contextlib.ExitStack() as stack:
-        for name in names:
-            stack.enter_context(_replaced(torch.nn.init, name, _keep))
-        if (of_timm := sys.modules.get("timm.layers.weight_init")) is not None:
-            stack.enter_context(_replaced(of_timm, "_trunc_normal_", _keep))
-        yield
-
-
-@contextlib.contextmanager
-def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(holder, name)
-    setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        setattr(holder, name, original)
-
-
-def _keep(tensor: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
-    return tensor
-
-
 _OWN = Path(__file__).resolve().parents[2]
 
 
@@ -175,7 +142,7 @@ def user_line(raised: BaseException) -> str | None:
     frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if frame.filename.endswith(".py")]
     library: str | None = None
     for frame in reversed(frames):
-        installed = _kind_of(frame.filename)
+        installed = _installed_below(frame.filename)
         if installed is None:
             return f"{Path(frame.filename).name}:{frame.lineno}"
         if library is None and installed:
@@ -190,7 +157,7 @@ def calling_line() -> str | None:
     while frame is not None:
         name = frame.f_code.co_filename
         if name.endswith(".py"):
-            below = _kind_of(name)
+            below = _installed_below(name)
             if below is None:
                 return f"{Path(name).name}:{frame.f_lineno}"
             if below and library is None:
@@ -203,13 +170,10 @@ def calling_line() -> str | None:
 
 
 @cache
-def _kind_of(filename: str) -> str | None:
-    return _installed_below(Path(filename).resolve())
-
-
-def _installed_below(path: Path) -> str | None:
+def _installed_below(filename: str) -> str | None:
     """Return a file's path below site-packages; empty for code of torch, capplan and Python, None for the user's."""
-    if path.is_relative_to(_OWN) or path.is_relative_to(_torch()) or path.is_relative_to(_kind("stdlib")):
+    path = Path(filename).resolve()
+    if path.is_relative_to(_OWN) or path.is_relative_to(_torch()) or path.is_relative_to(_standard_library()):
         parts = path.parts
         if not path.is_relative_to(_torch()) and not path.is_relative_to(_OWN) and "site-packages" in parts:
             return _below_packages(path)
@@ -229,5 +193,51 @@ def _torch() -> Path:
 
 
 @cache
-def _kind(name: str) -> Path:
-    return Path(sysconfig.get_path(name)).resolve()
+def _standard_library() -> Path:
+    return Path(sysconfig.get_path("stdlib")).resolve()
+
+
+@contextlib.contextmanager
+def compilation_off() -> Iterator[None]:
+    """Make `torch.compile`, `torch.jit.script` and `torch.jit.trace` return what they are given."""
+    jit_state: Any = torch.jit._state
+    was_enabled = jit_state._enabled.enabled
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            mock.patch.object(torch, "compile", lambda model=None, *_, **__: _same if model is None else model)
+        )
+        for name in ("freeze", "optimize_for_inference"):
+            stack.enter_context(mock.patch.object(torch.jit, name, _unless_plain(getattr(torch.jit, name))))
+        if "torch._dynamo" in sys.modules:  # functions that were compiled before
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        jit_state._enabled.enabled = False
+        try:
+            yield
+        finally:
+            jit_state._enabled.enabled = was_enabled
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module that wrappers of `torch.compile` and nn.DataParallel hold, or the module itself."""
+    while True:
+        if "_orig_mod" in module._modules and type(module).__name__ == "OptimizedModule":
+            inner = module._modules["_orig_mod"]
+        elif isinstance(module, nn.DataParallel):
+            inner = module.module
+        else:
+            return module
+        assert inner is not None
+        module = inner
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _unless_plain(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass a module through that was not scripted, because scripting is off."""
+
+    def optimise(module: Any, *args: Any, **kwargs: Any) -> Any:
+        return plain(module, *args, **kwargs) if isinstance(module, torch.jit.ScriptModule) else module
+
+    return optimise

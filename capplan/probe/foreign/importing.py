@@ -20,7 +20,7 @@ import torch
 from capplan.errors import TraceError, UsageError, nearest_names
 from capplan.files import is_file, is_installed
 from capplan.probe.foreign.code import model_code
-from capplan.probe.foreign.compiled_libraries import import_torchvision, lacks_operators
+from capplan.probe.foreign.libraries import import_torchvision, lacks_operators
 
 
 def load_code(where: str, *, as_cpu: bool = True) -> ModuleType:

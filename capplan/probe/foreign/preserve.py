@@ -22,7 +22,7 @@ _DEEPEST = 4
 @contextlib.contextmanager
 def preserved(module: nn.Module) -> Iterator[None]:
     """Restore, at the end, what a forward could have changed."""
-    states = [_ModuleState.of(each) for each in module.modules()]
+    states = [_ModuleState.of(part) for part in module.modules()]
     try:
         with globals_preserved():
             yield
@@ -120,7 +120,9 @@ def _refill(container: Any, content: list[Any]) -> None:
     itself has just changed.
     """
     if isinstance(container, dict):
-        if _same_items(list(dict.items(container)), content):
+        items = list(dict.items(container))
+        same = (now[0] is before[0] and now[1] is before[1] for now, before in zip(items, content, strict=False))
+        if len(items) == len(content) and all(same):
             return
         base: Any = OrderedDict if isinstance(container, OrderedDict) else dict
         base.clear(container)
@@ -134,10 +136,6 @@ def _refill(container: Any, content: list[Any]) -> None:
     (base.update if base is set else base.extend)(container, content)
 
 
-def _same_items(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bool:
-    return len(now) == len(before) and all(a[0] is b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
-
-
 def host_generators() -> tuple[object, ...]:
     """Return the state of the random generators of Python and numpy, which tensors do not use; equal if none drew."""
     kind, keys, *rest = tuple(np.random.get_state(legacy=True))
@@ -148,13 +146,13 @@ def host_generators() -> tuple[object, ...]:
 def globals_preserved() -> Iterator[None]:
     """Restore, at the end, the global state that a model's code could have changed: generators, dtype, switches."""
     default_dtype = torch.get_default_dtype()
-    torch_state, python_state, numpy_state = (
-        torch.get_rng_state(),
-        random.getstate(),
-        np.random.get_state(),
-    )  # what models use
+    torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()
     grad_enabled = torch.is_grad_enabled()
-    switches = _switches()
+    matmul_precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    cudnn = torch.backends.cudnn
+    cudnn_switches = (cudnn.enabled, cudnn.benchmark, cudnn.deterministic)
     try:
         yield
     finally:
@@ -163,32 +161,14 @@ def globals_preserved() -> Iterator[None]:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
         torch.set_grad_enabled(grad_enabled)
-        _restore(switches)
-
-
-def _switches() -> dict[str, Any]:
-    return {
-        "matmul": torch.get_float32_matmul_precision(),
-        "deterministic": (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        ),
-        "threads": torch.get_num_threads(),
-        "cudnn": (torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),
-    }
-
-
-def _restore(switches: dict[str, Any]) -> None:
-    if torch.get_float32_matmul_precision() != switches["matmul"]:
-        torch.set_float32_matmul_precision(switches["matmul"])
-    enabled, warn_only = switches["deterministic"]
-    if torch.are_deterministic_algorithms_enabled() != enabled:
-        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
-    if torch.get_num_threads() != switches["threads"]:
-        torch.set_num_threads(switches["threads"])
-    cudnn = torch.backends.cudnn
-    if (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) != switches["cudnn"]:
-        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = switches["cudnn"]
+        if torch.get_float32_matmul_precision() != matmul_precision:
+            torch.set_float32_matmul_precision(matmul_precision)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:
+            torch.use_deterministic_algorithms(deterministic, warn_only=warns_only)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) != cudnn_switches:
+            cudnn.enabled, cudnn.benchmark, cudnn.deterministic = cudnn_switches
 
 
 def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
@@ -201,15 +181,15 @@ def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:
             known = stand_ins[id(tensor)] = stand_in(tensor)
         return known
 
-    for each in module.modules():
-        for content in (each._parameters, each._buffers):
+    for part in module.modules():
+        for content in (part._parameters, part._buffers):
             for name, tensor in list(content.items()):
                 if tensor is not None:
                     content[name] = replaced(tensor)  # type: ignore[assignment]  # a Parameter for a Parameter
-    for each in module.modules():
-        for name, value in list(each.__dict__.items()):
+    for part in module.modules():
+        for name, value in list(part.__dict__.items()):
             if name not in _INNER and isinstance(value, list) and value and isinstance(value[0], Tensor):
-                each.__dict__[name] = [stand_ins.get(id(item), item) for item in value]
+                part.__dict__[name] = [stand_ins.get(id(item), item) for item in value]
 
 
 def set_mode(module: nn.Module, *, training: bool) -> None:

@@ -61,7 +61,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """The arguments of one forward call; `names` align with its tensors (`inputs_make.input_tensors`)."""
+    """The arguments of one forward call; `names` align with its tensors (`named_tensors`)."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)

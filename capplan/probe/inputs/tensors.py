@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -18,11 +18,8 @@ from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelIn
 Device = torch.device | str
 
 
-class InputMaker(Protocol):
-    """Makes a model's inputs for a batch size on a device; on meta only their shapes."""
-
-    def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make them."""
+InputMaker = Callable[[int, Device], ModelInputs]
+"""Makes a model's inputs for a batch size on a device; on meta only their shapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +52,30 @@ class ImageListInputs:
         """Make the images."""
         images = [image.clone() for image in make_tensor(self.image, batch=batch, device=device)]
         return ModelInputs(args=(images,), names=tuple(f"images[{index}]" for index in range(batch)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInputs:
+    """The inputs of a graph in a file; `only_batch` is None where its batch varies.
+
+    Another batch is refused: `fixed` says that the file fixes it ("net.onnx has a fixed batch"), `instead` what to do.
+    """
+
+    made: SpecInputs
+    only_batch: int | None
+    fixed: str
+    instead: str
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, batch: int, device: Device) -> ModelInputs:
+        """Make the inputs.
+
+        Raises:
+            UsageError: another batch than the one that the file fixes.
+        """
+        if self.only_batch not in (None, batch):
+            raise UsageError(f"{self.fixed} of {self.only_batch}, so batch {batch} cannot be run: {self.instead}")
+        return self.made(batch, device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +127,8 @@ def as_forward_takes(inputs: ModelInputs, forward: Callable[..., Any]) -> ModelI
     [(name, value)] = inputs.kwargs.items()
     parameters = inspect.signature(forward).parameters
     is_taken = name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    takes_one = any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters.values())
+    takes_one = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters.values())
     return inputs if is_taken or not takes_one else replace(inputs, args=(value,), kwargs={})
-
-
-def input_tensors(inputs: ModelInputs) -> list[torch.Tensor]:
-    """List the tensors of a call in the order of its `names`, those in dataclasses and objects of theirs included."""
-    return [tensor for _, tensor in named_tensors(inputs.args, inputs.kwargs)]
 
 
 def named_tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -58,11 +58,11 @@ def time_operators(
         clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
         on_step: told what is timed.
     """
-    found: list[TimedOperator] = []
+    timed: list[TimedOperator] = []
     for precision in precisions:
         on_step(f"operators in {precision}")
-        found += _timed_in_turn(precision, clock)
-    return found
+        timed += _timed_in_turn(precision, clock)
+    return timed
 
 
 def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
@@ -73,7 +73,8 @@ def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
     dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
     configuration = Workload(precision=precision).configuration
     recordings, calls = [], []
-    for name, (module, shapes) in _operators().items():
+    operators = {**_convolutions(), **_products(), **_norms_and_activations(), **_moves_and_pools()}
+    for name, (module, shapes) in operators.items():
         inputs = _Inputs(shapes=shapes)
         trace = trace_module(module.eval(), inputs, name=name, configurations=[configuration], exact_batch=1)
         recordings.append((name, trace.recording(configuration)))
@@ -83,8 +84,8 @@ def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
     with torch.inference_mode():
         for count in range(_MOST):
             for index, (module, given) in enumerate(calls):
-                for each in given:
-                    each.add_(0)
+                for argument in given:
+                    argument.add_(0)
                 before = clock()
                 module(*given)
                 if count:  # the first round compiles kernels
@@ -92,8 +93,8 @@ def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
             if count >= _FEWEST and time.perf_counter() - started > _ROUNDS_BUDGET_S:
                 break
     return [
-        TimedOperator(name=name, recording=recording, precision=precision, latency_s=median(each))
-        for (name, recording), each in zip(recordings, spent_s, strict=True)
+        TimedOperator(name=name, recording=recording, precision=precision, latency_s=median(rounds_s))
+        for (name, recording), rounds_s in zip(recordings, spent_s, strict=True)
     ]
 
 
@@ -175,9 +176,7 @@ def _convolution(inputs: int, outputs: int, window: int, size: int, **others: in
 _IMAGE, _TOKENS, _HEADS = (1, 64, 56, 56), (1, 197, 768), (1, 12, 197, 64)
 
 
-def _operators() -> Mapping[str, tuple[nn.Module, _Shapes]]:
-    """Return modules with the shapes of their inputs, as image models and transformers of usual sizes run them."""
-    return {**_convolutions(), **_products(), **_norms_and_activations(), **_moves_and_pools()}
+# Modules with the shapes of their inputs, as image models and transformers of usual sizes run them.
 
 
 def _convolutions() -> Mapping[str, tuple[nn.Module, _Shapes]]:

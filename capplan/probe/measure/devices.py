@@ -28,144 +28,113 @@ class _TorchEvent:
 
 
 class CudaDevice(TorchDevice):
-    """A CUDA or ROCm GPU."""
+    """A CUDA or ROCm GPU, and what `torch.xpu` does alike."""
 
     has_events = True
 
+    @property
+    def _torch(self) -> Any:
+        """Return torch's module of this kind of device."""
+        return getattr(torch, self.kind)
+
     def current(self) -> contextlib.AbstractContextManager[Any]:
         """Make this the current device: events are recorded on the current device's stream, whatever they time."""
-        return torch.cuda.device(self.torch_device)
+        return self._torch.device(self.torch_device)  # type: ignore[no-any-return]  # untyped here
 
     def synchronize(self) -> None:
         """Wait for the device."""
-        torch.cuda.synchronize(self.torch_device)
+        self._torch.synchronize(self.torch_device)
 
     def make_event(self) -> Event:
-        """Make a timing event; it is recorded on the current stream."""
-        return _TorchEvent(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
+        """Make a timing event, where this torch has them; it is recorded on the current stream."""
+        if not self.has_events:
+            return super().make_event()
+        return _TorchEvent(self._torch.Event(enable_timing=True))
 
     def reset_peaks(self) -> None:
         """Reset the caching allocator's peaks."""
-        torch.cuda.reset_peak_memory_stats(self.torch_device)
+        self._torch.reset_peak_memory_stats(self.torch_device)
 
     def memory(self) -> MeasuredMemory:
         """Read the allocator's peaks, and what the driver says is taken of the device now."""
-        free, total = torch.cuda.mem_get_info(self.torch_device)
+        memory = self._free_and_total()
         return MeasuredMemory(
-            peak_allocated_bytes=torch.cuda.max_memory_allocated(self.torch_device),
-            peak_reserved_bytes=torch.cuda.max_memory_reserved(self.torch_device),
-            device_used_bytes=total - free,
+            peak_allocated_bytes=self._torch.max_memory_allocated(self.torch_device),
+            peak_reserved_bytes=self._torch.max_memory_reserved(self.torch_device),
+            device_used_bytes=None if memory is None else memory[1] - memory[0],
         )
 
     def free_cached(self) -> None:
         """Collect garbage, then give the allocator's unused segments back."""
         super().free_cached()
-        torch.cuda.empty_cache()
+        self._torch.empty_cache()
 
     def total_bytes(self) -> int | None:
         """Return what the driver reports in all. [bytes]"""
-        return int(torch.cuda.get_device_properties(self.torch_device).total_memory)
+        return int(self._torch.get_device_properties(self.torch_device).total_memory)
 
     def available_bytes(self) -> int | None:
-        """Return what the driver has free, and what the allocator holds unused. [bytes]"""
-        free, _ = torch.cuda.mem_get_info(self.torch_device)
-        unused = torch.cuda.memory_reserved(self.torch_device) - torch.cuda.memory_allocated(self.torch_device)
-        return int(free) + unused
+        """Return free driver memory plus unused allocator memory; None where this torch cannot report it. [bytes]"""
+        if (memory := self._free_and_total()) is None:
+            return None
+        unused = self._torch.memory_reserved(self.torch_device) - self._torch.memory_allocated(self.torch_device)
+        return memory[0] + int(unused)
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
         """Limit the caching allocator to what it holds and the bytes allowed on top."""
-        total = torch.cuda.get_device_properties(self.torch_device).total_memory
-        wanted = torch.cuda.memory_allocated(self.torch_device) + allowed_bytes
+        total = self._torch.get_device_properties(self.torch_device).total_memory
+        wanted = self._torch.memory_allocated(self.torch_device) + allowed_bytes
         before = self._memory_fraction()
-        torch.cuda.set_per_process_memory_fraction(min(before, wanted / total), self.torch_device)
+        self._torch.set_per_process_memory_fraction(min(before, wanted / total), self.torch_device)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(before, self.torch_device)
+            self._torch.set_per_process_memory_fraction(before, self.torch_device)
 
     def _memory_fraction(self) -> float:
         """Return the share of the memory that this process may take; torch before 2.8 does not report it: all of it."""
-        found = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-        return 1.0 if found is None else float(found(self.torch_device))
+        read = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+        return 1.0 if read is None else float(read(self.torch_device))
+
+    def _free_and_total(self) -> tuple[int, int] | None:
+        free, total = self._torch.mem_get_info(self.torch_device)
+        return int(free), int(total)
 
 
-class XpuDevice(TorchDevice):
+class XpuDevice(CudaDevice):
     """An Intel GPU; newer releases of torch report more of it."""
 
     def __init__(self, torch_device: torch.device) -> None:
         super().__init__(torch_device)
         self.has_events = _has_timing_events(torch_device)
 
-    def current(self) -> contextlib.AbstractContextManager[Any]:
-        """Make this the current device, on whose stream events are recorded."""
-        return torch.xpu.device(self.torch_device)
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-        torch.xpu.synchronize(self.torch_device)
-
-    def make_event(self) -> Event:
-        """Make a timing event, where this torch has them for XPU."""
-        if not self.has_events:
-            return super().make_event()
-        return _TorchEvent(torch.xpu.Event(enable_timing=True))  # type: ignore[no-untyped-call]  # untyped in torch
-
     def reset_peaks(self) -> None:
         """Reset the caching allocator's peaks, where it counts them."""
         if hasattr(torch.xpu, "reset_peak_memory_stats"):
-            torch.xpu.reset_peak_memory_stats(self.torch_device)
+            super().reset_peaks()
 
     def memory(self) -> MeasuredMemory:
         """Read the allocator's peaks and the device memory in use, where this torch reports them."""
-        if not hasattr(torch.xpu, "max_memory_reserved"):
-            return MeasuredMemory()
-        found = self._free_and_total()
-        return MeasuredMemory(
-            peak_allocated_bytes=torch.xpu.max_memory_allocated(self.torch_device),
-            peak_reserved_bytes=torch.xpu.max_memory_reserved(self.torch_device),
-            device_used_bytes=None if found is None else found[1] - found[0],
-        )
-
-    def free_cached(self) -> None:
-        """Collect garbage, then give the allocator's unused segments back."""
-        super().free_cached()
-        torch.xpu.empty_cache()
-
-    def total_bytes(self) -> int | None:
-        """Return what the driver reports in all. [bytes]"""
-        return int(torch.xpu.get_device_properties(self.torch_device).total_memory)
-
-    def available_bytes(self) -> int | None:
-        """Return free driver memory plus unused allocator memory; None where this torch cannot report it. [bytes]"""
-        if (found := self._free_and_total()) is None:
-            return None
-        unused = torch.xpu.memory_reserved(self.torch_device) - torch.xpu.memory_allocated(self.torch_device)
-        return found[0] + unused
+        return super().memory() if hasattr(torch.xpu, "max_memory_reserved") else MeasuredMemory()
 
     @contextlib.contextmanager
     def limited_to(self, allowed_bytes: int) -> Iterator[None]:
         """Limit the caching allocator to what it holds and the bytes allowed on top, where this torch can."""
-        if not hasattr(torch.xpu, "set_per_process_memory_fraction"):
-            with super().limited_to(allowed_bytes):
-                yield
-            return
-        total = torch.xpu.get_device_properties(self.torch_device).total_memory
-        wanted = torch.xpu.memory_allocated(self.torch_device) + allowed_bytes
-        torch.xpu.set_per_process_memory_fraction(min(1.0, wanted / total), self.torch_device)
-        try:
+        can_limit = hasattr(torch.xpu, "set_per_process_memory_fraction")
+        with super().limited_to(allowed_bytes) if can_limit else TorchDevice.limited_to(self, allowed_bytes):
             yield
-        finally:
-            torch.xpu.set_per_process_memory_fraction(1.0, self.torch_device)
+
+    def _memory_fraction(self) -> float:
+        return 1.0  # torch does not report it
 
     def _free_and_total(self) -> tuple[int, int] | None:
         if not hasattr(torch.xpu, "mem_get_info"):
             return None
         try:
-            free, total = torch.xpu.mem_get_info(self.torch_device)
+            return super()._free_and_total()
         except RuntimeError:  # drivers without the extension that tells free memory
             return None
-        return int(free), int(total)
 
 
 def _has_timing_events(where: torch.device) -> bool:
@@ -335,14 +304,14 @@ def open_device(words: str | None) -> TorchDevice:
 
 def devices_at_hand() -> dict[str, str]:
     """Name the devices that torch can use here, accelerators first, with what their drivers call them."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     if _broken_cuda() is None:
-        found = {f"cuda:{index}": torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
+        labels = {f"cuda:{index}": torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
     if torch.xpu.is_available():
-        found |= {f"xpu:{index}": torch.xpu.get_device_name(index) for index in range(torch.xpu.device_count())}
+        labels |= {f"xpu:{index}": torch.xpu.get_device_name(index) for index in range(torch.xpu.device_count())}
     if torch.backends.mps.is_available():
-        found["mps:0"] = "Apple GPU"
-    return {**found, "cpu": cpu_name()}
+        labels["mps:0"] = "Apple GPU"
+    return {**labels, "cpu": cpu_name()}
 
 
 def _broken_cuda() -> str | None:

@@ -142,7 +142,7 @@ class Nvml:
 
     def process_bytes(self) -> int | None:
         """Return what the driver books on this process, context included. [bytes]"""
-        return next((each.memory_bytes for each in self._processes() if each.pid == os.getpid()), None)
+        return next((process.memory_bytes for process in self._processes() if process.pid == os.getpid()), None)
 
     def other_processes(self) -> tuple[OtherProcess, ...]:
         """Return the other processes that compute on the device.
@@ -151,15 +151,15 @@ class Nvml:
         be seen from here: the one last begun is taken for it.
         """
         listed = self._processes()
-        others = [each for each in listed if each.pid != os.getpid()]
-        unseen = [other for other in others if not _is_seen(other.pid)]
+        others = [process for process in listed if process.pid != os.getpid()]
+        unseen = [process for process in others if not Path(f"/proc/{process.pid}").exists()]
         if len(others) == len(listed) and unseen and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # untyped in torch
-            others.remove(max(unseen, key=lambda each: each.pid))
+            others.remove(max(unseen, key=lambda process: process.pid))
         return tuple(others)
 
     def _processes(self) -> list[OtherProcess]:
-        found = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
-        return [OtherProcess(pid=each.pid, memory_bytes=each.usedGpuMemory) for each in found]
+        processes = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
+        return [OtherProcess(pid=process.pid, memory_bytes=process.usedGpuMemory) for process in processes]
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         known = getattr(self._library, function, None)  # releases of nvidia-ml-py differ
@@ -170,11 +170,6 @@ class Nvml:
             return query()
         except self._library.NVMLError:  # this GPU or this driver has no such counter
             return None
-
-
-def _is_seen(pid: int) -> bool:
-    """Return True if a process is visible from this system."""
-    return Path(f"/proc/{pid}").exists()
 
 
 def _scaled(value: Any, scale: float) -> float | None:

@@ -26,7 +26,7 @@ def device_facts(device: TorchDevice, *, nvml: Nvml | None, gpu: str | None = No
         gpu=gpu,
         driver=nvml.driver_version() if nvml else None,
         cuda=torch.version.cuda or torch.version.hip,
-        cudnn=_cudnn_version() if device.kind == "cuda" else None,
+        cudnn=str(torch.backends.cudnn.version()) if device.kind == "cuda" else None,  # type: ignore[no-untyped-call]  # untyped in torch
         torch=torch.__version__,
         memory_bytes=device.total_bytes(),
         power_limit_w=nvml.power_limit_w() if nvml else None,
@@ -59,8 +59,8 @@ def others_at_work(device: TorchDevice, *, nvml: Nvml | None) -> str | None:
     if not others:
         return None
     listed = ", ".join(
-        f"pid {each.pid} ({'memory unknown' if each.memory_bytes is None else format_bytes(each.memory_bytes)})"
-        for each in others
+        f"pid {other.pid} ({'memory unknown' if other.memory_bytes is None else format_bytes(other.memory_bytes)})"
+        for other in others
     )
     return f"{_name(device.torch_device)} is in use by {len(others)} other process(es): {listed}; timings will suffer."
 
@@ -74,10 +74,6 @@ def _busy_host() -> str | None:
     if running <= _BUSY_LOAD * cores:
         return None
     return f"{running} other process(es) or threads run on this host's {cores} cores; timings will suffer."
-
-
-def _cudnn_version() -> str:
-    return str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]  # untyped in torch
 
 
 _ARCHITECTURES = (
@@ -141,7 +137,7 @@ def _clock_hz(lines: dict[str, str]) -> float | None:
 def last_level_cache_bytes() -> int | None:
     """Return the size of the last-level cache as Linux reports it; None elsewhere. [bytes]"""
     try:
-        sizes = [(each / "size").read_text().strip() for each in (_CPU / "cache").glob("index*")]
+        sizes = [(folder / "size").read_text().strip() for folder in (_CPU / "cache").glob("index*")]
         return max(int(parse_quantity(f"{size}iB", BYTES, what="cache")) for size in sizes)
     except (OSError, ValueError, UsageError):
         return None

@@ -198,7 +198,7 @@ def measure_host() -> HostCosts:
     try:
         device = torch.device("cuda" if on_cuda else "cpu")
         with torch.inference_mode(), torch.device(device):
-            settle = torch.cuda.synchronize if on_cuda else _nothing
+            settle = torch.cuda.synchronize if on_cuda else lambda: None  # calls on the CPU have ended when they return
             operators_s = {label: _call_s(call, settle, clock) for label, call in _calls().items()}
             image = torch.zeros(1, 8, 8, 8)
             view_s = _call_s(lambda: image.view(1, -1), settle, clock)
@@ -212,10 +212,6 @@ def measure_host() -> HostCosts:
         launch_s=0.0 if on_cuda else factor * QUEUED_LAUNCH_S,
         operators_s={label: factor * cost for label, cost in operators_s.items()},
     )
-
-
-def _nothing() -> None:
-    """Wait for nothing: calls on the CPU have ended when they return."""
 
 
 def _call_s(call: Callable[[], object], settle: Callable[[], None], clock: Callable[[], float]) -> float:

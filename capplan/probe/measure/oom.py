@@ -65,31 +65,17 @@ def _attempted(device: Device, attempt: Callable[[], _Result], *, doing: str) ->
         if cause is None or not (isinstance(error, MeasurementError) or is_out_of_memory(cause)):
             raise
         failed = _point_error(cause, doing)
-        _forget(error)
-    _clean(device)
+        for raised in chained(error):  # the frames that an exception and its causes hold, and the tensors inside
+            traceback.clear_frames(raised.__traceback__)
+            raised.__traceback__ = None
+    with contextlib.suppress(RuntimeError):  # a device lost to the failure itself
+        device.free_cached()
     raise failed
 
 
 def _point_error(error: BaseException, doing: str) -> PointError:
     if is_out_of_memory(error):
         return PointError(MeasurementFailure.OUT_OF_MEMORY, f"{doing} ran out of memory: {first_line(error)}")
-    hint = "; the device may be left unusable to this process: add --isolate" if _is_sticky(error) else ""
+    is_sticky = any(words in str(error).lower() for words in ("cuda error", "hip error", "device-side assert"))
+    hint = "; the device may be left unusable to this process: add --isolate" if is_sticky else ""
     return PointError(MeasurementFailure.ERROR, f"{doing} failed: {first_line(error)}{hint}")
-
-
-def _is_sticky(error: BaseException) -> bool:
-    """Return True if it is a CUDA error after which the process cannot use the device any more."""
-    words = str(error).lower()
-    return "cuda error" in words or "hip error" in words or "device-side assert" in words
-
-
-def _forget(error: BaseException) -> None:
-    """Clear the frames that an exception and its causes hold, and with them the tensors inside."""
-    for raised in chained(error):
-        traceback.clear_frames(raised.__traceback__)
-        raised.__traceback__ = None
-
-
-def _clean(device: Device) -> None:
-    with contextlib.suppress(RuntimeError):  # a device lost to the failure itself
-        device.free_cached()

@@ -79,7 +79,7 @@ def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int
             name=stage.name,
             host_s=tuple(mark.host_s[index] for mark in marks),
             device_s=tuple(mark.events[index + 1].seconds_since(mark.events[index]) for mark in marks if mark.events),
-            waited_s=tuple(each[index] for each in waited),
+            waited_s=tuple(run_s[index] for run_s in waited),
         )
         for index, stage in enumerate(stages)
     )

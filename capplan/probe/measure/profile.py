@@ -41,7 +41,9 @@ def profile_steps(run: Callable[[], Any], *, bench: Bench, chrome_trace: Path) -
     for _ in range(3):
         run()
     device.synchronize()
-    with torch.profiler.profile(activities=_activities(device.kind), record_shapes=True) as profiler:
+    accelerators = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
+    activities = [ProfilerActivity.CPU, *(activity for kind, activity in accelerators.items() if kind == device.kind)]
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
         for _ in range(STEPS):
             run()
         device.synchronize()
@@ -54,11 +56,6 @@ def profile_steps(run: Callable[[], Any], *, bench: Bench, chrome_trace: Path) -
         by_cpu_time=averages.table(sort_by="self_cpu_time_total", row_limit=_ROWS),
         operators=tuple(_operator(event, is_cpu=device.kind == "cpu") for event in outermost),
     )
-
-
-def _activities(kind: str) -> list[ProfilerActivity]:
-    extra = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
-    return [ProfilerActivity.CPU, *([extra[kind]] if kind in extra else [])]
 
 
 def _is_operator(event: Any) -> bool:
@@ -107,8 +104,8 @@ def _marked_calls(
 
     handles = [
         handle
-        for each in modules
-        for handle in (each.register_forward_pre_hook(before), each.register_forward_hook(after))
+        for module in modules
+        for handle in (module.register_forward_pre_hook(before), module.register_forward_hook(after))
     ]
     try:
         yield marks
@@ -129,7 +126,7 @@ def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Dev
         run: one forward call of it.
         device: what it runs on.
     """
-    paths = {each: path for path, each in module.named_modules()}
+    paths = {part: path for path, part in module.named_modules()}
     steps: list[dict[torch.nn.Module, list[float]]] = []
     with _marked_calls(paths, device) as marks:
         started = time.perf_counter()
@@ -145,10 +142,10 @@ def time_modules(module: torch.nn.Module, run: Callable[[], Any], *, device: Dev
     return len(timed), [
         HookedModule(
             path=path,
-            kind=type(each).__name__,
-            calls=len(timed[0][each]),
-            time_s=median(sum(calls.get(each, ())) for calls in timed),
+            kind=type(part).__name__,
+            calls=len(timed[0][part]),
+            time_s=median(sum(calls.get(part, ())) for calls in timed),
         )
-        for each, path in paths.items()
-        if each in timed[0]
+        for part, path in paths.items()
+        if part in timed[0]
     ]

@@ -1,7 +1,6 @@
 """A measurement request as data, so that it can be sent to another process."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -47,27 +46,20 @@ def job_to_json(job: MeasurementJob) -> str:
 def job_from_json(text: str) -> MeasurementJob:
     """Read a job that `job_to_json` wrote."""
     document: dict[str, Any] = json.loads(text)
-    model = document.pop("model")
     rules = document.pop("rules")
+    model: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document.pop("model").items()
+    }
     return MeasurementJob(
-        model=ModelRequest(**{name: _tuples(value) for name, value in model.items()}),
+        model=ModelRequest(**model),
         precision=Precision(document.pop("precision")),
         framework=Framework(document.pop("framework")),
         layout=Layout(document.pop("layout")),
-        rules=_rules(rules),
+        rules=Rules(
+            warm_up=WarmUpRule(**rules.pop("warm_up")),
+            stop=StopRule(**rules.pop("stop")),
+            method=TimingMethod(method) if (method := rules.pop("method")) else None,
+            **rules,
+        ),
         **document,
-    )
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _rules(rules: Mapping[str, Any]) -> Rules:
-    return Rules(
-        warm_up=WarmUpRule(**rules["warm_up"]),
-        stop=StopRule(**rules["stop"]),
-        method=TimingMethod(rules["method"]) if rules["method"] else None,
-        flush_l2=rules["flush_l2"],
-        autotune=rules["autotune"],
     )

@@ -86,10 +86,10 @@ class Session:
                 self._ready_model(), batch, bench=self.bench, rules=self.job.rules, on_progress=on_progress
             )
         except PointError as error:
-            return self._failure(batch, error)
+            return self.failure(batch, error.kind, str(error))
         return Measurement(
             model=self.identity,
-            workload=self._workload(batch),
+            workload=measured_workload(self.job, batch),
             device=timed.device,
             samples_s=timed.samples_s,
             method=timed.method,
@@ -109,7 +109,7 @@ class Session:
         try:
             try_point(self._ready_model(), batch, bench=self.bench)
         except PointError as error:
-            return self._failure(batch, error)
+            return self.failure(batch, error.kind, str(error))
         return None
 
     def with_run(self, batch: int, use: Callable[[Run], _Result]) -> _Result:
@@ -132,12 +132,6 @@ class Session:
     def failure(self, batch: int, kind: MeasurementFailure, message: str) -> FailedMeasurement:
         """Record a point that has no measurement."""
         return make_failure(self.job, self.identity, self.facts, batch=batch, kind=kind, message=message)
-
-    def _failure(self, batch: int, error: PointError) -> FailedMeasurement:
-        return self.failure(batch, error.kind, str(error))
-
-    def _workload(self, batch: int) -> MeasuredWorkload:
-        return measured_workload(self.job, batch)
 
     def _ready_model(self) -> ReadyModel:
         if self._ready is None:

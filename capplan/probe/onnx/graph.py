@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias
 
 import numpy
@@ -22,10 +23,7 @@ class Constant:
     @property
     def elements(self) -> int:
         """Number of elements."""
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
 
 Dim: TypeAlias = int | str | None

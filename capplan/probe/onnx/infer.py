@@ -26,7 +26,7 @@ class ShapeInference:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._found: dict[tuple[tuple[str, tuple[int, ...]], ...], Mapping[str, Any]] = {}
+        self._inferred: dict[tuple[tuple[str, tuple[int, ...]], ...], Mapping[str, Any]] = {}
 
     @property
     def where(self) -> str:
@@ -46,7 +46,7 @@ class ShapeInference:
             TraceError: the shape of an output is not known.
         """
         types = self._types({name: tuple(tensor.shape) for name, tensor in given.items()})
-        first = next((each for each in inputs if isinstance(each, Tensor)), None)
+        first = next((value for value in inputs if isinstance(value, Tensor)), None)
         outputs = [name for name in node.outputs if name]
         found = []
         for index, name in enumerate(outputs):
@@ -63,9 +63,9 @@ class ShapeInference:
 
     def _types(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
         key = tuple(shapes.items())
-        if key not in self._found:
-            self._found[key] = self._infer(shapes)
-        return self._found[key]
+        if key not in self._inferred:
+            self._inferred[key] = self._infer(shapes)
+        return self._inferred[key]
 
     def _infer(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
         import onnx

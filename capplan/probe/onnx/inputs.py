@@ -1,12 +1,12 @@
 """Decide the inputs of an ONNX graph: the first axis that varies is the batch, others are stated or assumed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
-from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
-from capplan.probe.inputs.tensors import Device, SpecInputs
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.inputs.tensors import FileInputs, SpecInputs
 from capplan.probe.onnx.graph import Dim, OnnxModel, Port
 
 DEFAULT_IMAGE = 224
@@ -14,30 +14,7 @@ DEFAULT_CHANNELS = 3
 DEFAULT_TOKENS = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxInputs:
-    """The inputs of an ONNX graph; `only_batch` is None where its batch varies."""
-
-    made: SpecInputs
-    words: str
-    only_batch: int | None
-    notes: tuple[str, ...] = ()
-
-    def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the inputs.
-
-        Raises:
-            UsageError: another batch than the one that the file fixes.
-        """
-        if self.only_batch not in (None, batch):
-            raise UsageError(
-                f"{self.words} has a fixed batch of {self.only_batch}, so batch {batch} cannot be run: export it with "
-                "dynamic axes, or give the inputs with --input and N for the batch."
-            )
-        return self.made(batch, device)
-
-
-def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> OnnxInputs:
+def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> FileInputs:
     """Decide the shapes of a graph's inputs.
 
     The first dimension that is called batch, N or the like is the batch, else the first that varies, of the first input
@@ -72,9 +49,10 @@ def find_inputs(model: OnnxModel, request: InputRequest, words: str) -> OnnxInpu
             "the file fixes the batch, and --input overrides it: shapes inside that fix it, too, would be refused."
         ] = None
     first = made[0].shape
-    return OnnxInputs(
+    return FileInputs(
         made=SpecInputs(specs=tuple(made), positional_names=tuple(port.name for port in ports)),
-        words=words,
+        fixed=f"{words} has a fixed batch",
+        instead="export it with dynamic axes, or give the inputs with --input and N for the batch.",
         only_batch=None if varies else first[0].constant if first else 1,
         notes=tuple(notes),
     )
@@ -106,22 +84,19 @@ def _spec(port: Port, batch: str | None, request: InputRequest, notes: dict[str,
             dims.append(BATCH)
         else:
             dims.append(Affine(_assumed(port, axis, dim, request, notes)))
-    sized = _sized(port, dims, request)
-    return InputSpec(shape=tuple(sized), dtype=port.dtype or "float32")
+    if request.size is not None and _is_image(port) and len(request.size) == len(dims) - 1:
+        dims = [dims[0], *map(Affine, request.size)]  # in the place of those that the file fixes, too
+    return InputSpec(shape=tuple(dims), dtype=port.dtype or "float32")
 
 
-def _sized(port: Port, dims: list[Affine], request: InputRequest) -> list[Affine]:
-    """Put `--input-size` in the place of an image's dimensions, those that the file fixes as well."""
-    is_image = len(dims) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8"))
-    if request.size is None or not is_image or len(request.size) != len(dims) - 1:
-        return dims
-    return [dims[0], *(Affine(size) for size in request.size)]
+def _is_image(port: Port) -> bool:
+    return len(port.shape or ()) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8"))
 
 
 def _assumed(port: Port, axis: int, dim: Dim, request: InputRequest, notes: dict[str, None]) -> int:
     """Return the size of a dimension that varies apart from the batch: the stated one, or a usual one."""
     shape = port.shape or ()
-    if len(shape) >= 4 and (port.dtype or "").startswith(("float", "bfloat", "uint8")):
+    if _is_image(port):
         size, option = (DEFAULT_CHANNELS if axis == 1 else DEFAULT_IMAGE), "--input-size"
         if request.size is not None and len(request.size) == len(shape) - 1:
             return request.size[axis - 1]
@@ -153,7 +128,7 @@ def _given(specs: Sequence[InputSpec], ports: Sequence[Port], words: str) -> Map
 
 
 def _plain(name: str) -> str:
-    return "".join(each if each.isalnum() else "_" for each in name)
+    return "".join(sign if sign.isalnum() else "_" for sign in name)
 
 
 def _overridden(spec: InputSpec, port: Port, given: InputSpec | None, words: str) -> InputSpec:

@@ -11,14 +11,12 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import CapplanError, UsageError
-from capplan.probe.foreign.operators import DEEPEST_SCOPE, Scope, scope_at
+from capplan.probe.foreign.graphs import DEEPEST_SCOPE, Scope, counted_host_memory, scope_at
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses, names_read
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.operators.call import Call, Value
 from capplan.probe.onnx.operators.quantised import unpacked
-from capplan.probe.onnx.operators.table import find_handler
-from capplan.probe.onnx.unknown import run_unknown
-from capplan.probe.record.host_memory import counted_host_memory
+from capplan.probe.onnx.operators.table import find_handler, run_unknown
 from capplan.probe.record.value_store import attach
 
 _STATISTICS: Mapping[str, tuple[int, ...]] = {"BatchNormalization": (3, 4)}
@@ -73,12 +71,17 @@ def plan_weights(graph: Graph, *, computed: Collection[str] = (), paths: Collect
     host = _names_at(graph, _READ_ON_HOST)
     used = {*(name for node in graph.nodes for name in names_read(node)), *(port.name for port in graph.outputs)}
     constants = [constant for constant in graph.constants.values() if constant.name in used]
-    on_host = {each.name: each for each in constants if each.name in host or _is_position(each, each.name in computed)}
-    namer = _Namer([*paths, *(_place(each.name)[0] for each in constants)])
+    on_host = {
+        constant.name: constant
+        for constant in constants
+        if constant.name in host or _is_position(constant, constant.name in computed)
+    }
+    namer = _Namer([*paths, *(_place(constant.name)[0] for constant in constants)])
+    fixed = {*statistics, *computed, *(constant.name for constant in constants if not constant.shape)}
     weights = tuple(
-        _weight(each, namer, learns=bool(each.shape) and each.name not in statistics and each.name not in computed)
-        for each in constants
-        if each.name not in on_host
+        _weight(constant, namer, learns=constant.name not in fixed)
+        for constant in constants
+        if constant.name not in on_host
     )
     return WeightsPlan(weights=weights, on_host=on_host)
 
@@ -250,13 +253,9 @@ class _ForwardPass:
             assert isinstance(scope, Scope)
             made: Sequence[Value] = scope(self._run, (node, values), {})
             return made
-        except CapplanError:
-            raise
-        except NotImplementedError:
+        except (CapplanError, NotImplementedError, NodeError):
             raise
         except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AssertionError, OverflowError) as error:
-            if isinstance(error, NodeError):
-                raise
             raise NodeError(f"{node.describe()}: {str(error)[:_LONGEST_WORDS]}") from error
 
     def _run(self, node: Node, values: dict[str, Value]) -> Sequence[Value]:
@@ -290,17 +289,17 @@ class _ForwardPass:
     def _together(self, inputs: list[Value]) -> list[Value]:
         """Move everything to the device where the host would make a tensor out of all measure."""
         elements = 1
-        for each in (part for part in inputs if part is not None):
-            if not isinstance(each, Tensor) or each.device.type != "cpu" or self._device.type == "cpu":
+        for value in (part for part in inputs if part is not None):
+            if not isinstance(value, Tensor) or value.device.type != "cpu" or self._device.type == "cpu":
                 return inputs
-            elements *= max(1, each.numel())
-        return inputs if elements <= 2**26 else [each.to(self._device) for each in inputs]
+            elements *= max(1, value.numel())
+        return inputs if elements <= 2**26 else [value.to(self._device) for value in inputs]
 
 
 def _device(inputs: Sequence[Tensor], values: Mapping[str, Value]) -> torch.device:
     """Return where the weights are, else the inputs."""
     weights = (value.device for value in values.values() if isinstance(value, torch.nn.Parameter))
-    given = (each.device for each in inputs if isinstance(each, Tensor))
+    given = (value.device for value in inputs if isinstance(value, Tensor))
     return next(weights, None) or next(given, None) or torch.device("cpu")
 
 
@@ -321,7 +320,6 @@ def _host_tensor(constant: Constant) -> Tensor:
 
 
 _LONGEST_WORDS = 300
-_STEP = re.compile(r"[^/]+")
 
 
 def module_path(node_name: str) -> str:
@@ -332,12 +330,11 @@ def module_path(node_name: str) -> str:
     """
     if not node_name.startswith("/"):
         return ""
-    found: list[str] = []
-    for step in _STEP.findall(node_name)[:-1]:
-        if found and step.startswith(f"{found[-1]}."):
-            found.pop()
-        found.append(step)
-    path = ".".join(found)
-    return (
-        path if path.count(".") < DEEPEST_SCOPE and all(re.fullmatch(r"\w+", part) for part in path.split(".")) else ""
-    )
+    steps: list[str] = []
+    for step in re.findall(r"[^/]+", node_name)[:-1]:
+        if steps and step.startswith(f"{steps[-1]}."):
+            steps.pop()
+        steps.append(step)
+    path = ".".join(steps)
+    is_read = path.count(".") < DEEPEST_SCOPE and all(re.fullmatch(r"\w+", part) for part in path.split("."))
+    return path if is_read else ""

@@ -78,7 +78,7 @@ def model_from(message: Any, path: Path) -> OnnxModel:
     Raises:
         UsageError: the file breaks ONNX's rules.
     """
-    opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in message.opset_import}
+    opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in message.opset_import}
     if not message.graph.node or not opsets:
         raise UsageError(f"{path} is not an ONNX file: it has no graph or states no opset.")
     if (opset := opsets.get("", OLDEST_OPSET)) < OLDEST_OPSET:
@@ -149,18 +149,19 @@ class _GraphReader:
 
     def graph(self, message: Any, *, known: Iterable[str]) -> Graph:
         """Read a graph; `known` are the names that the graph around it made before."""
-        constants = {each.name: self.constant(each) for each in message.initializer}
-        for each in message.sparse_initializer:
-            constants[each.values.name] = self._sparse(each)
-        inputs = tuple(self._port(each) for each in message.input if each.name not in constants)
+        constants = {tensor.name: self.constant(tensor) for tensor in message.initializer}
+        for tensor in message.sparse_initializer:
+            values = self.constant(tensor.values)
+            constants[values.name] = Constant(name=values.name, shape=tuple(tensor.dims), dtype=values.dtype)
+        inputs = tuple(self._port(port) for port in message.input if port.name not in constants)
         made = {*known, *constants, *(port.name for port in inputs)}
         nodes = []
-        for index, each in enumerate(message.node):
-            node = self._node(each, known=made)
+        for index, operator in enumerate(message.node):
+            node = self._node(operator, known=made)
             self._check_names(node, index, made)
             made.update(name for name in node.outputs if name)
             nodes.append(node)
-        outputs = tuple(self._port(each) for each in message.output)
+        outputs = tuple(map(self._port, message.output))
         for port in outputs:
             if port.name not in made:
                 raise self._broken(f"no node makes the output {port.name!r}")
@@ -181,7 +182,7 @@ class _GraphReader:
     def _node(self, message: Any, *, known: set[str]) -> Node:
         domain = "" if message.domain == "ai.onnx" else message.domain
         named = (message.name, message.op_type, domain, *message.input, *message.output)
-        self._check_texts(*named, *(each.name for each in message.attribute))
+        self._check_texts(*named, *(attribute.name for attribute in message.attribute))
         if not domain:
             self._check_counts(message)
         return Node(
@@ -190,7 +191,7 @@ class _GraphReader:
             domain=domain,
             inputs=tuple(message.input),
             outputs=tuple(message.output),
-            attributes={each.name: self._attribute(each, known) for each in message.attribute},
+            attributes={attribute.name: self._attribute(attribute, known) for attribute in message.attribute},
         )
 
     def _check_counts(self, message: Any) -> None:
@@ -259,10 +260,6 @@ class _GraphReader:
             raise self._broken(
                 f"{what} has values that do not fill its shape {list(message.dims)} ({error})"
             ) from error
-
-    def _sparse(self, message: Any) -> Constant:
-        values = self.constant(message.values)
-        return Constant(name=values.name, shape=tuple(message.dims), dtype=values.dtype)
 
     def _port(self, message: Any) -> Port:
         self._check_texts(message.name)

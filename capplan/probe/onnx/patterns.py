@@ -31,15 +31,11 @@ def find_patterns(graph: Graph) -> Graph:
     """
     for find in (_linear, _gelu, _silu, _layer_norm, _attention):
         view = _View(graph)
-        found = dict(pair for node in graph.nodes if not node.domain for pair in _pairs(find(view, node)))
-        nodes = tuple(found.get(node.outputs[0], node) if node.outputs else node for node in graph.nodes)
+        operators = (find(view, node) for node in graph.nodes if not node.domain)
+        recovered = {operator.outputs[0]: operator for operator in operators if operator is not None}
+        nodes = tuple(recovered.get(node.outputs[0], node) if node.outputs else node for node in graph.nodes)
         graph = _without_dead_nodes(replace(graph, nodes=nodes))
     return graph
-
-
-def _pairs(made: Node | None) -> Iterator[tuple[str, Node]]:
-    if made is not None:
-        yield made.outputs[0], made
 
 
 def _without_dead_nodes(graph: Graph) -> Graph:
@@ -158,14 +154,14 @@ def _gelu(view: _View, node: Node) -> Node | None:
 def _factors(view: _View, node: Node) -> Iterator[tuple[str, str]]:
     """Yield pairs of factors of a product of three, one of which is a half."""
     first, second = node.inputs
-    for one, other in ((first, second), (second, first)):
+    for alone, other in ((first, second), (second, first)):
         product = view.made_by(other, "Mul")
-        if product is not None and _close(view.number(one), 0.5):
+        if product is not None and _close(view.number(alone), 0.5):
             yield product.inputs[0], product.inputs[1]
             yield product.inputs[1], product.inputs[0]
         if product is not None and (rest := view.split(product, 0.5)) is not None:
-            yield one, rest
-            yield rest, one
+            yield alone, rest
+            yield rest, alone
 
 
 def _erf_source(view: _View, erf: Node) -> str | None:
@@ -207,11 +203,9 @@ def _layer_norm(view: _View, node: Node) -> Node | None:
             quotient, scale = view.made_by(quotient_name, "Div"), _other(scaled, quotient_name)
             if quotient is None or scale is None or view.rank(scale) is None:
                 continue
-            found = _normalised(view, quotient)
-            if found is not None:
-                source, epsilon = found
-                axis = -(view.rank(scale) or 1)
-                attributes: dict[str, Attribute] = {"axis": axis, "epsilon": epsilon}
+            if (normalised := _normalised(view, quotient)) is not None:
+                source, epsilon = normalised
+                attributes: dict[str, Attribute] = {"axis": -(view.rank(scale) or 1), "epsilon": epsilon}
                 return _made("LayerNormalization", node, (source, scale, shift), attributes)
     return None
 
@@ -278,7 +272,8 @@ def _scores(view: _View, softmax: Node) -> tuple[Node, _Factors, str | None] | N
             return product, factors, mask
         added = view.made_by(name, "Add")
         if added is not None and mask is None:
-            ahead = next((each for each in added.inputs if _leads_to_product(view, each)), None)
+            scaled = ((term, _unscaled(view, term, ())[0]) for term in added.inputs)
+            ahead = next((term for term, bare in scaled if view.made_by(bare, "MatMul") is not None), None)
             if ahead is None:
                 return None
             name, mask = ahead, _other(added, ahead)
@@ -288,10 +283,6 @@ def _scores(view: _View, softmax: Node) -> tuple[Node, _Factors, str | None] | N
             return None
         name, factors = rest, more
     return None
-
-
-def _leads_to_product(view: _View, name: str) -> bool:
-    return view.made_by(_unscaled(view, name, ())[0], "MatMul") is not None
 
 
 def _unscaled(view: _View, name: str, factors: _Factors) -> tuple[str, _Factors]:

@@ -1,6 +1,6 @@
 """Rewrite a graph before it is run: constants of nodes and branches become constants of the graph."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, names_read
@@ -15,8 +15,8 @@ def hoist_constants(model: OnnxModel) -> OnnxModel:
     found: dict[str, Constant] = {}
     for constant in _constants_of_nodes(model.graph):
         found.setdefault(constant.name, constant)
-    inner = {each.name: each for node in model.graph.nodes for graph in node.graphs for each in _held(graph)}
-    inner = {name: each for name, each in inner.items() if name not in model.graph.constants}
+    held = (constant for node in model.graph.nodes for graph in node.graphs for constant in _held(graph))
+    inner = {constant.name: constant for constant in held if constant.name not in model.graph.constants}
     graph = _without(model.graph, {*found, *inner})
     graph = replace(graph, constants={**model.graph.constants, **inner, **found})
     return replace(model, graph=_renamed(graph, _copies(graph)), computed=frozenset(found))
@@ -38,15 +38,20 @@ def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
     """Return a graph that reads constants by their own names."""
     if not names:
         return graph
-    nodes = tuple(_node_renamed(node, names) for node in graph.nodes if node.outputs[0] not in names)
-    return replace(graph, nodes=nodes)
+    nodes = (
+        replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+        for node in graph.nodes
+        if node.outputs[0] not in names
+    )
+    return replace(graph, nodes=tuple(_with_graphs(node, lambda inner: _renamed(inner, names)) for node in nodes))
 
 
-def _node_renamed(node: Node, names: Mapping[str, str]) -> Node:
-    attributes = {
-        name: _renamed(value, names) if isinstance(value, Graph) else value for name, value in node.attributes.items()
-    }
-    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs), attributes=attributes)
+def _with_graphs(node: Node, change: Callable[[Graph], Graph]) -> Node:
+    """Return a node with the graphs within it changed."""
+    if not node.graphs:
+        return node
+    changed = {name: change(value) if isinstance(value, Graph) else value for name, value in node.attributes.items()}
+    return replace(node, attributes=changed)
 
 
 def _constants_of_nodes(graph: Graph) -> Iterator[Constant]:
@@ -68,21 +73,12 @@ def _held(graph: Graph) -> Iterator[Constant]:
 def _without(graph: Graph, hoisted: set[str]) -> Graph:
     """Return a graph without the nodes and constants that went outside."""
     nodes = tuple(
-        _node_without(node, hoisted)
+        _with_graphs(node, lambda inner: _without(inner, hoisted))
         for node in graph.nodes
         if not (node.operator == "Constant" and node.outputs[0] in hoisted)
     )
-    constants = {name: each for name, each in graph.constants.items() if name not in hoisted}
+    constants = {name: constant for name, constant in graph.constants.items() if name not in hoisted}
     return replace(graph, nodes=nodes, constants=constants)
-
-
-def _node_without(node: Node, hoisted: set[str]) -> Node:
-    if not node.graphs:
-        return node
-    attributes = {
-        name: _without(value, hoisted) if isinstance(value, Graph) else value for name, value in node.attributes.items()
-    }
-    return replace(node, attributes=attributes)
 
 
 _TELL_SHAPES = ("Shape", "Size")
@@ -129,6 +125,6 @@ def _node_settled(node: Node, depending: Collection[str]) -> tuple[Node, int]:
 
 
 def _length(graph: Graph) -> tuple[int, int]:
-    inner = [_length(each) for node in graph.nodes for each in node.graphs]
+    inner = [_length(branch) for node in graph.nodes for branch in node.graphs]
     products = sum(node.full_operator in PRODUCTS for node in graph.nodes)
-    return products + sum(each[0] for each in inner), len(graph.nodes) + sum(each[1] for each in inner)
+    return products + sum(length[0] for length in inner), len(graph.nodes) + sum(length[1] for length in inner)

@@ -105,7 +105,7 @@ class _Walk:
                 parts.append(self._kept(field.start, field.end))
                 continue
             made = self._message(inner, field.content, field.end, depth=depth + 1)
-            parts.append(_tag(field.number) + _varint(sum(map(len, made))))
+            parts.append(_varint(field.number << 3 | _BYTES) + _varint(sum(map(len, made))))
             parts += made
         return parts
 
@@ -113,7 +113,7 @@ class _Walk:
         fields = [field for field in self._walk(start, end) if field.number not in _DROPPED["tensor"]]
         values_bytes = sum(field.end - field.content for field in fields if field.number in _TENSOR_VALUES)
         keeps = values_bytes <= LARGEST_VALUE_BYTES
-        return [self._kept(each.start, each.end) for each in fields if keeps or each.number not in _TENSOR_VALUES]
+        return [self._kept(field.start, field.end) for field in fields if keeps or field.number not in _TENSOR_VALUES]
 
     def _kept(self, start: int, end: int) -> bytes:
         self._kept_bytes += end - start
@@ -158,10 +158,6 @@ class _Walk:
 
     def _damaged(self, position: int, what: str) -> UsageError:
         return UsageError(f"{self._path} is damaged or not an ONNX file: at byte {position:,} there is {what}.")
-
-
-def _tag(number: int) -> bytes:
-    return _varint(number << 3 | _BYTES)
 
 
 def _varint(value: int) -> bytes:

@@ -8,6 +8,7 @@ Each assumed value is counted under its operator's name, so that no answer rests
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -131,10 +132,6 @@ def _selected(selection: CandidateSelection, mask: Tensor) -> int:
     return selection.kept(mask.numel(), by_class="_by_class" in mask.__dict__)
 
 
-def _selected_index(selection: CandidateSelection, x: Tensor, indices: list[Tensor | None]) -> Tensor:
-    return _index(x, indices, lambda mask: _selected(selection, mask))
-
-
 def _index(x: Tensor, indices: list[Tensor | None], count: Callable[[Tensor], int]) -> Tensor:
     """Index by masks as by positions; a mask selects `count` of them."""
     unmasked: list[Tensor | None] = []
@@ -181,21 +178,17 @@ def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> T
     return x.new_empty((max(minlength, 1),), dtype=torch.int64 if weights is None else torch.float64)
 
 
-def _equal(*_: Any) -> bool:
-    return False
-
-
 _RULES: Mapping[str, Callable[..., Any]] = {
     "aten::_local_scalar_dense": _scalar,
     "aten::is_nonzero": _scalar,
-    "aten::equal": _equal,
+    "aten::equal": lambda *_: False,
     "aten::_unique2": _unique2,
     "aten::unique_consecutive": _unique_consecutive,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::bincount": _bincount,
 }
 _SELECTED: Mapping[str, Callable[..., Tensor]] = {
-    "aten::index": _selected_index,
+    "aten::index": lambda selection, x, indices: _index(x, indices, partial(_selected, selection)),
     "aten::nonzero": _nonzero,
     "aten::masked_select": _masked_select,
     "torchvision::nms": _nms,

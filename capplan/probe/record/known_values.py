@@ -7,6 +7,7 @@ unknown values is assumed and counted.
 
 import contextlib
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.code import calling_line
-from capplan.probe.foreign.meta import LARGEST_KNOWN
+from capplan.probe.foreign.constructors import LARGEST_KNOWN
 from capplan.probe.record.answers import ASKING, Patience, RecordedAnswers, Replay, absorbing
 from capplan.probe.record.assumed_values import (
     CandidateSelection,
@@ -27,11 +28,10 @@ from capplan.probe.record.assumed_values import (
 )
 from capplan.probe.record.shape_memory import ShapeMemory
 from capplan.probe.record.shape_rules import broadcasts
-from capplan.probe.record.types import Assumed, Operator, describe_operator
+from capplan.probe.record.types import Assumed, Operator, describe_operator, flatten
 from capplan.probe.record.value_store import (
     LARGEST_COMPUTED,
     attach,
-    flatten_tensors,
     is_repeated,
     on_meta,
     real_of,
@@ -111,7 +111,7 @@ class KnownValues:
             return args, kwargs, [tensor for tensor in inputs if tensor.is_meta]
         args = tuple(self._moved(value, keeps_scalars) for value in args)
         kwargs = {name: self._moved(value, keeps_scalars) for name, value in kwargs.items()}
-        moved = [value for value in flatten_tensors((*args, *kwargs.values())) if value.is_meta]
+        moved = [value for value in flatten((*args, *kwargs.values())) if value.is_meta]
         return args, kwargs, moved
 
     def _moved(self, value: Any, keeps_scalars: bool) -> Any:
@@ -190,13 +190,13 @@ class KnownValues:
             if operator.name in _CONSTANT:
                 attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
             return out
-        if any(map(is_repeated, flatten_tensors((*values, *named.values())))):
+        if any(map(is_repeated, flatten((*values, *named.values())))):
             return self._run_repeated(operator, args, kwargs, values, named)
         if operator.is_data_dependent and not operator.is_view:
             return on_meta(operator.overload(*values, **named))
         out = operator.overload(*args, **kwargs)
         makes_more = not operator.written and not operator.is_view
-        if makes_more and any(made.numel() > LARGEST_KNOWN for made in flatten_tensors((out,))):
+        if makes_more and any(tensor.numel() > LARGEST_KNOWN for tensor in flatten((out,))):
             return out  # its values would not be kept: `arange` and `repeat` may be as large as they like
         attach(out, operator.overload(*values, **named))
         return out
@@ -214,7 +214,7 @@ class KnownValues:
             out = operator.overload(*args, **kwargs)
             attach(out, run_elementwise(operator.overload, values, named, out))
             return out
-        volume = sum(value.numel() for value in flatten_tensors((*values, *named.values())))
+        volume = sum(value.numel() for value in flatten((*values, *named.values())))
         if operator.written or operator.is_data_dependent or volume > LARGEST_COMPUTED:
             return NotImplemented
         out = operator.overload(*args, **kwargs)
@@ -300,9 +300,9 @@ class KnownValues:
 
 def _lists_agree(args: tuple[Any, ...]) -> bool:
     """Return True if lists of tensors have the same shapes in order: an operator on them in place computes no shape."""
-    first, *others = (value for value in args if isinstance(value, (list, tuple)) and flatten_tensors(value))
+    first, *others = (value for value in args if isinstance(value, (list, tuple)) and flatten(value))
     shapes = [tensor.shape for tensor in first]
-    return all(len(other) == len(shapes) and [t.shape for t in other] == shapes for other in others)
+    return all([tensor.shape for tensor in other] == shapes for other in others)
 
 
 def _fits(args: tuple[Any, ...]) -> bool:
@@ -335,7 +335,7 @@ class KnownValueMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         if operator is None:
             operator = self._operators[func] = describe_operator(func, preludes={})
         kwargs = kwargs or {}
-        inputs = flatten_tensors((*args, *kwargs.values()))
+        inputs = flatten((*args, *kwargs.values()))
         if not self._known.on_device(inputs, kwargs):
             return func(*args, **kwargs)
         if operator.is_view or operator.reshapes_in_place:
@@ -348,9 +348,4 @@ class KnownValueMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 
 def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     size = args[0] if args else kwargs.get("size", ())
-    if isinstance(size, (list, tuple)):
-        count = 1
-        for dim in size:
-            count *= int(dim)
-        return count <= LARGEST_KNOWN
-    return True
+    return not isinstance(size, (list, tuple)) or prod(map(int, size)) <= LARGEST_KNOWN

@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self.record = Pass()
         self.module = 0
         self.trains = False
-        self.packed: Mapping[int, tuple[Tensor, ...]] = {}
+        self.packed: Mapping[int, tuple[Tensor, ...]] = {}  # what packed weights store, by the hash of their object
         self._in_backward = False
         self._modules_by_node: dict[int, int] = {}
         self._operators = operators
@@ -215,7 +215,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         reads, read_operands, weight = self._reading(operator, inputs)
         out = zeroed_if_new(operator, self._known.run(operator, args, kwargs, inputs))
         met = (*inputs, *flatten((out,)))
-        if any(each.layout is not torch.strided for each in met) and any(map(lacks_data, met)):
+        if any(tensor.layout is not torch.strided for tensor in met) and any(map(lacks_data, met)):
             raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
         outputs: Sequence[Tensor] = (out,) if isinstance(out, Tensor) else flatten((out,))
         if not outputs:
@@ -238,6 +238,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def _reading(self, operator: Operator, inputs: list[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         if operator.written and not operator.reads_written:
             inputs = inputs[1:] if operator.written[0] == 0 else inputs[: -len(operator.written)]
+        return self._looked_up(inputs)
+
+    def _looked_up(self, inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+        """Return the storages and operands of inputs, and whether all of them are weights."""
         reads, operands = [], []
         weight = True
         for tensor in inputs:
@@ -251,9 +255,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return tuple(reads), tuple(operands), weight
 
     def _written(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
-        found: list[Any] = [args[index] for index in operator.written if index < len(args)]
-        found += [kwargs[name] for name in operator.written_names if name in kwargs]
-        return tuple(flatten(found))
+        written: list[Any] = [args[index] for index in operator.written if index < len(args)]
+        written += [kwargs[name] for name in operator.written_names if name in kwargs]
+        return tuple(flatten(written))
 
     def append(  # noqa: PLR0917  # called for every op
         self,
@@ -303,18 +307,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         attributes: tuple[tuple[str, Attribute], ...] = (),
     ) -> None:
         """Record a logical op whose outputs the caller made outside the mode."""
-        reads, operands = [], []
-        weight = True
-        for tensor in inputs:
-            tag = self._tag(tensor)
-            if tag.operand < 0:
-                tag.operand = self._operand(tensor)
-            reads.append(tag.storage)
-            is_weight = self._is_weight[tag.storage]
-            weight = weight and is_weight
-            operands.append(2 * tag.operand + is_weight)
+        reads, operands, weight = self._looked_up(inputs)
         self._calls += 1
-        self.append(name, attributes, tuple(reads), tuple(operands), outputs, weight)
+        self.append(name, attributes, reads, operands, outputs, weight)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -50,7 +50,7 @@ class ShapeMemory:
         if isinstance(made, _Made):
             return made.again()
         if made is not None:
-            return tuple(one.again() for one in made)
+            return tuple(recipe.again() for recipe in made)
         out = operator.overload(*args, **kwargs)
         if key not in self._known:
             self._known[key] = _new(out, flatten((*args, *kwargs.values())))

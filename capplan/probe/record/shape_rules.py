@@ -232,10 +232,6 @@ def _mean(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> 
     return _new(x, [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes])
 
 
-def _sum(x: Tensor, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Tensor | None:
-    return _mean(x, dims, keepdim, dtype=dtype)
-
-
 def _zeros_like(
     x: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
     memory_format: Any = None,
@@ -297,7 +293,7 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.clone.default": _clone,
     "aten.cat.default": _cat,
     "aten.mean.dim": _mean,
-    "aten.sum.dim_IntList": _sum,
+    "aten.sum.dim_IntList": _mean,
     "aten.zeros_like.default": _zeros_like,
     "aten._foreach_sqrt.default": _foreach_unary,
     "aten.embedding.default": _embedding,

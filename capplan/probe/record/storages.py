@@ -6,16 +6,13 @@ reference counting frees the block on the device.
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from capplan.core.trace.types import ALWAYS, Role
 from capplan.probe.record.types import Pass, RawOperand, classify_layout
-
-if TYPE_CHECKING:
-    from capplan.probe.record.types import Pass
 
 
 class Tag:
@@ -132,25 +129,22 @@ class Operands:
         return index
 
 
-def accumulate_in_place(record: "Pass", sums: Iterable[int]) -> None:
+def accumulate_in_place(record: Pass, sums: Iterable[int]) -> None:
     """Assign each sum's output the storage of its first operand, if sizes match and the operand is released there."""
     kept_in: dict[int, int] = {}
     for op in sums:
         (out,) = record.op_writes[op]
         first = record.op_reads[op][0]
         storage = kept_in.get(first, first)
-        if _may_be_reused(record, storage, op) and record.sizes_bytes[storage] == record.sizes_bytes[out]:
+        is_released = record.births[storage] != ALWAYS and record.deaths[storage] == op
+        if is_released and record.sizes_bytes[storage] == record.sizes_bytes[out]:
             kept_in[out] = storage
             record.deaths[storage], record.roles[storage] = record.deaths[out], record.roles[out]
     if kept_in:
         _drop(record, kept_in)
 
 
-def _may_be_reused(record: "Pass", storage: int, op: int) -> bool:
-    return record.births[storage] != ALWAYS and record.deaths[storage] == op
-
-
-def _drop(record: "Pass", kept_in: dict[int, int]) -> None:
+def _drop(record: Pass, kept_in: dict[int, int]) -> None:
     """Renumber the storages without those that live in another."""
     kept = [index for index in range(len(record.sizes_bytes)) if index not in kept_in]
     numbers = {old: new for new, old in enumerate(kept)}

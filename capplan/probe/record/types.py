@@ -1,10 +1,9 @@
 """Types of a recorded pass in concrete numbers, and of operators as the recorder treats them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,43 +12,8 @@ from torch._ops import OpOverload
 from capplan.core.trace.types import Attribute, Role
 from capplan.probe.record.shape_rules import SHAPE_RULES
 
-
-class PreludeRecorder(Protocol):
-    """The part of a recorder that a prelude uses to run and record further kernels.
-
-    `packed` holds what objects of packed weights store, by the hash of the object, which names it alone.
-    """
-
-    packed: Mapping[int, tuple[Tensor, ...]]
-
-    def note(
-        self,
-        name: str,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
-        attributes: tuple[tuple[str, Attribute], ...] = (),
-    ) -> None:
-        """Record a logical operator whose outputs the caller made."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Run without recording."""
-
-    def describe(self, overload: OpOverload) -> "Operator":
-        """Look an overload up."""
-
-    def run(self, operator: "Operator", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run and record one operator."""
-
-    def laid_out(self, tensor: Tensor, layout: torch.memory_format) -> Tensor:
-        """Copy a tensor to a layout unless it has it already."""
-
-    def adopt_view(self, view: Tensor, source: Tensor) -> None:
-        """Register a view that was made outside the recorder."""
-
-
-Prelude = Callable[[PreludeRecorder, "Operator", tuple[Any, ...], dict[str, Any]], Any]
-"""Runs an operator together with the kernels that CUDA launches around it."""
-
+Prelude = Callable[[Any, "Operator", tuple[Any, ...], dict[str, Any]], Any]
+"""Runs an operator together with the kernels that CUDA launches around it; the first argument is the recorder."""
 
 RawOperand: TypeAlias = tuple[torch.dtype, tuple[int, ...], str, tuple[int, ...]]
 RawKernel: TypeAlias = tuple[str, tuple[tuple[str, Attribute], ...], tuple[int, ...], tuple[int, ...]]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capplan.probe.foreign.meta import LARGEST_KNOWN
+from capplan.probe.foreign.constructors import LARGEST_KNOWN
 
 LARGEST_COMPUTED = 2**24
 """Elements, repeated ones included, up to which values are computed."""
@@ -44,17 +44,6 @@ def run_elementwise(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Run an elementwise operator on distinct elements only, and repeat its result to the shape of `like`."""
     made: Tensor = overload(*map(without_repeats, args), **kwargs)
     return made.expand(like.shape)
-
-
-def flatten_tensors(values: Any) -> list[Tensor]:
-    """Collect tensors, those in lists included, in order."""
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += flatten_tensors(value)
-    return found
 
 
 def real_of(value: Any) -> Any:

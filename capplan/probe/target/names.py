@@ -47,14 +47,14 @@ def canonical_words(words: str) -> str:
     name = rest if colon else words
     if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or _exists(name):
         return words
-    known = [each for each in (ZOOS if not colon else (prefix,)) if source_names(each)]
+    known = [library for library in (ZOOS if not colon else (prefix,)) if source_names(library)]
     if not known:
         return words
     names = {name: None for library in known for name in source_names(library)}
     architecture, dot, tag = name.partition(".")
-    if architecture in names or any(architecture in former_names(each) for each in known):
+    if architecture in names or any(architecture in former_names(library) for library in known):
         return words
-    alike = [each for each in names if _squeeze(each) == _squeeze(architecture)]
+    alike = [known_name for known_name in names if _squeeze(known_name) == _squeeze(architecture)]
     if len(alike) == 1:
         return f"{prefix}:{alike[0]}{dot}{tag}" if colon else f"{alike[0]}{dot}{tag}"
     raise UnknownNameError(f"{prefix} model" if colon else "model", name, names, hint=_hint(name))
@@ -78,8 +78,8 @@ _SUFFIXES = frozenset(
 @cache
 def source_names(library: str) -> frozenset[str]:
     """Return the models that an installed library registers, from its sources; none where they cannot be read."""
-    found = (each for source in _sources(library) for each in _REGISTERED.finditer(source))
-    return frozenset((each[1] or each[2]).decode() for each in found)
+    matches = (match for source in _sources(library) for match in _REGISTERED.finditer(source))
+    return frozenset((match[1] or match[2]).decode() for match in matches)
 
 
 @cache

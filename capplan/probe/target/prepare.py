@@ -9,7 +9,7 @@ takes the module and returns one, or changes it in place.
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -51,15 +51,13 @@ def _find_step(name: str) -> Step:
     word, equals, number = name.partition("=")
     if word not in _STEPS:
         raise UnknownNameError("step", word, _STEPS, hint=f"Known: {', '.join(_STEPS)}. Your own is FILE.py:function.")
-    step: Any = _STEPS[word]
+    step = _STEPS[word]
     if not equals:
-        found: Step = step
-        return found
+        return step
     if word not in _NUMBERED or not number.isdecimal() or not 1 <= int(number) <= _LARGEST_NUMBER:
-        takes = ", ".join(f"{each}=N" for each in sorted(_NUMBERED))
+        takes = ", ".join(f"{step}=N" for step in sorted(_NUMBERED))
         raise UsageError(f"--prepare {name} is not a step; steps that take a number from 1 are {takes}.")
-    chosen = partial(step, int(number))
-    return named_step(chosen, name)
+    return named_step(partial(step, int(number)), name)
 
 
 _LARGEST_NUMBER = 65_536
@@ -111,17 +109,18 @@ def _lora(*given: Any) -> None:
     """
     *rank, module = given
     size = int(rank[0]) if rank else 16
-    linear = [
-        (parent, name, child)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if type(child) is torch.nn.Linear
-    ]
+    linear = [(parent, name, child) for parent, name, child in _places(module) if type(child) is torch.nn.Linear]
     if not linear:
         raise UsageError("--prepare lora: the model has no linear layer.")
     module.requires_grad_(False)
     for parent, name, child in linear:
         setattr(parent, name, _Adapted(child, size))
+
+
+def _places(module: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str, torch.nn.Module]]:
+    """Yield each module below a module with the one that holds it and its name there."""
+    for parent in module.modules():
+        yield from ((parent, name, child) for name, child in parent.named_children())
 
 
 class _Adapted(torch.nn.Module):
@@ -155,15 +154,10 @@ def _merge_lora(module: torch.nn.Module) -> torch.nn.Module | None:
     unload = getattr(module, "merge_and_unload", None)
     if callable(unload):
         return unload()  # type: ignore[no-any-return] # peft is untyped
-    found = [
-        (parent, name, child)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if isinstance(child, _Adapted)
-    ]
-    if not found:
+    adapted = [(parent, name, child) for parent, name, child in _places(module) if isinstance(child, _Adapted)]
+    if not adapted:
         raise UsageError("--prepare merge_lora: the model has no low-rank adapters.")
-    for parent, name, child in found:
+    for parent, name, child in adapted:
         setattr(parent, name, child.base)
     return None
 
@@ -175,7 +169,7 @@ def _drop_layers(*given: Any) -> None:
     stacks = [
         part
         for part in module.modules()
-        if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) and len({type(each) for each in part}) == 1
+        if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) and len({type(layer) for layer in part}) == 1
     ]
     longest = max(stacks, key=len, default=None)
     if longest is None or len(longest) <= dropped:
@@ -186,7 +180,7 @@ def _drop_layers(*given: Any) -> None:
 
 
 _NUMBERED = frozenset({"lora", "drop_layers", "decode"})
-_STEPS: dict[str, Any] = {
+_STEPS: dict[str, Callable[..., Any]] = {
     "reparameterize": _reparameterize,
     "fuse": _fuse_conv_bn,
     "fuse_conv_bn": _fuse_conv_bn,
@@ -274,7 +268,7 @@ class _Generates(torch.nn.Module):
         if not callable(generate):
             raise UsageError(f"--new-tokens: {type(model).__name__} has no method generate{_who_has(model)}.")
         taken = inspect.signature(generate).parameters
-        if "max_new_tokens" not in taken and not any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+        if "max_new_tokens" not in taken and not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
             raise UsageError(
                 f"--new-tokens: {type(model).__name__}.generate takes no max_new_tokens, but {', '.join(taken)}; name "
                 "a function that returns a module whose forward calls it."

@@ -45,11 +45,7 @@ def as_requested(target: Target, request: InputRequest) -> Target:
     """
     return replace(
         target,
-        steps=(
-            *find_steps(request.prepare),
-            *freezing_steps(request.freeze),
-            *generating_steps(request.new_tokens),
-        ),
+        steps=(*find_steps(request.prepare), *freezing_steps(request.freeze), *generating_steps(request.new_tokens)),
         notes=(
             *target.notes,
             *step_notes(request.prepare),
@@ -102,19 +98,8 @@ def _find_target(words: str, request: InputRequest) -> Target:
 
 
 _FOREIGN = (
-    ".pt",
-    ".pth",
-    ".onnx",
-    ".pkl",
-    ".pickle",
-    ".ckpt",
-    ".safetensors",
-    ".bin",
-    ".json",
-    ".gguf",
-    ".engine",
-    ".plan",
-)
+    ".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json", ".gguf", ".engine", ".plan",
+)  # fmt: skip
 
 
 def _refusal(path: Path) -> str:
@@ -133,15 +118,11 @@ def _refusal(path: Path) -> str:
         return f"{path} is an engine built for one GPU, which says nothing of others. {instead}"
     if path.suffix == ".safetensors":
         return f"{path} holds weights and no model. {instead}"
-    if _is_cut_archive(path):
+    with path.open("rb") as file:
+        is_cut = file.read(4) == b"PK\x03\x04" and not zipfile.is_zipfile(path)  # torch writes zip archives
+    if is_cut:
         return f"{path} is an archive that is cut off or damaged: its table of contents, at its end, is not there."
     return f"{path} is not a model that can be read without running what it holds: loading a pickle does. {instead}"
-
-
-def _is_cut_archive(path: Path) -> bool:
-    """Return True for a file that begins as a zip archive, as torch writes them, and has no table of contents."""
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04" and not zipfile.is_zipfile(path)
 
 
 def _bare_target(name: str, request: InputRequest) -> Target:

@@ -1,5 +1,6 @@
 """A model that can be built afresh, its inputs, and the steps applied to it."""
 
+import contextlib
 import hashlib
 import inspect
 import shlex
@@ -14,19 +15,19 @@ import torch
 from capplan.core.quantisation.schemes import Scheme
 from capplan.core.trace.types import Affine
 from capplan.errors import TraceError, UsageError
-from capplan.probe.foreign.code import first_line, model_code, no_weights
-from capplan.probe.foreign.compiled_libraries import import_torchvision, lacks_operators
-from capplan.probe.foreign.cpu_build import LARGEST_BUILD_BYTES, build_on_cpu
-from capplan.probe.foreign.meta import SmallValues, defeated_meta
-from capplan.probe.foreign.packed import pack_as_when_moved
+from capplan.probe.foreign.code import first_line, model_code
+from capplan.probe.foreign.constructors import LARGEST_BUILD_BYTES, SmallValues, build_on_cpu, defeated_meta, no_weights
+from capplan.probe.foreign.libraries import import_torchvision, lacks_operators
 from capplan.probe.foreign.preserve import set_mode
+from capplan.probe.foreign.stored import pack_as_when_moved
 from capplan.probe.inputs.grammar import BATCH, SELECTED_SHARE, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker
 
 
 def full_words(words: str, request: InputRequest) -> str:
     """Format the command-line words that name a model with its arguments and inputs."""
-    options = [word for name, value in request.arguments for word in ("--arg", f"{name}={_literal(value)}")]
+    said = ((name, value if isinstance(value, str) else repr(value)) for name, value in request.arguments)
+    options = [word for name, value in said for word in ("--arg", f"{name}={value}")]
     options += [word for spec in request.inputs for word in ("--input", input_words(spec))]
     if request.size is not None:
         options += ["--input-size", "x".join(map(str, request.size))]
@@ -44,10 +45,6 @@ def full_words(words: str, request: InputRequest) -> str:
     return shlex.join([words, *options])
 
 
-def _literal(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
 def input_words(spec: InputSpec) -> str:
     """Format one input in the grammar of `--input`."""
     dims = "x".join(_dim_words(dim) for dim in spec.shape)
@@ -63,13 +60,11 @@ def _dim_words(dim: Affine) -> str:
 
 def versions_of(*distributions: str) -> dict[str, str]:
     """Return the installed versions of distributions; those that are not installed are left out."""
-    found = {}
+    versions = {}
     for name in distributions:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 _STEP_BYTES = 2**22
@@ -95,8 +90,6 @@ def source_sha256(thing: Any) -> str | None:
 
 
 Step = Callable[[torch.nn.Module], torch.nn.Module | None]
-
-
 ModuleBuilder = Callable[[], torch.nn.Module]
 
 
@@ -163,7 +156,10 @@ class Target:
             module = build_on_cpu(lambda: self._construct(answers_cuda=not self.as_cpu))
         except TraceError as error:
             raise error from error.__cause__ or failed
-        return Built(module=module, is_from_cpu=True, notes=(_cpu_note(failed),))
+        cause = failed.__cause__
+        because = "" if cause is None else f"; on tensors without data its constructor stops with {first_line(cause)}"
+        note = f"built on the CPU, within {LARGEST_BUILD_BYTES / 1e9:g} GB, then moved to the meta device{because}"
+        return Built(module=module, is_from_cpu=True, notes=(note,))
 
     def _construct_without_weights(self) -> torch.nn.Module:
         try:
@@ -192,13 +188,6 @@ class Target:
     def make_inputs(self, batch: int, *, device: Device) -> ModelInputs:
         """Make the arguments of one forward call for a batch."""
         return self.inputs(batch, device)
-
-
-def _cpu_note(failed: TraceError) -> str:
-    """Return the note of a module that was built on the CPU, with what failed without values."""
-    cause = failed.__cause__
-    because = "" if cause is None else f"; on tensors without data its constructor stops with {first_line(cause)}"
-    return f"built on the CPU, within {LARGEST_BUILD_BYTES / 1e9:g} GB, then moved to the meta device{because}"
 
 
 def apply_steps(module: torch.nn.Module, steps: Sequence[Step]) -> torch.nn.Module:

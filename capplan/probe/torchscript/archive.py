@@ -86,15 +86,15 @@ class _ArchiveReader:
         return ScriptArchive(sources=self._sources(), root=root, constants=tuple(constants))
 
     def _sources(self) -> dict[str, str]:
-        found = {}
+        texts = {}
         for inner, name in self._members.items():
             if inner.startswith("code/") and inner.endswith(".py"):
                 module = inner.removeprefix("code/").removesuffix(".py").replace("/", ".")
                 try:
-                    found[module] = self._content(name, LARGEST_SOURCES_BYTES).decode()
+                    texts[module] = self._content(name, LARGEST_SOURCES_BYTES).decode()
                 except UnicodeDecodeError as error:
                     raise UsageError(f"{self._path}: {inner} is no UTF-8 (byte {error.start}).") from error
-        return found
+        return texts
 
     def _objects(self, inner: str, folder: str) -> Any:
         if self._archive.getinfo(self._members[inner]).file_size > LARGEST_PICKLE_BYTES:
@@ -211,17 +211,17 @@ def _class(name: str, statement: ast.ClassDef) -> ScriptClass:
     constants: dict[str, ast.expr] = {}
     methods: dict[str, ScriptFunction] = {}
     listed: dict[str, frozenset[str]] = {}
-    for each in statement.body:
-        if isinstance(each, ast.FunctionDef):
-            methods[each.name] = _function(f"{name}.{each.name}", each)
-        elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-            listed[each.targets[0].id] = _names(each.value)
+    for member in statement.body:
+        if isinstance(member, ast.FunctionDef):
+            methods[member.name] = _function(f"{name}.{member.name}", member)
+        elif isinstance(member, ast.Assign) and isinstance(member.targets[0], ast.Name):
+            listed[member.targets[0].id] = _names(member.value)
             if base == "Enum":
-                constants[each.targets[0].id] = each.value
-        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            attributes.append(each.target.id)
-            if each.value is not None:
-                constants[each.target.id] = each.value
+                constants[member.targets[0].id] = member.value
+        elif isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+            attributes.append(member.target.id)
+            if member.value is not None:
+                constants[member.target.id] = member.value
     return ScriptClass(
         name=name,
         base=base,
@@ -245,5 +245,5 @@ def _function(name: str, statement: ast.FunctionDef) -> ScriptFunction:
         parameters=tuple(argument.arg for argument in given.args),
         defaults=tuple(given.defaults),
         body=tuple(statement.body),
-        annotations=tuple("" if each.annotation is None else ast.unparse(each.annotation) for each in given.args),
+        annotations=tuple("" if arg.annotation is None else ast.unparse(arg.annotation) for arg in given.args),
     )

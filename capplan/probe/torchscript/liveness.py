@@ -71,10 +71,10 @@ def _names(node: ast.AST) -> tuple[dict[str, int], frozenset[str]]:
     """Return the names that a statement reads, with how often, and those that it sets."""
     loads: dict[str, int] = {}
     stores: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            if isinstance(each.ctx, ast.Load):
-                loads[each.id] = loads.get(each.id, 0) + 1
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            if isinstance(part.ctx, ast.Load):
+                loads[part.id] = loads.get(part.id, 0) + 1
             else:
-                stores.add(each.id)
+                stores.add(part.id)
     return loads, frozenset(stores)

@@ -1,6 +1,7 @@
 """A TorchScript archive as modules: the tree of the archive's objects, run by the interpreter."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.record.host_memory import counted_host_memory
+from capplan.probe.foreign.graphs import counted_host_memory
 from capplan.probe.record.value_store import attach
 from capplan.probe.torchscript.archive import ScriptArchive, ScriptClass, ScriptFunction, Sources
 from capplan.probe.torchscript.liveness import LastUses
@@ -68,24 +69,24 @@ class ScriptModule(torch.nn.Module):
             self.plain[name] = value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Held:
     """A tensor among plain attributes, which is looked up where it is registered."""
 
-    def __init__(self, owner: torch.nn.Module, name: str) -> None:
-        self._owner = owner
-        self._name = name
+    owner: torch.nn.Module
+    name: str
 
     def tensor(self) -> Any:
-        table = self._owner._parameters if self._name in self._owner._parameters else self._owner._buffers
-        return table[self._name]
+        table = self.owner._parameters if self.name in self.owner._parameters else self.owner._buffers
+        return table[self.name]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _WithTensors:
     """A plain attribute that holds tensors somewhere within; `items` is what reading it takes. [steps]"""
 
-    def __init__(self, value: Any, items: int) -> None:
-        self.value = value
-        self.items = items
+    value: Any
+    items: int
 
 
 def _with_tensors(value: Any, made: dict[int, Any] | None = None) -> Any:
@@ -100,13 +101,13 @@ def _with_tensors(value: Any, made: dict[int, Any] | None = None) -> Any:
         return value
     if id(value) not in made:
         if isinstance(value, list):
-            made[id(value)] = [_with_tensors(each, made) for each in value]
+            made[id(value)] = [_with_tensors(item, made) for item in value]
         elif isinstance(value, NamedValues):
-            made[id(value)] = NamedValues.of(value.names, [_with_tensors(each, made) for each in value])
+            made[id(value)] = NamedValues.of(value.names, [_with_tensors(item, made) for item in value])
         elif isinstance(value, tuple):
-            made[id(value)] = tuple(_with_tensors(each, made) for each in value)
+            made[id(value)] = tuple(_with_tensors(item, made) for item in value)
         else:
-            made[id(value)] = {key: _with_tensors(each, made) for key, each in value.items()}
+            made[id(value)] = {key: _with_tensors(item, made) for key, item in value.items()}
     return made[id(value)]
 
 
@@ -120,7 +121,7 @@ class ScriptNetwork(ScriptModule):
         self._where = where
         self._last_uses: dict[str, LastUses] = {}
         _Builder(sources, where=where).fill(self, root)
-        self._constants = [self._constant(index, each) for index, each in enumerate(archive.constants)]
+        self._constants = [self._constant(index, constant) for index, constant in enumerate(archive.constants)]
         if not any(True for _ in self.parameters()):
             self._promote_constants()
 
@@ -152,8 +153,8 @@ class ScriptNetwork(ScriptModule):
 
     def _device(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.device:
         """Return where the weights are, else the inputs."""
-        weights = (each.device for each in (*self.parameters(), *self.buffers()))
-        given = (each.device for each in (*args, *kwargs.values()) if isinstance(each, Tensor))
+        weights = (tensor.device for tensor in (*self.parameters(), *self.buffers()))
+        given = (value.device for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
         return next(weights, None) or next(given, None) or torch.device("cpu")
 
     def _constant(self, index: int, value: Any) -> Any:
@@ -269,11 +270,11 @@ class _Builder:
             walked = self._walked
             self._walked += 1 + len(value)
             if isinstance(value, list):
-                self._values[id(value)] = [self._plain(module, name, each) for each in value]
+                self._values[id(value)] = [self._plain(module, name, item) for item in value]
             elif isinstance(value, tuple):
-                self._values[id(value)] = tuple(self._plain(module, name, each) for each in value)
+                self._values[id(value)] = tuple(self._plain(module, name, item) for item in value)
             else:
-                self._values[id(value)] = {key: self._plain(module, name, each) for key, each in value.items()}
+                self._values[id(value)] = {key: self._plain(module, name, item) for key, item in value.items()}
             self._costs[id(value)] = self._walked - walked
         return self._values[id(value)]
 
@@ -287,7 +288,7 @@ class _Builder:
                 return self._named_tuple(module, name, script_class, value)
             if script_class.base == "Enum" and len(value.values) == 1:
                 return EnumMember(script_class.name, value.values[0])
-            return Instance(script_class, {key: self._plain(module, name, each) for key, each in value.state.items()})
+            return Instance(script_class, {key: self._plain(module, name, item) for key, item in value.state.items()})
         return value
 
     def _named_tuple(self, module: ScriptModule, name: str, script_class: ScriptClass, record: ObjectRecord) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capplan.probe.foreign.operators import as_from_python, is_allowed
+from capplan.probe.foreign.graphs import as_from_python, is_allowed
 from capplan.probe.torchscript.scalars import ScriptError
 
 _SCALAR_TYPES: tuple[torch.dtype, ...] = (
@@ -64,14 +64,15 @@ def call_operator(
     schema = overload._schema.arguments
     given = [_converted(schema[index].name, value, device) for index, value in enumerate(args)]
     named = {key: _converted(key, value, device) for key, value in kwargs.items()}
-    if "device" in {each.name for each in schema} and not _holds_tensor([*given, *named.values()]):
-        place = next((index for index, each in enumerate(schema) if each.name == "device"), len(given))
+    if "device" in {argument.name for argument in schema} and not _holds_tensor([*given, *named.values()]):
+        place = next((index for index, argument in enumerate(schema) if argument.name == "device"), len(given))
         if place < len(given):
             given[place] = device
         else:
             named["device"] = device
     made = as_from_python(name, overload)(*given, **named)
-    return list(made) if _returns_list(overload) else made
+    returns = overload._schema.returns
+    return list(made) if len(returns) == 1 and str(returns[0].type).startswith("List") else made
 
 
 def _overload_for(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
@@ -83,7 +84,7 @@ def _overload_for(packet: Any, name: str, args: Sequence[Any], kwargs: Mapping[s
         return _overload(packet, name, args, kwargs), args
     except ScriptError:
         numbers = [_as_number(argument) for argument in args]
-        if all(one is other for one, other in zip(numbers, args, strict=True)):
+        if all(number is argument for number, argument in zip(numbers, args, strict=True)):
             raise
         return _overload(packet, name, numbers, kwargs), numbers
 
@@ -122,11 +123,6 @@ def _holds_tensor(values: Sequence[Any]) -> bool:
     return any(isinstance(value, Tensor) or (isinstance(value, list) and _holds_tensor(value)) for value in values)
 
 
-def _returns_list(overload: Any) -> bool:
-    returns = overload._schema.returns
-    return len(returns) == 1 and str(returns[0].type).startswith("List")
-
-
 def _convolution(_device: torch.device, *args: Any, **_kwargs: Any) -> Any:
     """Call the convolution that a traced archive names with backends' flags behind its nine arguments."""
     return torch.convolution(*args[:9])
@@ -140,10 +136,6 @@ def _tensor(place: torch.device, data: Any, *, dtype: Any = None, requires_grad:
 
 def _size(_device: torch.device, tensor: Tensor, dim: int | None = None) -> Any:
     return list(tensor.shape) if dim is None else tensor.shape[dim]
-
-
-def _is_autocast(_device: torch.device) -> bool:
-    return torch.is_autocast_enabled()
 
 
 def _scalar(_device: torch.device, value: Any) -> Any:
@@ -181,7 +173,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "is_complex": lambda _device, tensor: tensor.is_complex(),
     "is_contiguous": lambda _device, tensor, *_: tensor.is_contiguous(),
     "is_grad_enabled": lambda _device: torch.is_grad_enabled(),
-    "is_autocast_enabled": _is_autocast,
+    "is_autocast_enabled": lambda _device: torch.is_autocast_enabled(),
     "is_autocast_cpu_enabled": lambda _device: False,
     "is_scripting": lambda _device: True,
     "get_fastpath_enabled": lambda _device: False,
@@ -210,16 +202,8 @@ def prim(name: str, args: Sequence[Any], *, device: torch.device) -> Any:
     return function(device, *args)
 
 
-def _number_to_tensor(_device: torch.device, value: Any) -> Tensor:
-    return torch.tensor(value, device="cpu")
-
-
-def _list_of(_device: torch.device, value: Any, *_depth_and_type: Any) -> Any:
-    return value.tolist()
-
-
 _PRIMITIVES: Mapping[str, Callable[..., Any]] = {
-    "NumToTensor": _number_to_tensor,
+    "NumToTensor": lambda _device, value: torch.tensor(value, device="cpu"),
     "dtype": lambda _device, tensor: scalar_type(tensor.dtype),
     "device": lambda _device, tensor: tensor.device,
     "layout": lambda _device, _tensor: 0,
@@ -248,7 +232,7 @@ _PRIMITIVES: Mapping[str, Callable[..., Any]] = {
     "min": lambda _device, *values: min(*values) if len(values) > 1 else min(values[0]),
     "max": lambda _device, *values: max(*values) if len(values) > 1 else max(values[0]),
     "abs": lambda _device, value: abs(value),
-    "tolist": _list_of,
+    "tolist": lambda _device, value, *_depth_and_type: value.tolist(),
     "unchecked_unwrap_optional": lambda _device, value: value,
     "unchecked_cast": lambda _device, value: value,
     "rangelist": lambda _device, count: list(range(count)),

@@ -161,12 +161,12 @@ class Unpickler(pickle._Unpickler):
             ("torch._utils", "_rebuild_tensor_v2"): _tensor,
             ("torch._utils", "_rebuild_tensor"): _tensor,
             ("collections", "OrderedDict"): OrderedDict,
-            ("torch.jit._pickle", "restore_type_tag"): _tagged,
+            ("torch.jit._pickle", "restore_type_tag"): lambda value, _type: value,
             ("torch.jit._pickle", "build_tensorlist"): self._as_list,
             ("torch.jit._pickle", "build_intlist"): self._as_list,
             ("torch.jit._pickle", "build_doublelist"): self._as_list,
             ("torch.jit._pickle", "build_boollist"): self._as_list,
-            ("torch", "device"): _device,
+            ("torch", "device"): lambda kind, *_index: kind if isinstance(kind, str) else "cpu",
         }
         if (module, name) in known:
             return known[module, name]
@@ -229,17 +229,9 @@ def _tensor(
         raise pickle.UnpicklingError("a tensor without a storage")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
         raise pickle.UnpicklingError("a tensor whose shape and strides do not belong together")
-    if len(shape) > _MOST_DIMS or not all(_is_count(each) for each in (*shape, *strides)):
+    if len(shape) > _MOST_DIMS or not all(_is_count(size) for size in (*shape, *strides)):
         raise pickle.UnpicklingError("a tensor whose shape or strides are no counts")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and last >= storage.elements:
         raise pickle.UnpicklingError(f"a tensor of shape {shape} reaches past its {storage.elements} elements")
     return TensorRecord(storage=storage, offset=offset, shape=shape, strides=strides, requires_grad=bool(requires_grad))
-
-
-def _tagged(value: Any, _type: Any) -> Any:
-    return value
-
-
-def _device(kind: Any, *_index: Any) -> str:
-    return kind if isinstance(kind, str) else "cpu"

@@ -190,14 +190,8 @@ class Interpreter:
             except RuntimeError as error:
                 raise _located(error, function, statement) from error
             except (
-                TypeError,
-                ValueError,
-                IndexError,
-                KeyError,
-                AttributeError,
-                ArithmeticError,
-                RecursionError,
-            ) as error:
+                TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError,
+            ) as error:  # fmt: skip
                 words = str(error)[:_LONGEST_WORDS]
                 raise _located(ScriptError(f"{type(error).__name__}: {words}"), function, statement) from error
             local.end(statement)
@@ -236,7 +230,8 @@ class Interpreter:
         try:
             if isinstance(statement, ast.For):
                 items = self._value(statement.iter, local)
-                if isinstance(items, range | list | tuple) and not _may_end_early(statement):
+                exits = (isinstance(part, ast.Break | ast.Return | ast.Continue) for part in ast.walk(statement))
+                if isinstance(items, range | list | tuple) and not any(exits):
                     self._budget.foresee_steps(len(items) * (1 + len(statement.body)) * STATEMENT_STEPS)
                 for item in items:
                     self._assign(statement.target, item, local)
@@ -259,8 +254,8 @@ class Interpreter:
             case ast.Name(id=name):
                 local.values[name] = value
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                for each, item in zip(targets, list(value), strict=True):
-                    self._assign(each, item, local)
+                for part, item in zip(targets, list(value), strict=True):
+                    self._assign(part, item, local)
             case ast.Attribute(value=owner, attr=name):
                 self._value(owner, local).script_set(name, value)
             case ast.Subscript(value=container, slice=key):
@@ -353,7 +348,7 @@ class Interpreter:
         self._budget.take_steps(STATEMENT_STEPS)
         called = self._value(node.func, local)
         args = [self._value(argument, local) for argument in node.args]
-        kwargs = {each.arg: self._value(each.value, local) for each in node.keywords if each.arg is not None}
+        kwargs = {word.arg: self._value(word.value, local) for word in node.keywords if word.arg is not None}
         if isinstance(called, _ScriptMethod):
             return self._method(called.owner, called.name, args, kwargs)
         if isinstance(called, _Qualified):
@@ -367,7 +362,10 @@ class Interpreter:
         if name == "uninitialized":
             return None
         if name == "isinstance":
-            return _is_instance(self._value(node.args[0], local), _outermost(node.args[1]))
+            value, kind = self._value(node.args[0], local), _outermost(node.args[1])
+            if kind not in _TYPES:
+                raise ScriptError(f"isinstance of {kind[:100]} is not read")
+            return isinstance(value, _TYPES[kind])
         values = [self._value(argument, local) for argument in node.args]
         if name == "getattr":
             return self._attribute(values[0], values[1])
@@ -407,11 +405,11 @@ class Interpreter:
             return Instance(owner)
         if (function := self._sources.functions.get(called.name)) is not None:
             return self.call(function, args, kwargs)
-        if (made := self._sources.classes.get(called.name)) is not None:
-            if made.base == "NamedTuple":
-                return NamedValues.of(made.attributes, args)
-            instance = Instance(made)
-            if "__init__" in made.methods:
+        if (script_class := self._sources.classes.get(called.name)) is not None:
+            if script_class.base == "NamedTuple":
+                return NamedValues.of(script_class.attributes, args)
+            instance = Instance(script_class)
+            if "__init__" in script_class.methods:
                 self._method(instance, "__init__", args, kwargs)
             return instance
         raise ScriptError(f"{called.name} is not defined in the archive")
@@ -434,7 +432,7 @@ class Interpreter:
                     pieces = list(args[1])
                     self._budget.take_bytes(sum(map(len, pieces)) + len(first) * len(pieces))
                 return self._made(getattr(first, name)(*args[1:]))
-        if name in NUMBERS and args and not kwargs and all(isinstance(each, _PLAIN) or each is None for each in args):
+        if name in NUMBERS and args and not kwargs and all(isinstance(arg, _PLAIN) or arg is None for arg in args):
             self._budget.weigh(*args)
             return self._made(NUMBERS[name](*args))
         return self._operator("aten", name, args, kwargs)
@@ -460,14 +458,14 @@ class Interpreter:
             self._budget.weigh(*args)
         elif name not in _BY_PLACE:
             self._budget.take_steps(1 + len(args[0]) // 64)
-        made = CONTAINERS[name](*args)
-        return bounded(made) if name in _IN_PLACE else self._made(made)
+        value = CONTAINERS[name](*args)
+        return bounded(value) if name in _IN_PLACE else self._made(value)
 
     def _made(self, value: Any) -> Any:
         """Take the memory of a new value of the host, and return it."""
         if isinstance(value, list | tuple | dict):
-            each = ITEM_BYTES if not value or not isinstance(value, list) or not isinstance(value[0], str) else 64
-            self._budget.take_bytes(len(value) * each)
+            holds_texts = isinstance(value, list) and value and isinstance(value[0], str)
+            self._budget.take_bytes(len(value) * (64 if holds_texts else ITEM_BYTES))
         elif isinstance(value, str):
             self._budget.take_bytes(len(value))
         return bounded(value)
@@ -491,11 +489,8 @@ _KEYS = (bool, int, float, complex, str, Tensor)
 _PLAIN = (bool, int, float, complex, str, torch.device, torch.dtype, EnumMember)
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "int": int, "float": float, "bool": bool, "str": str, "Tensor": Tensor, "NoneType": type(None),
+    "List": list, "list": list, "Tuple": tuple, "tuple": tuple, "Dict": dict, "dict": dict,
 }  # fmt: skip
-
-
-def _may_end_early(loop: ast.For) -> bool:
-    return any(isinstance(each, ast.Break | ast.Return | ast.Continue) for each in ast.walk(loop))
 
 
 def _outermost(node: ast.expr) -> str:
@@ -505,19 +500,6 @@ def _outermost(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else "NoneType" if isinstance(node, ast.Constant) else ""
 
 
-def _is_instance(value: Any, words: str) -> bool:
-    kind = words
-    if kind in ("List", "list"):
-        return isinstance(value, list)
-    if kind in ("Tuple", "tuple"):
-        return isinstance(value, tuple)
-    if kind in ("Dict", "dict"):
-        return isinstance(value, dict)
-    if kind in _TYPES:
-        return isinstance(value, _TYPES[kind])
-    raise ScriptError(f"isinstance of {words[:100]} is not read")
-
-
 def _range(*values: int) -> range:
     made = range(*values)
     if len(made) > LARGEST_LIST:
@@ -525,14 +507,11 @@ def _range(*values: int) -> range:
     return made
 
 
-def _place(function: ScriptFunction, statement: ast.stmt) -> str:
-    return f"{'.'.join(function.name.split('.')[-2:])}, line {statement.lineno}"
-
-
 def _located(error: RuntimeError, function: ScriptFunction, statement: ast.stmt) -> RuntimeError:
     """Return an error with the innermost place of the archive's code in its message."""
     if isinstance(error, ScriptError) and getattr(error, "is_located", False):
         return error
-    located = ScriptError(f"{_place(function, statement)}: {str(error)[:_LONGEST_WORDS]}")
+    name = ".".join(function.name.split(".")[-2:])
+    located = ScriptError(f"{name}, line {statement.lineno}: {str(error)[:_LONGEST_WORDS]}")
     located.is_located = True  # type: ignore[attr-defined] # our own mark
     return located

@@ -76,38 +76,10 @@ def _extend(items: list[Any], more: Sequence[Any]) -> None:
     items.extend(more)
 
 
-def _slice(items: Any, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    return items[slice(start, end, step)]
-
-
 def _range_length(low: int, high: int, step: int) -> int:
     if step == 0:
         raise ScriptError("range() arg 3 must not be zero")
     return len(range(low, high, step))
-
-
-def _delete(container: Any, key: Any) -> None:
-    del container[key]
-
-
-def _round(value: float) -> float:
-    return float(round(value))
-
-
-def _keys(table: Mapping[Any, Any]) -> list[Any]:
-    return list(table.keys())
-
-
-def _items(table: Mapping[Any, Any]) -> list[Any]:
-    return list(table.items())
-
-
-def _sorted(items: list[Any], reverse: bool = False) -> list[Any]:
-    return sorted(items, reverse=reverse)
-
-
-def _true_division(left: Any, right: Any) -> float:
-    return float(left / right)
 
 
 def _unary(function: Callable[[float], Any]) -> Callable[..., Any]:
@@ -115,7 +87,8 @@ def _unary(function: Callable[[float], Any]) -> Callable[..., Any]:
 
 
 NUMBERS: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": _multiply, "div": _true_division, "floordiv": operator.floordiv,
+    "add": operator.add, "sub": operator.sub, "mul": _multiply, "div": lambda left, right: float(left / right),
+    "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv, "remainder": operator.mod, "fmod": math.fmod, "neg": operator.neg, "pow": _power,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor, "__not__": operator.not_,
@@ -123,7 +96,8 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "floor": _unary(math.floor), "ceil": _unary(math.ceil), "sqrt": _unary(math.sqrt), "exp": _unary(math.exp),
     "log": _unary(math.log), "log2": _unary(math.log2), "log10": _unary(math.log10), "log1p": _unary(math.log1p),
     "sin": _unary(math.sin), "cos": _unary(math.cos), "tan": _unary(math.tan), "tanh": _unary(math.tanh),
-    "isnan": _unary(math.isnan), "isinf": _unary(math.isinf), "isfinite": _unary(math.isfinite), "round": _round,
+    "isnan": _unary(math.isnan), "isinf": _unary(math.isinf), "isfinite": _unary(math.isfinite),
+    "round": lambda value: float(round(value)),
     "Int": int, "Float": float, "Bool": bool, "Complex": complex, "IntImplicit": int, "FloatImplicit": float,
     "ScalarImplicit": lambda value: value, "degrees": math.degrees, "radians": math.radians, "gcd": math.gcd,
     "atan2": math.atan2, "copysign": math.copysign,
@@ -133,11 +107,15 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 CONTAINERS: Mapping[str, Callable[..., Any]] = {
     "len": len, "append": _append, "extend": _extend, "insert": list.insert, "pop": lambda items, *key: items.pop(*key),
     "clear": lambda items: items.clear(), "reverse": list.reverse, "copy": lambda items: items.copy(), "list": list,
-    "_set_item": _set_item, "__getitem__": operator.getitem, "__contains__": operator.contains, "slice": _slice,
-    "add": operator.add, "add_": operator.iadd, "mul": _multiply, "eq": operator.eq, "ne": operator.ne, "keys": _keys,
-    "values": lambda table: list(table.values()), "items": _items, "Delete": _delete,
+    "_set_item": _set_item, "__getitem__": operator.getitem, "__contains__": operator.contains,
+    "slice": lambda items, start=None, end=None, step=1: items[start:end:step],
+    "add": operator.add, "add_": operator.iadd, "mul": _multiply, "eq": operator.eq, "ne": operator.ne,
+    "keys": lambda table: list(table.keys()),
+    "values": lambda table: list(table.values()), "items": lambda table: list(table.items()),
+    "Delete": operator.delitem,
     "index": lambda items, *item: items.index(*item), "count": lambda items, *item: items.count(*item),
-    "sort": lambda items, *down: items.sort(reverse=bool(down and down[0])), "sorted": _sorted, "sum": sum, "any": any,
+    "sort": lambda items, *down: items.sort(reverse=bool(down and down[0])),
+    "sorted": lambda items, reverse=False: sorted(items, reverse=reverse), "sum": sum, "any": any,
     "all": all, "max": max, "min": min, "get": lambda table, *key: table.get(*key),
     "update": lambda table, more: table.update(more), "remove": lambda items, item: items.remove(item),
     "setdefault": lambda table, *key: table.setdefault(*key), "dict": dict, "unpack": list,

@@ -11,8 +11,8 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capplan.probe.foreign.meta import LARGEST_KNOWN
-from capplan.probe.foreign.subclasses import as_parameter, is_wrapper, rewrapped
+from capplan.probe.foreign.constructors import LARGEST_KNOWN
+from capplan.probe.foreign.stored import as_parameter, is_wrapper, rewrapped
 from capplan.probe.record.known_values import KnownValueMode
 from capplan.probe.record.recorder import lacks_data
 from capplan.probe.record.types import ALLOCATING_ONLY
@@ -100,13 +100,6 @@ def _in_dtype(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 @contextlib.contextmanager
-def building() -> Iterator[None]:
-    """Build modules without weights while the context lasts."""
-    with torch.device("meta"):
-        yield
-
-
-@contextlib.contextmanager
 def building_with_values() -> Iterator[None]:
     """Build modules without weights, but keep the values of small tensors that their constructors compute."""
     with torch.device("meta"), _DataKept(), KnownValueMode():
@@ -127,9 +120,6 @@ class _DataKept(TorchFunctionMode):
 
 class MemoryZeroed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Fill fresh memory with zeros: parameters that a constructor leaves unwritten are the same every time."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

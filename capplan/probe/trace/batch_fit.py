@@ -136,7 +136,7 @@ class _Fit:
         kernels: dict[tuple[int, ...], int] = {}
         modules: dict[int, int] = {}
         ops = []
-        for position, key in enumerate(zip(*(each.op_kernels for each in self._passes), strict=True)):
+        for position, key in enumerate(zip(*(record.op_kernels for record in self._passes), strict=True)):
             ops.append(
                 Op(
                     kernel=kernels.setdefault(key, len(kernels)),
@@ -153,7 +153,7 @@ class _Fit:
         first = self._passes[0]
         return tuple(
             Storage(
-                size_bytes=self.affine([each.sizes_bytes[i] for each in self._passes]),
+                size_bytes=self.affine([record.sizes_bytes[i] for record in self._passes]),
                 role=first.roles[i],
                 birth=first.births[i],
                 death=self._death(first.deaths[i]),
@@ -182,7 +182,7 @@ class _Fit:
         formula = find_formula(self._formulas, name)
         flops = None
         if formula is not None:
-            flops = self.affine([self._count(formula, *each) for each in zip(self._passes, raw, strict=True)])
+            flops = self.affine([self._count(formula, *pair) for pair in zip(self._passes, raw, strict=True)])
         return Kernel(name=name, inputs=inputs, outputs=outputs, attributes=common, flops=flops)
 
     @staticmethod

@@ -111,7 +111,7 @@ def _contents(words: str) -> list[str]:
     name, options = split_words(words)
     named = [name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]]
     named += [option.rpartition(":")[0] for option in options]  # --inputs-from FILE.py:FUNCTION
-    paths = [Path(each) for each in named if each]
+    paths = [Path(name) for name in named if name]
     files = [path / "config.json" if path.is_dir() else path for path in paths]
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
 

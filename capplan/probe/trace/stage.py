@@ -21,9 +21,8 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.machine.threads import threads_inline
-from capplan.probe.foreign.packed import Packed, packed_weights
 from capplan.probe.foreign.preserve import host_generators, preserved, set_mode, swapped
-from capplan.probe.foreign.subclasses import stored_tensors
+from capplan.probe.foreign.stored import packed_weights, stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
 from capplan.probe.record.answers import RecordedAnswers
@@ -94,8 +93,15 @@ class TraceStage:
             self.factory.kept_full = kept_in_full(self.module, self._half) if is_half else frozenset()
             swapped(self.module, self.factory.weight)
             packed = list(packed_weights(self.module))
-            self._packed = {hash(each.holder): each.tensors for each in packed}
-            self._weights = [*_weights(self.module), *_packed_roles(packed)]
+            self._packed = {hash(weights.holder): weights.tensors for weights in packed}
+            self._weights = [
+                *_weights(self.module),
+                *(
+                    (tensor, Role.BUFFER if is_scale else Role.PARAMETER)
+                    for weights in packed
+                    for tensor, is_scale in zip(weights.tensors, weights.is_scale, strict=True)
+                ),
+            ]
             yield
 
     def run_again(self, batch: int) -> Pass:
@@ -327,12 +333,6 @@ def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:
             if id(tensor) not in seen and tensor.layout is torch.strided:
                 seen.add(id(tensor))
                 yield from ((stored, role) for _, stored in stored_tensors(tensor))
-
-
-def _packed_roles(packed: Sequence[Packed]) -> Iterator[tuple[Tensor, Role]]:
-    for each in packed:
-        for tensor, is_scale in zip(each.tensors, each.is_scale, strict=True):
-            yield tensor, Role.BUFFER if is_scale else Role.PARAMETER
 
 
 def kept_in_full(module: nn.Module, half: torch.dtype) -> frozenset[int]:

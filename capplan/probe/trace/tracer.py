@@ -13,10 +13,9 @@ from capplan.core.ops.flops import Formulas, kernel_macs
 from capplan.core.trace.types import Parameter, Provenance, Recording, Trace
 from capplan.core.workload import Configuration, Training
 from capplan.errors import TraceError
-from capplan.probe.foreign.compilation import uncompiled
-from capplan.probe.foreign.packed import packed_weights
+from capplan.probe.foreign.code import uncompiled
 from capplan.probe.foreign.preserve import globals_preserved
-from capplan.probe.foreign.subclasses import is_main, stored_tensors
+from capplan.probe.foreign.stored import is_main, packed_weights, stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.record.answers import ANSWERED, RecordedAnswers
@@ -28,7 +27,6 @@ from capplan.probe.trace.backends import (
     Backend,
     Builder,
     MemoryZeroed,
-    building,
     building_with_values,
 )
 from capplan.probe.trace.batch_fit import DoesNotFitError
@@ -85,14 +83,14 @@ def trace_module(
     made = [tracer.record(configuration) for configuration in configurations]
     parameters = tuple(_parameters(module))
     unread = _note_of_no_products(made[0].recording, parameters) if made else ()
-    assumptions = dict.fromkeys((*unread, *(note for each in made for note in each.notes)))
+    assumptions = dict.fromkeys((*unread, *(note for recorded in made for note in recorded.notes)))
     return Trace(
         name=name,
         target=name,
         class_name=type(module).__name__,
         parameters=parameters,
         inputs=made[0].inputs if made else (),
-        recordings=tuple(each.recording for each in made),
+        recordings=tuple(recorded.recording for recorded in made),
         provenance=Provenance(
             capplan_version=__version__, versions={"torch": torch.__version__}, notes=tuple(assumptions)
         ),
@@ -193,7 +191,7 @@ def build_module(target: Any) -> Built:
     Raises:
         TraceError: the constructor raised.
     """
-    with building():
+    with torch.device("meta"):
         built: Built = target.build_noted()
     return built
 
@@ -228,11 +226,6 @@ def _is_small(recording: Recording, batch: int) -> bool:
     return macs <= _MOST_MACS and sum(counts) <= _ANSWERING.calls
 
 
-def _wants_gradients(error: TraceError) -> bool:
-    """Return True if a forward differentiates what was run without gradients, as models of forces do."""
-    return "does not require grad" in str(error.__cause__)
-
-
 def _assumed_count(made: Made) -> int:
     return sum(assumed.count for assumed in made.recording.assumed_values)
 
@@ -264,14 +257,12 @@ class _Tracer:
     ) -> None:
         self._formulas = formulas
         self._selected_share = selected_share
-        self._as_cpu = remake.as_cpu
+        self._remake = remake
         self._differentiates = remake.differentiates
         self._module = module
         self._make_inputs = make_inputs
         self._name = name
         self._batches = batches
-        self._rebuild = remake.rebuild
-        self._has_values = remake.has_values
         self._on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
         self._from = 0
         self._real: nn.Module | None = None
@@ -287,7 +278,9 @@ class _Tracer:
             run_once(self._module, self._make_inputs, name=self._name)  # makes the layers, which then are the model's
             return self._record(configuration)
         except TraceError as error:
-            if configuration.training is None and not self._differentiates and _wants_gradients(error):
+            # a forward that differentiates what was run without gradients, as models of forces do
+            wants_gradients = "does not require grad" in str(error.__cause__)
+            if configuration.training is None and not self._differentiates and wants_gradients:
                 self._differentiates = True
                 return self.record(configuration)
             if len(self._batches) == 1 or error.__cause__ is None:
@@ -395,7 +388,7 @@ class _Tracer:
     def _is_idle(self, index: int, *, assumes: bool) -> bool:
         """Return True if this attempt can be skipped because it could not improve on the recording at hand."""
         if index == _VALUED:
-            return self._rebuild is None or self._has_values
+            return self._remake.rebuild is None or self._remake.has_values
         if index == _BALANCED:
             return self._stage is None or not self._stage.chose
         return index > _BALANCED and assumes
@@ -421,7 +414,7 @@ class _Tracer:
         stage = TraceStage(module, self._make_inputs, configuration, name=self._name, backend=backend)
         stage.assumes_choices = assumes_choices
         stage.answers = answers
-        stage.as_cpu = self._as_cpu
+        stage.as_cpu = self._remake.as_cpu
         stage.differentiates = self._differentiates
         stage.formulas = self._formulas
         stage.selected_share = self._selected_share
@@ -449,10 +442,10 @@ class _Tracer:
             return stage.fit(passes[:1], self._batches[:1])
 
     def _valued_module(self) -> nn.Module:
-        if self._rebuild is None or self._has_values:
+        if self._remake.rebuild is None or self._remake.has_values:
             return self._module
         with building_with_values():
-            module = self._rebuild()
+            module = self._remake.rebuild()
         initialise_lazy(module, self._make_inputs, name=self._name)
         return module
 
@@ -460,14 +453,14 @@ class _Tracer:
         if not self._on_meta:
             return self._module
         size = sum(tensor.nbytes for tensor in self._module.parameters())
-        if self._rebuild is None or size > LARGEST_REAL_BYTES:
+        if self._remake.rebuild is None or size > LARGEST_REAL_BYTES:
             raise TraceError(
                 f"{self._name} needs values that tensors without data cannot give, and is too large to be run for real."
             ) from MemoryError()
         with globals_preserved():
             torch.manual_seed(0)  # what depends on weights is the same every time
-            with MemoryZeroed():
-                module = self._rebuild()
+            with MemoryZeroed():  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                module = self._remake.rebuild()
             if is_uninitialised(module):
                 made = as_forward_takes(self._make_inputs(2, device=torch.device("cpu")), module.forward)
                 module(*made.args, **made.kwargs)

@@ -1,4 +1,8 @@
-"""The declaration of an architecture: what neither its config nor its forward's parameters say."""
+"""The declaration of an architecture, and the ways to state it.
+
+It says what neither a config nor its forward's parameters do: inputs, how an image becomes tokens of a text, and values
+that a default config lacks, taken from other parts of it or from checkpoints.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,9 +38,6 @@ class Image:
 TokenCount = Callable[[Any, Image], int]
 """Counts the text tokens that stand for an image, from a config and an image."""
 
-Completion = Any
-"""A value, or a function of a default config's content that makes one."""
-
 
 class SpectrogramOrder(StrEnum):
     """Order of a spectrogram's dimensions; Whisper-like encoders take bins first, others frames first."""
@@ -65,8 +66,8 @@ class FamilyFacts:
         frames: Frames of a spectrogram.
         stacked_frames: Frames that the processor lays side by side into one.
         frames_per_token: Frames that become one token of text.
-        completions: Values that a default config lacks, by dotted argument: those of its published checkpoints, or
-            of another part of the config.
+        completions: Values that a default config lacks, by dotted argument, or a `Completion` that makes one: those of
+            its published checkpoints, or of another part of the config.
     """
 
     inputs: tuple[str, ...] = ()
@@ -83,4 +84,124 @@ class FamilyFacts:
     frames: int | None = None
     stacked_frames: int = 1
     frames_per_token: float | None = None
-    completions: Mapping[str, Completion] = field(default_factory=dict)
+    completions: Mapping[str, Any] = field(default_factory=dict)
+
+
+def patch_count(_config: Any, image: Image) -> int:
+    """Count one token per patch."""
+    return image.patches
+
+
+def one_in(number: int) -> TokenCount:
+    """Count one token for so many patches."""
+    return lambda _config, image: image.patches // number
+
+
+def one_per_square(*, step: int, line_break: int = 0, beside: int = 0) -> TokenCount:
+    """Count one token per square of `step` pixels, `line_break` more per row of squares and `beside` for the image."""
+    return lambda _config, image: (image.height // step) * (image.width // step + line_break) + beside
+
+
+def pixel_shuffled(config: Any, image: Image) -> int:
+    """Count patches merged by a pixel shuffle, whose factor the config states under one of four names."""
+    keys = ("scale_factor", "downsample_factor", "pixel_shuffle_factor", "spatial_merge_size")
+    factor = next(getattr(config, key) for key in keys if getattr(config, key, None))
+    return image.patches // int(factor) ** 2
+
+
+def scaled_by_downsample_ratio(config: Any, image: Image) -> int:
+    """Count patches scaled down on both sides by `downsample_ratio`."""
+    return int(image.patches * config.downsample_ratio**2)
+
+
+def packed(config: Any, _image: Image) -> int:
+    """Count the vision part's fixed number of patches, merged by `downsample_factor`."""
+    return int(config.vision_config.num_patches) // int(config.downsample_factor) ** 2
+
+
+def two_by_two_tiles(config: Any, _image: Image) -> int:
+    """Count the tokens of two by two tiles, a line break after each row of patches, and the whole image once more."""
+    side = config.vision_config.image_size // config.vision_config.patch_size
+    return int(2 * side * (2 * side + 1) + side**2)
+
+
+def stated(*keys: str) -> TokenCount:
+    """Count as many tokens as the config states under a path of keys."""
+
+    def count(config: Any, _image: Image) -> int:
+        value: Any = config
+        for key in keys:
+            value = getattr(value, key)
+        return int(value)
+
+    return count
+
+
+Content = Mapping[str, Any]
+Completion = Callable[[Content], Any]
+"""Makes a value from the whole config's content."""
+
+
+def value_of(path: str) -> Completion:
+    """Take another part's value."""
+
+    def take(content: Content) -> Any:
+        value: Any = content
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    return take
+
+
+def quotient_of(path: str, by: str) -> Completion:
+    """Take the whole quotient of two values of the config."""
+    return lambda content: value_of(path)(content) // value_of(by)(content)
+
+
+def first_layer_dense(content: Content) -> list[str]:
+    """Return a first layer without experts, and all others with."""
+    return ["dense", *["sparse"] * (content["text_config"]["num_hidden_layers"] - 1)]
+
+
+def all_stages(count: int) -> dict[str, Any]:
+    """Take features after every stage of a backbone."""
+    stages = range(1, count + 1)
+    return {
+        "backbone_config.out_features": [f"stage{stage}" for stage in stages],
+        "backbone_config.out_indices": list(stages),
+    }
+
+
+def width_after_pixel_shuffle(path: str) -> Completion:
+    """Take the width of a vision part's features once a pixel shuffle has merged them."""
+
+    def width(content: Content) -> int:
+        part = value_of(path)(content)
+        return int(part["hidden_size"] // part["pixel_shuffle_ratio"] ** 2)
+
+    return width
+
+
+_INTRACLASS = {
+    "reduce_channel": [1, 1, 0],
+    "return_channel": [1, 1, 0],
+    **{
+        f"{kind}_{ratio}": [[rows or size, columns or size], [1, 1], [(rows or size) // 2, (columns or size) // 2]]
+        for kind, rows, columns in (
+            ("vertical_long_to_small_conv", 0, 1),
+            ("horizontal_small_to_long_conv", 1, 0),
+            ("symmetric_conv_long", 0, 0),
+        )
+        for ratio, size in (("longratio", 7), ("midratio", 5), ("shortratio", 3))
+    },
+}
+"""Kernel, stride and padding of PaddleOCR's intra-class block (ppocr/modeling/necks/intracl.py)."""
+
+PADDLE_DETECTOR = {"intraclass_block_config": _INTRACLASS, "scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
+SIGLIP_896 = {"image_size": 896, "patch_size": 14}
+
+
+def under(prefix: str, values: Content) -> dict[str, Any]:
+    """Put a part's name before the names of values."""
+    return {f"{prefix}.{key}": value for key, value in values.items()}

@@ -1,28 +1,34 @@
-"""What configs of transformers and their forward methods do not say, by architecture and family."""
+"""What configs of transformers and their forward methods do not say, by architecture and family.
 
-from collections.abc import Mapping
+A default config describes no published model. Some leave open what every checkpoint sets, and composite ones put the
+defaults of two parts together that were never meant for each other. Only default configs are completed, and each
+completion gives way to an argument of the user's; a config file is taken as it is.
+"""
+
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Any
 
-from capplan.probe.transformers.architecture import FamilyFacts, SpectrogramOrder
-from capplan.probe.transformers.completions import (
+from capplan.probe.transformers.architecture import (
     PADDLE_DETECTOR,
     SIGLIP_896,
+    Content,
+    FamilyFacts,
+    SpectrogramOrder,
     all_stages,
     first_layer_dense,
-    quotient_of,
-    under,
-    value_of,
-    width_after_pixel_shuffle,
-)
-from capplan.probe.transformers.image_tokens import (
     one_in,
     one_per_square,
     packed,
     patch_count,
     pixel_shuffled,
+    quotient_of,
     scaled_by_downsample_ratio,
     stated,
     two_by_two_tiles,
+    under,
+    value_of,
+    width_after_pixel_shuffle,
 )
 
 AUDIO: Mapping[str, FamilyFacts] = {
@@ -386,7 +392,7 @@ _UNDECLARED = FamilyFacts()
 
 @cache
 def _declared() -> Mapping[str, FamilyFacts]:
-    return {kind: found for family in FAMILIES.values() for kind, found in family.items()}
+    return {kind: facts for family in FAMILIES.values() for kind, facts in family.items()}
 
 
 def architecture(kind: str) -> FamilyFacts:
@@ -396,3 +402,22 @@ def architecture(kind: str) -> FamilyFacts:
         kind: The `model_type` of a transformers config, such as "qwen2_vl".
     """
     return _declared().get(kind, _UNDECLARED)
+
+
+def completed(kind: str, content: Content) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted arguments that an architecture's default config needs in addition to its content."""
+    yield from _agreeing(content, "")
+    for name, value in architecture(kind).completions.items():
+        yield name, value(content) if callable(value) else value
+
+
+def _agreeing(content: Content, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Make vision parts output the width that text parts take."""
+    text, vision = content.get("text_config"), content.get("vision_config")
+    if isinstance(text, Mapping) and isinstance(vision, Mapping) and "hidden_size" in text:
+        for key in ("out_hidden_size", "text_hidden_size"):
+            if key in vision and vision[key] != text["hidden_size"]:
+                yield f"{prefix}vision_config.{key}", text["hidden_size"]
+    for key, part in content.items():
+        if isinstance(part, Mapping) and key.endswith("_config"):
+            yield from _agreeing(part, f"{prefix}{key}.")

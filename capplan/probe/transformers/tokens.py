@@ -5,10 +5,9 @@ from typing import Any
 
 from capplan.core.trace.types import Affine
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
-from capplan.probe.transformers.architecture import Image
+from capplan.probe.transformers.architecture import Image, patch_count
 from capplan.probe.transformers.architectures import architecture
 from capplan.probe.transformers.audio import sound_tokens
-from capplan.probe.transformers.image_tokens import patch_count
 from capplan.probe.transformers.images import grid_tokens, image_size, takes_grid
 
 DEFAULT_SEQ_LEN = 128
@@ -89,14 +88,9 @@ def placeholders(config: Any, request: InputRequest) -> tuple[int, int]:
     declared = architecture(config.model_type).image_tokens
     if declared is None and not hasattr(config, "vision_config"):
         return 0, 0
-    return placeholder, (declared or patch_count)(config, _image(config, request))
-
-
-def _image(config: Any, request: InputRequest) -> Image:
     _, height, width = image_size(config, request)
-    return Image(
-        height=height, width=width, patch_size=getattr(getattr(config, "vision_config", None), "patch_size", None)
-    )
+    patch_size = getattr(getattr(config, "vision_config", None), "patch_size", None)
+    return placeholder, (declared or patch_count)(config, Image(height=height, width=width, patch_size=patch_size))
 
 
 def _image_placeholder(config: Any) -> int | None:

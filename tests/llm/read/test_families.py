@@ -69,7 +69,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 def test_parameters_are_those_of_transformers(family, changes):
     import torch
 
-    from capplan.probe.foreign.compiled_libraries import import_torchvision
+    from capplan.probe.foreign.libraries import import_torchvision
 
     import_torchvision()  # transformers imports it, and its operators may not fit the installed torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -96,7 +96,7 @@ def test_most_families_are_compared():
 def test_image_encoders_are_those_of_transformers(family):
     import torch
 
-    from capplan.probe.foreign.compiled_libraries import import_torchvision
+    from capplan.probe.foreign.libraries import import_torchvision
 
     import_torchvision()
     from transformers import AutoConfig, AutoModelForImageTextToText

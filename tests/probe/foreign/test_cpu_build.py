@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from capplan.errors import TraceError
-from capplan.probe.foreign import cpu_build
+from capplan.probe.foreign import constructors
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.backends import building
@@ -112,7 +112,7 @@ def test_the_module_is_on_meta_and_its_weights_took_no_memory(models: str) -> No
 
 
 def test_a_module_beyond_the_limit_is_refused_with_the_limit(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_build, "LARGEST_BUILD_BYTES", 10**8)
+    monkeypatch.setattr(constructors, "LARGEST_BUILD_BYTES", 10**8)
     with building(), pytest.raises(TraceError, match=r"hold more than 0\.1 GB: trace a smaller stand-in.*models\.py"):
         find(f"{models}:Large", "x=2048").build()
 

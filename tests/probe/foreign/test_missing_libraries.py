@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import chained
-from capplan.probe.foreign.compiled_libraries import lacks_operators
+from capplan.probe.foreign.libraries import lacks_operators
 
 ROOT = Path(__file__).parents[3]
 

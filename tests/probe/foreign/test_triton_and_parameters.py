@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from capplan.core.ops.flops import uncounted
 from capplan.core.trace.types import Trace
 from capplan.errors import TraceError
-from capplan.probe.foreign.compiled_libraries import torchaudio_importable
+from capplan.probe.foreign.libraries import torchaudio_importable
 from capplan.probe.inputs.tensors import FunctionInputs
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target

@@ -11,9 +11,9 @@ from capplan.probe.inputs.tensors import (
     FunctionInputs,
     ImageListInputs,
     SpecInputs,
-    input_tensors,
     make_tensor,
 )
+from tests.input_tensors import input_tensors
 
 
 def test_the_batch_is_prepended_where_no_n_stands() -> None:

@@ -16,9 +16,9 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.probe.inputs.grammar import parse_request
-from capplan.probe.inputs.tensors import input_tensors
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
+from tests.input_tensors import input_tensors
 from tests.nightly import mostly_nightly
 
 BatchNorm = torch.nn.modules.batchnorm._BatchNorm

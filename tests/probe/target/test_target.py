@@ -11,10 +11,10 @@ from capplan.core.ops.flops import kernel_macs
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, TraceError, UnknownNameError, UsageError
 from capplan.probe.inputs.grammar import parse_request
-from capplan.probe.inputs.tensors import input_tensors
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.types import Target
 from capplan.probe.trace.tracer import trace_target
+from tests.input_tensors import input_tensors
 
 NET = """
 import torch

@@ -77,7 +77,7 @@ class Call:
     def wholes(self, name: str) -> list[int] | None:
         """Return an attribute that is a list of integers; None where the node leaves it out."""
         value = self.node.attributes.get(name)
-        return [int(each) for each in value] if isinstance(value, tuple) else None
+        return [int(item) for item in value] if isinstance(value, tuple) else None
 
     def constant(self, name: str) -> Constant | None:
         """Return an attribute that is a tensor."""
@@ -86,10 +86,10 @@ class Call:
 
     def host_wholes(self, index: int, name: str | None = None) -> list[int] | None:
         """Read a list of integers from an input, or from the attribute that older opsets have in its place."""
-        found = self.optional(index)
-        if found is None:
+        tensor = self.optional(index)
+        if tensor is None:
             return self.wholes(name) if name is not None else None
-        return [int(each) for each in self.host_list(found)]
+        return [int(item) for item in self.host_list(tensor)]
 
     def host_list(self, tensor: Tensor) -> list[Any]:
         """Read a tensor's values.
@@ -112,7 +112,7 @@ class Call:
 
     def on_device(self, *tensors: Tensor | None) -> list[Any]:
         """Move tensors of the host to the device, where kernels read them."""
-        return [None if each is None else each.to(self.device) for each in tensors]
+        return [None if tensor is None else tensor.to(self.device) for tensor in tensors]
 
     def place_of(self, elements: int) -> torch.device:
         """Return where a tensor of shapes or positions is made: large ones on the device."""

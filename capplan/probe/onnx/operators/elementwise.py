@@ -28,11 +28,6 @@ def _many(function: Callable[[Tensor, Tensor], Tensor]) -> Handler:
     return run
 
 
-def _mean(call: Call) -> Tensor:
-    total: Tensor = _many(torch.add)(call)
-    return total / len(call.inputs)
-
-
 def _div(call: Call) -> Tensor:
     """Divide; integers are rounded towards zero."""
     first, second = call.tensor(0), call.tensor(1)
@@ -61,7 +56,7 @@ def _clip(call: Call) -> Tensor:
     if low is None and high is None:
         return call.tensor(0)
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        low, high = (torch.as_tensor(each, device=call.device) if each is not None else None for each in (low, high))
+        low, high = (None if bound is None else torch.as_tensor(bound, device=call.device) for bound in bounds)
     elif call.tensor(0).is_floating_point() and low is not None and high is not None:
         return functional.hardtanh(call.tensor(0), low, high)
     return torch.clamp(call.tensor(0), low, high)
@@ -71,18 +66,6 @@ def _number(value: Tensor) -> Any:
     """Return a scalar of the host as a number, anything else as it is."""
     is_host = value.device.type == "cpu" and value.numel() == 1 and not hasattr(value, "fake_mode")
     return value.reshape(-1).tolist()[0] if is_host else value
-
-
-def _cast(call: Call) -> Tensor:
-    return call.tensor(0).to(call.dtype_of(call.whole("to", 1)))
-
-
-def _cast_like(call: Call) -> Tensor:
-    return call.tensor(0).to(call.tensor(1).dtype)
-
-
-def _where(call: Call) -> Tensor:
-    return torch.where(call.tensor(0), call.tensor(1), call.tensor(2))
 
 
 def _gelu(call: Call) -> Tensor:
@@ -98,9 +81,7 @@ def _hard_sigmoid(call: Call) -> Tensor:
 
 def _shrink(call: Call) -> Tensor:
     lambd, bias = call.real("lambd", 0.5), call.real("bias")
-    return (
-        functional.softshrink(call.tensor(0), lambd) if bias == lambd else functional.hardshrink(call.tensor(0), lambd)
-    )
+    return (functional.softshrink if bias == lambd else functional.hardshrink)(call.tensor(0), lambd)
 
 
 def _prelu(call: Call) -> Tensor:
@@ -113,7 +94,7 @@ def _prelu(call: Call) -> Tensor:
 
 def _shift(call: Call) -> Tensor:
     left = call.text("direction", "LEFT") == "LEFT"
-    return torch.bitwise_left_shift(*call.inputs) if left else torch.bitwise_right_shift(*call.inputs)
+    return (torch.bitwise_left_shift if left else torch.bitwise_right_shift)(*call.inputs)
 
 
 def _dropout(call: Call) -> Any:
@@ -134,10 +115,9 @@ def _bias_gelu(call: Call) -> Tensor:
 
 
 def _is_inf(call: Call) -> Tensor:
-    found = call.tensor(0)
     if call.whole("detect_negative", 1) and call.whole("detect_positive", 1):
-        return torch.isinf(found)
-    return torch.isposinf(found) if call.whole("detect_positive", 1) else torch.isneginf(found)
+        return torch.isinf(call.tensor(0))
+    return (torch.isposinf if call.whole("detect_positive", 1) else torch.isneginf)(call.tensor(0))
 
 
 HANDLERS: Handlers = {
@@ -157,7 +137,10 @@ HANDLERS: Handlers = {
     "BitwiseAnd": _two(torch.bitwise_and), "BitwiseOr": _two(torch.bitwise_or), "BitwiseXor": _two(torch.bitwise_xor),
     "BitShift": _shift, "Equal": _two(torch.eq), "Greater": _two(torch.gt), "GreaterOrEqual": _two(torch.ge),
     "Less": _two(torch.lt), "LessOrEqual": _two(torch.le), "Max": _many(torch.maximum), "Min": _many(torch.minimum),
-    "Sum": _many(torch.add), "Mean": _mean, "Where": _where, "Clip": _clip, "Cast": _cast, "CastLike": _cast_like,
+    "Sum": _many(torch.add), "Mean": lambda call: _many(torch.add)(call) / len(call.inputs), "Clip": _clip,
+    "Where": lambda call: torch.where(call.tensor(0), call.tensor(1), call.tensor(2)),
+    "Cast": lambda call: call.tensor(0).to(call.dtype_of(call.whole("to", 1))),
+    "CastLike": lambda call: call.tensor(0).to(call.tensor(1).dtype),
     "Bernoulli": _bernoulli, "Gelu": _gelu, "HardSigmoid": _hard_sigmoid, "Shrink": _shrink, "PRelu": _prelu,
     "Elu": lambda call: functional.elu(call.tensor(0), call.real("alpha", 1.0)),
     "Celu": lambda call: functional.celu(call.tensor(0), call.real("alpha", 1.0)),

@@ -23,7 +23,7 @@ def window_pads(call: Call, *, window: list[int], sizes: list[int]) -> tuple[lis
             max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size)
             for size, kernel, stride, dilation in zip(sizes, window, strides, dilations, strict=True)
         ]
-        small, large = [each // 2 for each in total], [each - each // 2 for each in total]
+        small, large = [pad // 2 for pad in total], [pad - pad // 2 for pad in total]
         return (small, large) if automatic == "SAME_UPPER" else (large, small)
     pads = call.wholes("pads") or [0] * (2 * rank)
     return pads[:rank], pads[rank:]
@@ -31,7 +31,7 @@ def window_pads(call: Call, *, window: list[int], sizes: list[int]) -> tuple[lis
 
 def pad_sides(data: Tensor, before: list[int], after: list[int], *, value: float = 0.0) -> Tensor:
     """Pad the spatial dimensions by unequal amounts, as a kernel of its own."""
-    amounts = [each for low, high in zip(reversed(before), reversed(after), strict=True) for each in (low, high)]
+    amounts = [pad for sides in zip(reversed(before), reversed(after), strict=True) for pad in sides]
     return functional.pad(data, amounts, value=value)
 
 
@@ -53,10 +53,8 @@ def _conv(call: Call) -> Tensor:
 
 
 def _fused_conv(call: Call) -> Tensor:
-    made = _conv(call)
-    addend = call.optional(3)
-    made = made if addend is None else made + addend
-    return _activated(made, call.text("activation"))
+    made, addend = _conv(call), call.optional(3)
+    return _activated(made if addend is None else made + addend, call.text("activation"))
 
 
 def _activated(made: Tensor, activation: str) -> Tensor:
@@ -82,8 +80,9 @@ def _conv_transpose(call: Call) -> Tensor:
         wanted = [size * stride for size, stride in zip(data.shape[2:], strides, strict=True)]
     if wanted is not None:
         total = [have - want for have, want in zip(full, wanted, strict=True)]
-        before, after = [max(0, each) // 2 for each in total], [max(0, each) - max(0, each) // 2 for each in total]
-        extra = [max(0, -each) for each in total]
+        before = [max(0, cut) // 2 for cut in total]
+        after = [max(0, cut) - less for cut, less in zip(total, before, strict=True)]
+        extra = [max(0, -cut) for cut in total]
     else:
         pads = call.wholes("pads") or [0] * (2 * rank)
         before, after = pads[:rank], pads[rank:]
@@ -97,7 +96,7 @@ def _conv_transpose(call: Call) -> Tensor:
         groups=call.whole("group", 1),
         dilation=dilations,
     )
-    return made if before == after else pad_sides(made, [-each for each in before], [-each for each in after])
+    return made if before == after else pad_sides(made, [-cut for cut in before], [-cut for cut in after])
 
 
 def _gemm(call: Call) -> Tensor:
@@ -191,7 +190,8 @@ def _multi_head_attention(call: Call) -> Any:
     """Run ONNX Runtime's MultiHeadAttention on separate query, key and value."""
     heads = call.whole("num_heads", 1)
     query = _split_heads(call.tensor(0), heads)
-    key, value = (each if each.dim() == 4 else _split_heads(each, heads) for each in (call.tensor(1), call.tensor(2)))
+    given = (call.tensor(1), call.tensor(2))
+    key, value = (data if data.dim() == 4 else _split_heads(data, heads) for data in given)
     causal = bool(call.whole("unidirectional"))
     return _join_heads(functional.scaled_dot_product_attention(query, key, value, is_causal=causal))
 
@@ -202,11 +202,10 @@ def _batch_norm(call: Call) -> Tensor:
 
 
 def _layer_norm(call: Call) -> tuple[Any, ...]:
-    data, scale = call.tensor(0), call.optional(1)
-    axis = call.whole("axis", -1) % data.dim()
-    shape = list(data.shape[axis:])
-    shift = call.optional(2)
-    scale, shift = (None if each is None else each.reshape(shape) for each in (scale, shift))
+    data = call.tensor(0)
+    shape = list(data.shape[call.whole("axis", -1) % data.dim() :])
+    given = (call.optional(1), call.optional(2))
+    scale, shift = (None if weight is None else weight.reshape(shape) for weight in given)
     epsilon = call.real("epsilon", 1e-5)
     if len([name for name in call.node.outputs if name]) == 1:
         return (functional.layer_norm(data, shape, scale, shift, epsilon),)
@@ -232,26 +231,10 @@ def _skip_layer_norm(call: Call) -> Any:
     return (made, None, None, total)[: max(1, len(call.node.outputs))]
 
 
-def _instance_norm(call: Call) -> Tensor:
-    return functional.instance_norm(
-        call.tensor(0), weight=call.tensor(1), bias=call.tensor(2), eps=call.real("epsilon", 1e-5)
-    )
-
-
-def _group_norm(call: Call) -> Tensor:
-    return functional.group_norm(
-        call.tensor(0), call.whole("num_groups", 1), call.tensor(1), call.tensor(2), call.real("epsilon", 1e-5)
-    )
-
-
 def _lrn(call: Call) -> Tensor:
     return functional.local_response_norm(
         call.tensor(0), call.whole("size", 1), call.real("alpha", 1e-4), call.real("beta", 0.75), call.real("bias", 1.0)
     )
-
-
-def _lp_normalization(call: Call) -> Tensor:
-    return functional.normalize(call.tensor(0), p=call.whole("p", 2), dim=call.whole("axis", -1))
 
 
 def _mean_variance(call: Call) -> Tensor:
@@ -267,7 +250,9 @@ def _recurrent(call: Call) -> tuple[Any, ...]:
     mode = {"LSTM": "lstm", "GRU": "gru"}.get(call.node.operator, "rnn_tanh")
     samples = data.shape[0 if batch_first else 1]
     states = [
-        data.new_zeros((directions, samples, hidden)) if state is None else _first(state, batch_first)
+        data.new_zeros((directions, samples, hidden))
+        if state is None
+        else (state.transpose(0, 1).contiguous() if batch_first else state)  # directions first, as cuDNN has them
         for state in (call.optional(5), call.optional(6))[: 2 if mode == "lstm" else 1]
     ]
     weights = [
@@ -288,20 +273,9 @@ def _recurrent(call: Call) -> tuple[Any, ...]:
     return (split.transpose(1, 2), *last)
 
 
-def _first(state: Tensor, batch_first: bool) -> Tensor:
-    """Put the directions of a state first, as cuDNN has them."""
-    return state.transpose(0, 1).contiguous() if batch_first else state
-
-
-def _einsum(call: Call) -> Tensor:
-    return torch.einsum(call.text("equation"), *call.inputs)
-
-
 def _roi_align(call: Call) -> Tensor:
-    roi_align = _torchvision_ops().roi_align
-
     boxes = torch.cat([call.tensor(2).to(call.tensor(1).dtype).unsqueeze(1).to(call.device), call.tensor(1)], dim=1)
-    made: Tensor = roi_align(
+    made: Tensor = _torchvision_ops().roi_align(
         call.tensor(0),
         boxes,
         (call.whole("output_height", 1), call.whole("output_width", 1)),
@@ -312,7 +286,7 @@ def _roi_align(call: Call) -> Tensor:
 
 
 def _torchvision_ops() -> Any:
-    from capplan.probe.foreign.compiled_libraries import import_torchvision
+    from capplan.probe.foreign.libraries import import_torchvision
 
     import_torchvision()
     import torchvision.ops
@@ -321,13 +295,11 @@ def _torchvision_ops() -> Any:
 
 
 def _deform_conv(call: Call) -> Tensor:
-    deform_conv2d = _torchvision_ops().deform_conv2d
-    data, weight, offset = call.tensor(0), call.tensor(1), call.tensor(2)
     pads = call.wholes("pads") or [0] * 4
-    made: Tensor = deform_conv2d(
-        data,
-        offset,
-        weight,
+    made: Tensor = _torchvision_ops().deform_conv2d(
+        call.tensor(0),
+        call.tensor(2),
+        call.tensor(1),
         call.optional(3),
         stride=tuple(call.wholes("strides") or (1, 1)),
         padding=(pads[0], pads[1]),
@@ -368,10 +340,19 @@ HANDLERS: Handlers = {
     "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "capplan.LayerNormalization": _layer_norm,
     "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
     "com.microsoft.SkipLayerNormalization": _skip_layer_norm,
-    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_layer_norm, "InstanceNormalization": _instance_norm,
-    "GroupNormalization": _group_norm, "LRN": _lrn, "LpNormalization": _lp_normalization,
+    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_layer_norm,
+    "InstanceNormalization": lambda call: functional.instance_norm(
+        call.tensor(0), weight=call.tensor(1), bias=call.tensor(2), eps=call.real("epsilon", 1e-5)
+    ),
+    "GroupNormalization": lambda call: functional.group_norm(
+        call.tensor(0), call.whole("num_groups", 1), call.tensor(1), call.tensor(2), call.real("epsilon", 1e-5)
+    ), "LRN": _lrn,
+    "LpNormalization": lambda call: functional.normalize(
+        call.tensor(0), p=call.whole("p", 2), dim=call.whole("axis", -1)
+    ),
     "MeanVarianceNormalization": _mean_variance, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
-    "Einsum": _einsum, "RoiAlign": _roi_align, "DeformConv": _deform_conv, "RotaryEmbedding": _rotary,
+    "Einsum": lambda call: torch.einsum(call.text("equation"), *call.inputs),
+    "RoiAlign": _roi_align, "DeformConv": _deform_conv, "RotaryEmbedding": _rotary,
     "SwiGLU": _swiglu, "Det": lambda call: torch.linalg.det(call.tensor(0)),
 }  # fmt: skip
 """Handlers by operator, with the domain where it is not ONNX's own."""

@@ -16,12 +16,16 @@ def _per_axis(scale: Tensor, data: Tensor, axis: int) -> Tensor:
     return scale.reshape([-1 if at == axis % data.dim() else 1 for at in range(data.dim())])
 
 
+def _for_each_block(data: Tensor, scale: Tensor, zero: Tensor | None, axis: int) -> tuple[Tensor, Tensor | None]:
+    """Repeat scales and zero points of blocks along an axis for each element of a block; others stay as they are."""
+    if scale.dim() != data.dim() or scale.shape == data.shape or scale.numel() <= 1:
+        return scale, zero
+    repeats = -(-data.shape[axis] // scale.shape[axis])
+    return scale.repeat_interleave(repeats, axis), None if zero is None else zero.repeat_interleave(repeats, axis)
+
+
 def _dequantised(data: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
-    if scale.dim() == data.dim() and scale.shape != data.shape and scale.numel() > 1:  # blocks along the axis
-        at = axis % data.dim()
-        repeats = -(-data.shape[at] // scale.shape[at])
-        scale = scale.repeat_interleave(repeats, at)
-        zero = None if zero is None else zero.repeat_interleave(repeats, at)
+    scale, zero = _for_each_block(data, scale, zero, axis)
     values = data.to(dtype)
     if zero is not None:
         values = values - _per_axis(zero, data, axis).to(dtype)
@@ -35,10 +39,7 @@ def _dequantise(call: Call) -> Tensor:
 
 
 def _quantised(data: Tensor, scale: Tensor, zero: Tensor | None, axis: int, dtype: torch.dtype) -> Tensor:
-    if scale.dim() == data.dim() and scale.shape != data.shape and scale.numel() > 1:  # blocks along the axis
-        repeats = -(-data.shape[axis] // scale.shape[axis])
-        scale = scale.repeat_interleave(repeats, axis)
-        zero = None if zero is None else zero.repeat_interleave(repeats, axis)
+    scale, zero = _for_each_block(data, scale, zero, axis)
     values = torch.round(data / _per_axis(scale, data, axis))
     if zero is not None:
         values = values + _per_axis(zero, data, axis).to(values.dtype)
@@ -67,7 +68,7 @@ def _quantise_dynamically(call: Call) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _integer_product(call: Call) -> Tensor:
-    first, second = (each.to(call.float_dtype) for each in (call.tensor(0), call.tensor(1)))
+    first, second = call.tensor(0).to(call.float_dtype), call.tensor(1).to(call.float_dtype)
     first, second = (
         operand if (zero := call.optional(index)) is None else operand - zero.to(call.float_dtype)
         for index, operand in ((2, first), (3, second))
@@ -117,7 +118,7 @@ def _q_linear_conv(call: Call) -> Tensor:
 
 
 def _conv_integer(call: Call) -> Tensor:
-    data, weight = (each.to(call.float_dtype) for each in (call.tensor(0), call.tensor(1)))
+    data, weight = call.tensor(0).to(call.float_dtype), call.tensor(1).to(call.float_dtype)
     return _convolved(call, data, weight, None).to(torch.int32)
 
 

@@ -89,8 +89,8 @@ def _split(call: Call) -> tuple[Tensor, ...]:
     sizes = call.host_wholes(1, "split")
     if sizes is None:
         count = call.whole("num_outputs") or len(call.node.outputs)
-        each = -(-data.shape[axis] // count)
-        sizes = [each] * (count - 1) + [data.shape[axis] - each * (count - 1)]
+        size = -(-data.shape[axis] // count)
+        sizes = [size] * (count - 1) + [data.shape[axis] - size * (count - 1)]
     return torch.split(data, sizes, dim=axis)
 
 
@@ -135,10 +135,6 @@ def _gather_nd(call: Call) -> Tensor:
         for at, size in enumerate(data.shape[:batch])
     ]
     return data[(*leading, *indices.unbind(-1))]
-
-
-def _gather_elements(call: Call) -> Tensor:
-    return torch.gather(call.tensor(0), along(call.whole("axis"), call.tensor(0)), call.tensor(1))
 
 
 def _scatter_elements(call: Call) -> Tensor:
@@ -277,10 +273,6 @@ def _split_to_sequence(call: Call) -> list[Tensor]:
     return list(torch.split(data, int(sizes[0]) if given.dim() == 0 else [int(size) for size in sizes], dim=axis))
 
 
-def _reverse_sequence(call: Call) -> Tensor:
-    return torch.flip(call.tensor(0), [call.whole("time_axis", 0)])
-
-
 def _compress(call: Call) -> Tensor:
     chosen = [index for index, keep in enumerate(call.host_list(call.tensor(1))) if keep]
     axis = call.node.attributes.get("axis")
@@ -317,7 +309,10 @@ HANDLERS: Handlers = {
     "Size": lambda call: torch.tensor(call.tensor(0).numel(), dtype=torch.int64, device="cpu"),
     "Reshape": _reshape, "Flatten": _flatten, "Transpose": _transpose, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze,
     "Concat": _concat, "Split": _split, "Slice": _slice, "Gather": _gather, "GatherND": _gather_nd,
-    "GatherElements": _gather_elements, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements,
+    "GatherElements": lambda call: torch.gather(
+        call.tensor(0), along(call.whole("axis"), call.tensor(0)), call.tensor(1)
+    ),
+    "ScatterElements": _scatter_elements, "Scatter": _scatter_elements,
     "ScatterND": _scatter_nd, "Expand": _expand, "Tile": _tile, "Pad": _pad, "OneHot": _one_hot, "EyeLike": _eye_like,
     "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth, "Trilu": _trilu,
     "CenterCropPad": _center_crop_pad, "RandomNormal": _random, "RandomUniform": _random, "RandomNormalLike": _random,
@@ -325,7 +320,9 @@ HANDLERS: Handlers = {
     "SequenceAt": _sequence_at, "SequenceInsert": _sequence_insert,
     "SequenceLength": lambda call: torch.tensor(len(call.inputs[0]), device="cpu"),
     "ConcatFromSequence": _concat_from_sequence, "SplitToSequence": _split_to_sequence,
-    "TensorScatter": _tensor_scatter, "ReverseSequence": _reverse_sequence, "Compress": _compress, "Col2Im": _col2im,
+    "TensorScatter": _tensor_scatter,
+    "ReverseSequence": lambda call: torch.flip(call.tensor(0), [call.whole("time_axis", 0)]),
+    "Compress": _compress, "Col2Im": _col2im,
     "NonZero": lambda call: torch.nonzero(call.tensor(0)).transpose(0, 1),
     "OptionalHasElement": lambda call: torch.tensor(call.optional(0) is not None, device="cpu"),
     "Optional": lambda call: call.inputs[0], "OptionalGetElement": lambda call: call.inputs[0],

@@ -161,14 +161,14 @@ def _interpolate(call: Call, data: Tensor, shape: list[int]) -> Tensor:
 def _top_k(call: Call) -> tuple[Tensor, Tensor]:
     count = call.host_wholes(1)
     kept = int(count[0]) if count else call.whole("k", 1)
-    found = torch.topk(
+    top = torch.topk(
         call.tensor(0),
         kept,
         dim=call.whole("axis", -1),
         largest=bool(call.whole("largest", 1)),
         sorted=bool(call.whole("sorted", 1)),
     )
-    return found.values, found.indices
+    return top.values, top.indices
 
 
 def _arg(function: Any) -> Handler:
@@ -197,10 +197,6 @@ def _grid_sample(call: Call) -> Tensor:
         padding_mode=call.text("padding_mode", "zeros"),
         align_corners=bool(call.whole("align_corners")),
     )
-
-
-def _affine_grid(call: Call) -> Tensor:
-    return functional.affine_grid(call.tensor(0), call.host_wholes(1) or [], bool(call.whole("align_corners")))
 
 
 def _dft(call: Call) -> Tensor:
@@ -249,7 +245,10 @@ HANDLERS: Handlers = {
     "MaxPool": _max_pool, "AveragePool": _average_pool, "GlobalAveragePool": _global_average,
     "GlobalMaxPool": _global_max, "LpPool": _lp_pool, "Resize": _resize, "Upsample": _resize, "TopK": _top_k,
     "ArgMax": _arg(torch.argmax), "ArgMin": _arg(torch.argmin), "CumSum": _cumulate, "GridSample": _grid_sample,
-    "AffineGrid": _affine_grid, "DFT": _dft, "STFT": _stft,
+    "AffineGrid": lambda call: functional.affine_grid(
+        call.tensor(0), call.host_wholes(1) or [], bool(call.whole("align_corners"))
+    ),
+    "DFT": _dft, "STFT": _stft,
     "CumProd": lambda call: torch.cumprod(
         call.tensor(0), int(call.host_list(call.tensor(1))[0]), dtype=call.tensor(0).dtype
     ),

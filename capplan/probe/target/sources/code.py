@@ -9,9 +9,9 @@ import torch
 
 from capplan.errors import UsageError
 from capplan.files import is_file
-from capplan.probe.foreign.compilation import uncompiled
+from capplan.probe.foreign.code import uncompiled
 from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
-from capplan.probe.foreign.subclasses import as_parameter
+from capplan.probe.foreign.stored import as_parameter
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import (
     FunctionInputs,

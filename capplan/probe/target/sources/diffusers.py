@@ -9,8 +9,7 @@ import torch
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.probe.diffusers_index import PREFIX, find_component
-from capplan.probe.foreign.compiled_libraries import import_torchvision
-from capplan.probe.foreign.libraries import call_with_arguments, import_library
+from capplan.probe.foreign.libraries import call_with_arguments, import_library, import_torchvision
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
 from capplan.probe.inputs.tensors import Device, InputMaker, asked_inputs, make_tensor
 from capplan.probe.target.sources.transformers import import_transformers, target_of_config
@@ -59,11 +58,12 @@ def diffusers_target(words: str, request: InputRequest) -> Target:
 
 def _class_named(diffusers: Any, name: str) -> Any:
     import_torchvision()
-    known = [each for each in dir(diffusers) if each.endswith(("Model", "DModel")) or each.startswith("Autoencoder")]
-    found = getattr(diffusers, name, None) if name in dir(diffusers) else None
-    if not (inspect.isclass(found) and issubclass(found, torch.nn.Module)):
+    names = dir(diffusers)
+    model_class = getattr(diffusers, name, None) if name in names else None
+    if not (inspect.isclass(model_class) and issubclass(model_class, torch.nn.Module)):
+        known = [known for known in names if known.endswith(("Model", "DModel")) or known.startswith("Autoencoder")]
         raise UnknownNameError("class of diffusers", name, known)
-    return found
+    return model_class
 
 
 _CROPPED: Mapping[str, tuple[str, ...]] = {
@@ -162,5 +162,5 @@ def _tensor_places(value: Any) -> list[Any]:
     if isinstance(value, torch.Tensor):
         return [0]
     if isinstance(value, dict):
-        return [key for key, each in value.items() if isinstance(each, torch.Tensor)]
+        return [key for key, item in value.items() if isinstance(item, torch.Tensor)]
     return list(range(len(value)))

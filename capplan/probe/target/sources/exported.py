@@ -9,7 +9,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from capplan.core.json_fields import as_mapping
 from capplan.core.trace.types import Affine
 from capplan.errors import UsageError
 from capplan.files import open_archive
-from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec, ModelInputs
-from capplan.probe.inputs.tensors import Device, SpecInputs
+from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
+from capplan.probe.inputs.tensors import FileInputs, SpecInputs
 from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta, check_graph
 from capplan.probe.target.types import Target, full_words, hash_files, versions_of
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
@@ -69,29 +68,6 @@ def _branch_notes(program: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedInputs:
-    """The inputs that an exported graph takes; `only_batch` is None where its batch varies."""
-
-    made: SpecInputs
-    path: Path
-    only_batch: int | None
-    notes: tuple[str, ...] = ()
-
-    def __call__(self, batch: int, device: Device) -> ModelInputs:
-        """Make the inputs.
-
-        Raises:
-            UsageError: another batch than the static one.
-        """
-        if self.only_batch not in (None, batch):
-            raise UsageError(
-                f"{self.path} was exported with a static batch of {self.only_batch}, so batch {batch} cannot be run: "
-                "export it with dynamic_shapes, or ask for that batch."
-            )
-        return self.made(batch, device)
-
-
 def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
     """Return the shapes of parameters, buffers and constants by the graph's names for them."""
     graph_module, shared = program["graph_module"], program["shared"]
@@ -122,7 +98,7 @@ def _storage(path: str, shared: Mapping[str, Any]) -> str:
     return str(weight["path_name"])
 
 
-def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
+def _inputs(program: Mapping[str, Any], path: Path) -> FileInputs:
     """Return the user's inputs of a program, its first varying first dimension taken for the batch.
 
     First dimensions of other inputs that varied apart from it, and were as large when the program was exported, follow
@@ -142,7 +118,10 @@ def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
     batch = next(iter(leading), None)
     batches = {symbol for symbol, dim in leading.items() if batch is not None and _hint(dim) == _hint(leading[batch])}
     specs = tuple(
-        InputSpec(shape=tuple(_dim(dim, batches) for dim in sizes[name]), dtype=_dtype_name(values[name]["dtype"]))
+        InputSpec(
+            shape=tuple(_dim(dim, batches) for dim in sizes[name]),
+            dtype=str(DTYPES[values[name]["dtype"]]).removeprefix("torch."),
+        )
         for name in names
     )
     others = {symbol for name in names for dim in sizes[name] if (symbol := _symbol(dim)) and symbol not in batches}
@@ -152,8 +131,13 @@ def _inputs(program: Mapping[str, Any], path: Path) -> ExportedInputs:
     )
     first = sizes[names[0]]
     only = None if batch is not None else _dim(first[0], frozenset()).constant if first else 1
-    made = SpecInputs(specs=specs, positional_names=tuple(names))
-    return ExportedInputs(made=made, path=path, only_batch=only, notes=notes)
+    return FileInputs(
+        made=SpecInputs(specs=specs, positional_names=tuple(names)),
+        fixed=f"{path} was exported with a static batch",
+        instead="export it with dynamic_shapes, or ask for that batch.",
+        only_batch=only,
+        notes=notes,
+    )
 
 
 def _symbol(dim: Mapping[str, Any]) -> str | None:
@@ -200,10 +184,6 @@ def _size(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _MOST_ELEMENTS:
         raise ValueError(f"a size of {str(value)[:40]}")
     return value
-
-
-def _dtype_name(code: int) -> str:
-    return str(DTYPES[code]).removeprefix("torch.")
 
 
 _PROGRAM = re.compile(r"[^/]+/models/[^/]+\.json")

@@ -11,8 +11,7 @@ import torch
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.foreign.operators import DEEPEST_SCOPE, as_from_python, is_allowed, scope_at
-from capplan.probe.record.host_memory import counted_host_memory
+from capplan.probe.foreign.graphs import DEEPEST_SCOPE, as_from_python, counted_host_memory, is_allowed, scope_at
 
 DTYPES: Mapping[int, torch.dtype] = {
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
@@ -77,7 +76,11 @@ class ExportedModule(torch.nn.Module):
         values: dict[str, Any] = {}
         for name in self._inputs:
             weight = self._weights.get(name)
-            values[name] = next(given) if weight is None else _attribute(self, weight.path)
+            if weight is None:
+                values[name] = next(given)
+            else:
+                scope, _, attribute = weight.path.rpartition(".")
+                values[name] = getattr(scope_at(self, scope), attribute)
         device, budget = inputs[0].device, Budget(self._where)
         with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
             run = _Replay(root=self, device=device, budget=budget)
@@ -119,7 +122,7 @@ def _count_nodes(graph: Mapping[str, Any], *, depth: int) -> int:
         for argument in node["inputs"]
         if "as_graph" in argument["arg"]
     )
-    return len(graph["nodes"]) + sum(_count_nodes(each, depth=depth + 1) for each in inner)
+    return len(graph["nodes"]) + sum(_count_nodes(part, depth=depth + 1) for part in inner)
 
 
 def _input_name(spec: Mapping[str, Any]) -> str:
@@ -137,11 +140,6 @@ def _make(weight: WeightMeta) -> torch.Tensor:
         tensor = tensor.zero_()
     trainable = weight.trainable and tensor.is_floating_point()
     return torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
-
-
-def _attribute(root: torch.nn.Module, path: str) -> Any:
-    scope, _, name = path.rpartition(".")
-    return getattr(scope_at(root, scope), name)
 
 
 def _module_path(node: Mapping[str, Any]) -> str:
@@ -198,7 +196,10 @@ def _callable(run: _Replay, target: str) -> Callable[..., Any]:
     if parts[-1] == "wrap_with_set_grad_enabled":
         return lambda _enabled, graph, *args: _run_part(run, graph, args)
     if target == CONDITIONAL:
-        return lambda _holds, *branches: _run_part(run, _longer(*branches[:2]), branches[2])
+        # which branch runs depends on data, and is unknown without: the one with more operators is taken
+        return lambda _holds, *branches: _run_part(
+            run, max(branches[:2], key=lambda branch: len(branch["graph"]["nodes"])), branches[2]
+        )
     if target in _LOOPS:
         return _loop(run, getattr(torch.ops.higher_order, _LOOPS[target]))
     raise UsageError(
@@ -229,29 +230,20 @@ def _loop(run: _Replay, operator: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loop's operator, to which an archive's graphs are given as functions."""
 
     def call(*args: Any) -> Any:
-        return operator(*(_function(run, arg) if _is_graph(arg) else arg for arg in args))
+        return operator(*(_function(run, arg) if isinstance(arg, Mapping) and "graph" in arg else arg for arg in args))
 
     return call
-
-
-def _is_graph(arg: Any) -> bool:
-    return isinstance(arg, Mapping) and "graph" in arg
 
 
 def _function(run: _Replay, graph: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function that runs a graph and returns its only result by itself, as the condition of a loop."""
 
     def call(*args: Any) -> Any:
-        found = _run_part(run, graph, args)
-        is_condition = len(found) == 1 and isinstance(found[0], torch.Tensor) and found[0].dtype is torch.bool
-        return found[0] if is_condition else found
+        results = _run_part(run, graph, args)
+        is_condition = len(results) == 1 and isinstance(results[0], torch.Tensor) and results[0].dtype is torch.bool
+        return results[0] if is_condition else results
 
     return call
-
-
-def _longer(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the branch with more operators: which one runs depends on data, and is unknown without."""
-    return max(first, second, key=lambda each: len(each["graph"]["nodes"]))
 
 
 def _run_part(run: _Replay, graph: Mapping[str, Any], args: Sequence[Any]) -> Any:
@@ -281,7 +273,7 @@ def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.devi
     if kind == "as_float":
         return float(content)  # JSON has no infinity: archives write "-Infinity" and "NaN" as texts
     if kind == "as_floats":
-        return [float(each) for each in content]
+        return [float(item) for item in content]
     if kind == "as_int" and not -_LARGEST_INT <= content < _LARGEST_INT:
         raise UsageError("the exported program holds an integer of more than 64 bits.")
     if kind in ("as_graph", "as_int", "as_bool", "as_string") or kind.endswith("s"):
@@ -303,9 +295,9 @@ def _keep(outputs: Sequence[Mapping[str, Any]], made: Any, values: dict[str, Any
     for output, value in zip(outputs, several, strict=False):
         ((kind, content),) = output.items()
         if kind in ("as_tensors", "as_optional_tensors"):
-            for item, one in zip(content, value, strict=True):
+            for item, tensor in zip(content, value, strict=True):
                 with contextlib.suppress(KeyError):
-                    values[(item.get("as_tensor") or item)["name"]] = one
+                    values[(item.get("as_tensor") or item)["name"]] = tensor
         elif kind != "as_none" and isinstance(content, Mapping):
             alone = isinstance(value, list | tuple) and len(value) == 1
             values[str(content.get("name") or content.get("as_name"))] = value[0] if alone else value

@@ -14,11 +14,10 @@ from capplan.probe.onnx.graph import OnnxModel
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.inputs import find_inputs
 from capplan.probe.onnx.network import OnnxNetwork
-from capplan.probe.onnx.operators.table import find_handler
+from capplan.probe.onnx.operators.table import find_handler, unknown_name
 from capplan.probe.onnx.parse import read_model
 from capplan.probe.onnx.patterns import find_patterns
 from capplan.probe.onnx.rewrite import hoist_constants, settle_branches
-from capplan.probe.onnx.unknown import unknown_name
 from capplan.probe.target.types import Target, full_words, versions_of
 from capplan.probe.torchscript.archive import ScriptFunction, Sources, parse_sources, read_archive
 from capplan.probe.torchscript.network import ScriptNetwork, find_forward
@@ -97,7 +96,7 @@ def torchscript_target(path: Path, request: InputRequest) -> Target:
 
 def _hash(sources: Mapping[str, str]) -> str:
     """Hash an archive's code; its weights, which decide nothing that is traced, are not read."""
-    return hashlib.sha256("\0".join(part for each in sorted(sources.items()) for part in each).encode()).hexdigest()
+    return hashlib.sha256("\0".join(part for source in sorted(sources.items()) for part in source).encode()).hexdigest()
 
 
 def _forward(root: Any, sources: Sources, path: Path) -> ScriptFunction:

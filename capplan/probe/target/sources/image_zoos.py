@@ -6,8 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.probe.foreign.compiled_libraries import import_torchvision
-from capplan.probe.foreign.libraries import call_with_arguments, import_library
+from capplan.probe.foreign.libraries import call_with_arguments, import_library, import_torchvision
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import (
     ImageListInputs,
@@ -88,13 +87,11 @@ def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:
     for key, value in request.arguments:
         if key == "in_chans":
             size = (value, *size[1:])
-        if key in ("img_size", "input_size"):
-            size = (size[0], *_pair(value)) if key == "img_size" else tuple(value)
-    return SpecInputs(specs=(image_spec(resized(size, request.size)),), positional_names=("x",))
-
-
-def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else (value[0], value[1])
+        if key == "img_size":
+            size = (size[0], value, value) if isinstance(value, int) else (size[0], value[0], value[1])
+        if key == "input_size":
+            size = tuple(value)
+    return _image(size, request)
 
 
 _DETECTOR_IMAGE = (3, 800, 800)

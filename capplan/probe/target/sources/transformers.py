@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,16 +12,14 @@ from typing import Any
 import torch
 
 from capplan.core.quantisation.checkpoints import checkpoint_scheme
-from capplan.core.quantisation.schemes import Scheme
 from capplan.errors import TraceError, UnknownNameError, UsageError, nearest_names
 from capplan.files import exists, is_file, read_file
 from capplan.probe.foreign.code import model_code
-from capplan.probe.foreign.compiled_libraries import import_torchvision
-from capplan.probe.foreign.libraries import import_library
+from capplan.probe.foreign.libraries import import_library, import_torchvision
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import asked_inputs
 from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
-from capplan.probe.transformers.defaults import completed
+from capplan.probe.transformers.architectures import completed
 from capplan.probe.transformers.forward import transformers_inputs
 from capplan.strict_json import LARGEST_TEXT_BYTES, JsonError, read_json
 
@@ -88,47 +87,27 @@ def target_of_config(
     model_class = choose_class(config, full, generates=request.new_tokens is not None)
     inputs = asked_inputs(request) or transformers_inputs(config, model_class, full, request)
     notes = [f"{model_class.__name__} of {config.model_type}'s {source}."]
-    if getattr(model_class, "_supports_sdpa", False) and not _names_attention(request):
+    names = [name.rpartition(".")[2] for name, _ in request.arguments]
+    chooses_attention = any(name.endswith("attn_implementation") for name in names)
+    if getattr(model_class, "_supports_sdpa", False) and not chooses_attention:
         notes.append(_WHO_DECIDES_ATTENTION.format(version=versions_of("transformers")["transformers"]))
     if model_class.__name__.endswith(_CAUSAL_LANGUAGE_MODELS) and request.new_tokens is None:
         tokens = f"{request.seq_len} tokens" if request.seq_len else "all its input tokens"
         notes.append(
             f"one forward pass of {tokens}: prefill, without a KV cache; decoding is not in it (--new-tokens runs it)."
         )
+    quantisation = given.get("quantization_config")
     return Target(
         name=name,
         words=full,
         library="transformers",
-        builder=lambda: _build(model_class, config),
+        builder=lambda: model_class._from_config(deepcopy(config)),
         inputs=inputs,
         versions=versions_of("torch", "transformers"),
         source_sha256=source_sha256(model_class),
         notes=tuple(notes),
-        scheme=_scheme(given, full),
+        scheme=checkpoint_scheme(quantisation, where=full) if isinstance(quantisation, Mapping) else None,
     )
-
-
-def _names_attention(request: InputRequest) -> bool:
-    """Return True if the user chose how attention runs."""
-    return any(name.rpartition(".")[2].endswith("attn_implementation") for name, _ in request.arguments)
-
-
-def _scheme(given: Mapping[str, Any], words: str) -> Scheme | None:
-    """Return how a configuration says that the checkpoint is quantised.
-
-    Raises:
-        UsageError: its method is not known.
-    """
-    quantisation = given.get("quantization_config")
-    if not isinstance(quantisation, Mapping):
-        return None
-    return checkpoint_scheme(quantisation, where=words)
-
-
-def _build(model_class: Any, config: Any) -> torch.nn.Module:
-    from copy import deepcopy
-
-    return model_class._from_config(deepcopy(config))  # type: ignore[no-any-return] # transformers is untyped here
 
 
 def _config_path(words: str) -> Path | None:
@@ -246,7 +225,7 @@ def _place(content: dict[str, Any], path: list[str], value: Any, defaults: Mappi
             if isinstance(held, list) and len(held) == before and value < before:
                 content[key] = held[:value]
             elif isinstance(held, dict) and held and all(str(layer).isdecimal() for layer in held):
-                content[key] = {layer: each for layer, each in held.items() if int(layer) < value}
+                content[key] = {layer: part for layer, part in held.items() if int(layer) < value}
 
 
 def _check_arguments(words: str, config_class: Any, arguments: Mapping[str, Any]) -> None:
@@ -283,28 +262,22 @@ def choose_class(config: Any, words: str, *, generates: bool = False) -> Any:
     causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     first = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" if causal and not config.is_encoder_decoder else "MODEL_MAPPING_NAMES"
     others = sorted(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES"))
-    found = [
+    names = [
         name[0] if isinstance(name, tuple | list) else name
         for mapping in (first, "MODEL_MAPPING_NAMES", *others)
         if (name := getattr(auto, mapping).get(kind)) is not None
     ]
     if generates:
-        found = [name for name in dict.fromkeys(found) if _class_named(name, words).can_generate()] or found
-    callable_ones = [name for name in dict.fromkeys(found) if _has_forward(name, words)]
-    for name in [*(name for name in callable_ones if _takes_whole(config, name, words)), *callable_ones]:
-        return _class_named(name, words)
+        names = [name for name in dict.fromkeys(names) if _class_named(name, words).can_generate()] or names
+    classes = [_class_named(name, words) for name in dict.fromkeys(names)]
+    # some only generate; some of composite ones are made of the text's part, and others of the whole config
+    classes = [kind for kind in classes if "input" not in inspect.signature(kind.forward).parameters]
+    for model_class in classes:
+        if model_class.config_class is None or isinstance(config, model_class.config_class):
+            return model_class
+    if classes:
+        return classes[0]
     raise TraceError(f"{words}: transformers has no model class for the architecture {kind}.")
-
-
-def _has_forward(name: str, words: str) -> bool:
-    """Return True if a class can be called; some only generate."""
-    return "input" not in inspect.signature(_class_named(name, words).forward).parameters
-
-
-def _takes_whole(config: Any, name: str, words: str) -> bool:
-    """Return True if a class is made of the whole config; some of composite ones are made of the text's part."""
-    made_of = _class_named(name, words).config_class
-    return made_of is None or isinstance(config, made_of)
 
 
 def _class_named(name: str, words: str) -> Any:
