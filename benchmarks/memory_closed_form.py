@@ -29,7 +29,6 @@ from capplan.errors import CapplanError
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.image_zoos import timm_names, torchvision_names
-from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import Remake, trace_module
 
 OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "memory-closed-form.csv"
@@ -80,7 +79,7 @@ def compare(model: str, *, count: int) -> Row:
     row = functools.partial(Row, model=model)
     try:
         target = load_target(model, request=parse_request())
-        with building():
+        with torch.device("meta"):
             module = target.build()
         trace = functools.partial(
             trace_module, module, target.make_inputs, name=target.name, remake=Remake(rebuild=target.build)

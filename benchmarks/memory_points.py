@@ -30,7 +30,6 @@ from capplan.probe.foreign.libraries import import_torchvision
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.target.sources.image_zoos import import_timm
-from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import trace_module, trace_target
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_memory_calibration
@@ -168,7 +167,7 @@ def detector_trace(kind: str, backbone: str, norm: type[nn.Module] | None, workl
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
     from torchvision.ops import FrozenBatchNorm2d
 
-    with building():
+    with torch.device("meta"):
         body = resnet_fpn_backbone(
             backbone_name=backbone, weights=None, norm_layer=norm or FrozenBatchNorm2d, trainable_layers=3
         )

@@ -91,6 +91,34 @@ def scope_at(root: torch.nn.Module, path: str) -> torch.nn.Module:
     return module
 
 
+def empty_weight(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Make a tensor for a weight whose values are not read: zeros where there is memory for them."""
+    tensor = torch.empty(shape, dtype=dtype)
+    return tensor if tensor.is_meta else tensor.zero_()
+
+
+def device_of(weights: Iterable[object], inputs: Iterable[object]) -> torch.device:
+    """Return where the first of the weights is, else the first of the inputs, else the CPU."""
+    tensors = (value for values in (weights, inputs) for value in values if isinstance(value, Tensor))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+
+def last_uses(names: Sequence[Iterable[str]], outputs: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return for each node the names that nothing after it reads, so that memory is freed as early as in PyTorch.
+
+    Args:
+        names: what each node reads and makes, in the order in which they run.
+        outputs: what the graph returns.
+    """
+    live = set(outputs)
+    freed: list[tuple[str, ...]] = []
+    for node_names in reversed(names):
+        met = dict.fromkeys(node_names)
+        freed.append(tuple(name for name in met if name not in live))
+        live.update(met)
+    return freed[::-1]
+
+
 _SMALL_ELEMENTS = 2**12
 """Results that cannot have more elements are not counted. Almost all operators on the host are of this kind."""
 

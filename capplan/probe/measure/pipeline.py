@@ -64,14 +64,14 @@ def measure_pipeline(stages: Sequence[Stage], *, device: Device, rules: Rules, b
 def _both_ways(stages: Sequence[Stage], device: Device, rules: Rules, batch: int, name: str) -> PipelineTimes:
     repetitions = rules.stop.repetitions or _REPETITIONS
     for _ in range(rules.warm_up.runs or rules.warm_up.minimum):
-        _waited_for(stages, device)
+        _run_through(stages, device, device.synchronize)
     device.synchronize()
     begun = device.now_s()
     marks = [_left_free(stages, device) for _ in range(repetitions)]
     device.synchronize()
     free_s = device.now_s() - begun
     begun = device.now_s()
-    waited = [_waited_for(stages, device) for _ in range(repetitions)]
+    waited = [_run_through(stages, device, device.synchronize) for _ in range(repetitions)]
     stalled_s = device.now_s() - begun
     alone_s = tuple(_alone_s(stages, device) for _ in range(repetitions))
     timed = tuple(
@@ -106,35 +106,31 @@ class _Marks:
 
 def _left_free(stages: Sequence[Stage], device: Device) -> _Marks:
     events = [device.make_event() for _ in range(len(stages) + 1)] if device.has_events else []
-    if events:
-        events[0].record()
-    host_s: list[float] = []
-    carried: tuple[Any, ...] = ()
-    for index, stage in enumerate(stages):
-        begun = device.now_s()
-        carried = (stage.run(*carried),)
+    following = iter(events)
+
+    def mark() -> None:
         if events:
-            events[index + 1].record()
-        host_s.append(device.now_s() - begun)
-    return _Marks(host_s=tuple(host_s), events=tuple(events))
+            next(following).record()
+
+    mark()
+    return _Marks(host_s=_run_through(stages, device, mark), events=tuple(events))
 
 
 def _alone_s(stages: Sequence[Stage], device: Device) -> float:
     """Run once without waits between the stages, and wait at the end, so that no two runs overlap. [s]"""
     begun = device.now_s()
-    carried: tuple[Any, ...] = ()
-    for stage in stages:
-        carried = (stage.run(*carried),)
+    _run_through(stages, device, lambda: None)
     device.synchronize()
     return device.now_s() - begun
 
 
-def _waited_for(stages: Sequence[Stage], device: Device) -> tuple[float, ...]:
-    waited_s: list[float] = []
+def _run_through(stages: Sequence[Stage], device: Device, after_stage: Callable[[], None]) -> tuple[float, ...]:
+    """Run the stages once, and return the host's time in each, what is done after it included. [s]"""
+    spent_s: list[float] = []
     carried: tuple[Any, ...] = ()
     for stage in stages:
         begun = device.now_s()
         carried = (stage.run(*carried),)
-        device.synchronize()
-        waited_s.append(device.now_s() - begun)
-    return tuple(waited_s)
+        after_stage()
+        spent_s.append(device.now_s() - begun)
+    return tuple(spent_s)

@@ -1,6 +1,6 @@
 """An ONNX graph as plain values: nodes, constants, inputs and outputs, checked before anything is made of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -111,14 +111,3 @@ def names_from_outside(graph: Graph) -> Iterator[str]:
         yield from (name for name in names_read(node) if name not in made)
         made.update(node.outputs)
     yield from (port.name for port in graph.outputs if port.name not in made)
-
-
-def last_uses(nodes: Sequence[Node], outputs: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return for each node the names that nothing after it reads, so that memory is freed as early as in PyTorch."""
-    live = set(outputs)
-    found: list[tuple[str, ...]] = []
-    for node in reversed(nodes):
-        met = dict.fromkeys((*names_read(node), *(name for name in node.outputs if name)))
-        found.append(tuple(name for name in met if name not in live))
-        live.update(met)
-    return found[::-1]

@@ -11,8 +11,16 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import CapplanError, UsageError
-from capplan.probe.foreign.graphs import DEEPEST_SCOPE, Scope, counted_host_memory, scope_at
-from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, last_uses, names_read
+from capplan.probe.foreign.graphs import (
+    DEEPEST_SCOPE,
+    Scope,
+    counted_host_memory,
+    device_of,
+    empty_weight,
+    last_uses,
+    scope_at,
+)
+from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, names_read
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.operators.call import Call, Value
 from capplan.probe.onnx.operators.quantised import unpacked
@@ -174,8 +182,7 @@ class OnnxNetwork(torch.nn.Module):
         self._prepare(model.graph)
 
     def _add_weight(self, weight: WeightPlan) -> None:
-        tensor = torch.empty(weight.shape, dtype=getattr(torch, weight.dtype))
-        tensor = tensor if tensor.is_meta else tensor.zero_()
+        tensor = empty_weight(weight.shape, getattr(torch, weight.dtype))
         if weight.constant.values is not None and tensor.is_meta and not weight.is_parameter:
             attach(tensor, torch.from_numpy(numpy.array(weight.constant.values)))
         owner = scope_at(self, weight.path)
@@ -188,7 +195,8 @@ class OnnxNetwork(torch.nn.Module):
 
     def _prepare(self, graph: Graph) -> None:
         """Find when values are last used, and the modules that nodes came from, for a graph and those within it."""
-        self._last_uses[id(graph)] = last_uses(graph.nodes, [port.name for port in graph.outputs])
+        used = [(*names_read(node), *(name for name in node.outputs if name)) for node in graph.nodes]
+        self._last_uses[id(graph)] = last_uses(used, [port.name for port in graph.outputs])
         self._paths[id(graph)] = [module_path(node.name) for node in graph.nodes]
         for node, path in zip(graph.nodes, self._paths[id(graph)], strict=True):
             scope_at(self, path)
@@ -207,7 +215,7 @@ class OnnxNetwork(torch.nn.Module):
         for weight in self._plan.weights:
             owner = scope_at(self, weight.path)
             values[weight.constant.name] = getattr(owner, weight.name)
-        device = _device(inputs, values)
+        device = device_of((v for v in values.values() if isinstance(v, torch.nn.Parameter)), inputs)
         budget = Budget(self._inference.where)
         run = _ForwardPass(self, given, device, self._float_dtype, budget)
         with counted_host_memory(budget, device=device, held=(*self.parameters(), *self.buffers(), *inputs)):
@@ -294,13 +302,6 @@ class _ForwardPass:
                 return inputs
             elements *= max(1, value.numel())
         return inputs if elements <= 2**26 else [value.to(self._device) for value in inputs]
-
-
-def _device(inputs: Sequence[Tensor], values: Mapping[str, Value]) -> torch.device:
-    """Return where the weights are, else the inputs."""
-    weights = (value.device for value in values.values() if isinstance(value, torch.nn.Parameter))
-    given = (value.device for value in inputs if isinstance(value, Tensor))
-    return next(weights, None) or next(given, None) or torch.device("cpu")
 
 
 def _host_tensor(constant: Constant) -> Tensor:

@@ -1,6 +1,6 @@
 """A TorchScript archive as modules: the tree of the archive's objects, run by the interpreter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.foreign.graphs import counted_host_memory
+from capplan.probe.foreign.graphs import counted_host_memory, device_of, empty_weight
 from capplan.probe.record.value_store import attach
 from capplan.probe.torchscript.archive import ScriptArchive, ScriptClass, ScriptFunction, Sources
 from capplan.probe.torchscript.liveness import LastUses
@@ -138,24 +138,18 @@ class ScriptNetwork(ScriptModule):
         function = self.forward_function
         if len(kwargs) == 1 and not args and not set(kwargs) & set(function.parameters):
             args, kwargs = tuple(kwargs.values()), {}
-        device = self._device(args, kwargs)
+        held = (*self.parameters(), *self.buffers(), *args, *kwargs.values())
+        device = device_of(held, ())
         budget = Budget(self._where)
         interpreter = Interpreter(
             self._sources, [_with_tensors(constant) for constant in self._constants], device, self._last_uses, budget
         )
         self._running = True
         try:
-            held = (*self.parameters(), *self.buffers(), *args, *kwargs.values())
             with counted_host_memory(budget, device=device, held=held):
                 return interpreter.call(function, [self, *args], dict(kwargs))
         finally:
             self._running = False
-
-    def _device(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.device:
-        """Return where the weights are, else the inputs."""
-        weights = (tensor.device for tensor in (*self.parameters(), *self.buffers()))
-        given = (value.device for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
-        return next(weights, None) or next(given, None) or torch.device("cpu")
 
     def _constant(self, index: int, value: Any) -> Any:
         """Return a constant: a scalar stays on the host, as PyTorch keeps it, and a larger tensor becomes a buffer."""
@@ -165,7 +159,7 @@ class ScriptNetwork(ScriptModule):
         if not value.shape:
             return torch.zeros((), dtype=getattr(torch, value.dtype), device="cpu") if values is None else values
         name = f"constant_{index}"
-        tensor = _empty(value)
+        tensor = empty_weight(value.shape, getattr(torch, value.dtype))
         if values is not None and tensor.is_meta:
             attach(tensor, values)
         elif values is not None:
@@ -240,14 +234,14 @@ class _Builder:
         if name in module.script_class.parameters:
             module._parameters[name] = self._parameter(record)
         else:
-            module._buffers[name] = _empty(record)
+            module._buffers[name] = empty_weight(record.shape, getattr(torch, record.dtype))
         self._tensors.setdefault(id(record), _Held(module, name))
 
     def _parameter(self, record: TensorRecord) -> torch.nn.Parameter:
         """Return one parameter for every tensor over the same elements, as tied weights are."""
         key = (record.storage.key, record.offset, record.shape, record.strides)
         if key not in self._parameters:
-            tensor = _empty(record)
+            tensor = empty_weight(record.shape, getattr(torch, record.dtype))
             trainable = record.requires_grad and tensor.is_floating_point()
             self._parameters[key] = torch.nn.Parameter(tensor, requires_grad=trainable)
         return self._parameters[key]
@@ -256,7 +250,7 @@ class _Builder:
         if isinstance(value, TensorRecord):
             if id(value) not in self._tensors:
                 own = f"{name}_{len(module._buffers)}"
-                module._buffers[own] = _empty(value)
+                module._buffers[own] = empty_weight(value.shape, getattr(torch, value.dtype))
                 self._tensors[id(value)] = _Held(module, own)
             self._held += 1
             return self._tensors[id(value)]
@@ -301,12 +295,6 @@ class _Builder:
         if len(names) != len(values):
             raise UsageError(f"{self._where}: {script_class.name} has {len(names)} names and {len(values)} values.")
         return NamedValues.of(names, [self._plain(module, name, value) for value in values])
-
-
-def _empty(record: TensorRecord) -> Tensor:
-    """Make a tensor of a record's shape and dtype, without values."""
-    tensor = torch.empty(record.shape, dtype=getattr(torch, record.dtype))
-    return tensor if tensor.is_meta else tensor.zero_()
 
 
 def _values(record: TensorRecord) -> Tensor | None:

@@ -32,28 +32,18 @@ def _audio_part(config: Any) -> Any:
 def _waveform(config: Any, request: InputRequest) -> list[InputSpec]:
     """Return samples at the config's rate; a spectrogram for the audio spectrogram transformer."""
     if config.model_type == "audio-spectrogram-transformer":
-        return [InputSpec(name="input_values", shape=(BATCH, Affine(config.max_length), Affine(config.num_mel_bins)))]
+        return [InputSpec(shape=(BATCH, Affine(config.max_length), Affine(config.num_mel_bins)))]
     if config.model_type == "speecht5":
-        return [
-            InputSpec(name="input_values", shape=(BATCH, Affine(100), Affine(config.hidden_size))),
-            InputSpec(name="decoder_input_values", shape=(BATCH, Affine(100), Affine(config.hidden_size))),
-        ]
-    rate = next(
-        (
-            getattr(config, key)
-            for key in ("sampling_rate", "sample_rate")
-            if isinstance(getattr(config, key, None), int)
-        ),
-        _RATE,
-    )
+        shape = (BATCH, Affine(100), Affine(config.hidden_size))
+        return [InputSpec(shape=shape), InputSpec(name="decoder_input_values", shape=shape)]
+    rates = (getattr(config, key, None) for key in ("sampling_rate", "sample_rate"))
+    rate = next((rate for rate in rates if isinstance(rate, int)), _RATE)
     samples = request.size[-1] if request.size else _SECONDS * rate
     hop = getattr(config, "hop_length", None)
     if isinstance(hop, int) and request.size is None:
         samples -= samples % hop
-    channels = getattr(config, "audio_channels", None) or (
-        1 if architecture(config.model_type).has_audio_channel else None
-    )
-    return [InputSpec(name="input_values", shape=(BATCH, *((Affine(channels),) if channels else ()), Affine(samples)))]
+    channels = getattr(config, "audio_channels", None) or int(architecture(config.model_type).has_audio_channel)
+    return [InputSpec(shape=(BATCH, *((Affine(channels),) if channels else ()), Affine(samples)))]
 
 
 def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -62,9 +52,9 @@ def _spectrogram(config: Any, request: InputRequest) -> list[InputSpec]:
     if kind == "clvp":
         bins = config.decoder_config.feature_size
     if kind == "clap":
-        return [InputSpec(name="input_features", shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
+        return [InputSpec(shape=(BATCH, Affine(1), Affine(1001), Affine(bins)))]
     sides = (bins, frames) if _has_bins_first(config) else (frames, bins)
-    return [InputSpec(name="input_features", shape=(BATCH, *map(Affine, sides)))]
+    return [InputSpec(shape=(BATCH, *map(Affine, sides)))]
 
 
 def _bins(config: Any) -> int:
@@ -100,13 +90,13 @@ _BINS = (
 def _frame_mask(config: Any, request: InputRequest) -> list[InputSpec]:
     """Return a mask in which every frame is sound and none is padding."""
     shape = (BATCH, Affine(_frames(config, request)))
-    return [InputSpec(name="input_features_mask", dtype="int64", shape=shape, row=(1,))]
+    return [InputSpec(dtype="int64", shape=shape, row=(1,))]
 
 
 def _sample_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
     """Return a mask in which every sample is sound and none is padding."""
     samples = Affine(getattr(config, "audio_chunk_size", None) or _SECONDS * _RATE)
-    return [InputSpec(name="padding_mask", dtype="int64", shape=(BATCH, samples), row=(1,))]
+    return [InputSpec(dtype="int64", shape=(BATCH, samples), row=(1,))]
 
 
 def sound_tokens(config: Any, request: InputRequest) -> int:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from capplan.core.trace.types import Affine
@@ -16,11 +17,11 @@ from capplan.probe.transformers.tokens import multimodal, placeholders, plain_to
 Maker = Callable[[Any, InputRequest], list[InputSpec]]
 
 
-def _decision(name: str, width: str | int, *, dtype: str = "float32") -> Callable[[Any, InputRequest], list[InputSpec]]:
+def _decision(width: str | int, *, dtype: str = "float32") -> Maker:
     def make(config: Any, request: InputRequest) -> list[InputSpec]:
         length = request.seq_len or 20
         columns = () if width == 0 else (Affine(getattr(config, width) if isinstance(width, str) else width),)
-        return [InputSpec(name=name, dtype=dtype, shape=(BATCH, Affine(length), *columns), high=length)]
+        return [InputSpec(dtype=dtype, shape=(BATCH, Affine(length), *columns), high=length)]
 
     return make
 
@@ -53,12 +54,8 @@ def _past_values(config: Any, _request: InputRequest) -> list[InputSpec]:
     ]
 
 
-def _embeddings(name: str, count: int, width: str | int) -> Callable[[Any, InputRequest], list[InputSpec]]:
-    def make(config: Any, _request: InputRequest) -> list[InputSpec]:
-        columns = getattr(config, width) if isinstance(width, str) else width
-        return [InputSpec(name=name, shape=(BATCH, Affine(count), Affine(columns)))]
-
-    return make
+def _embeddings(count: int, width: str) -> Maker:
+    return lambda config, _request: [InputSpec(shape=(BATCH, Affine(count), Affine(getattr(config, width))))]
 
 
 def _blip_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -74,52 +71,42 @@ def _image_positions(config: Any, request: InputRequest) -> list[InputSpec]:
     """Mark the image's embeddings as the first ones, as kosmos-2 has them."""
     count, length = config.latent_query_num, sequence(config, request)
     row = tuple(int(index < count) for index in range(length))
-    return [InputSpec(name="image_embeds_position_mask", dtype="bool", shape=(BATCH, Affine(length)), row=row)]
+    return [InputSpec(dtype="bool", shape=(BATCH, Affine(length)), row=row)]
 
 
 def _seen_images(config: Any, request: InputRequest) -> list[InputSpec]:
     """Let every token attend to its one image, as in idefics."""
-    shape = (BATCH, Affine(sequence(config, request)), Affine(1))
-    return [InputSpec(name="image_attention_mask", dtype="int64", shape=shape, row=(1,))]
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(sequence(config, request)), Affine(1)), row=(1,))]
 
 
-def _nothing(_config: Any, _request: InputRequest) -> list[InputSpec]:
-    """Make nothing, because the input is made together with another one."""
-    return []
-
-
-def _marks(name: str, row: tuple[int, ...]) -> Maker:
+def _marks(row: tuple[int, ...]) -> Maker:
     """Make questions about one prompt, with the places and types of their answers, as jev takes them."""
-    return lambda _config, _request: [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
+    return lambda _config, _request: [InputSpec(dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
 
 def _task(config: Any, _request: InputRequest) -> list[InputSpec]:
     """Make oneformer's task input: the task as tokens."""
-    shape = (BATCH, Affine(config.task_seq_len))
-    return [InputSpec(name="task_inputs", dtype="int64", shape=shape, high=config.text_encoder_vocab_size)]
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(config.task_seq_len)), high=config.text_encoder_vocab_size)]
 
 
 _CLASSES = 4
 """Classes per image that omdet-turbo is asked to look for."""
 
 
-def _detection_text(name: str, rows: int) -> Maker:
-    """Make tokens of the task, or of each image's classes in one list, with masks, as omdet-turbo takes them."""
+def _detection_text(rows: int, *, is_mask: bool = False) -> Maker:
+    """Make tokens of the task, or of each image's classes in one list, or their mask, as omdet-turbo takes them."""
 
     def make(config: Any, _request: InputRequest) -> list[InputSpec]:
-        length = Affine(config.text_config.max_position_embeddings)
-        shape = (Affine(0, rows), length)
-        if "mask" in name:
-            return [InputSpec(name=name, dtype="int64", shape=shape, row=(1,))]
-        return [InputSpec(name=name, dtype="int64", shape=shape, high=config.text_config.vocab_size)]
+        shape = (Affine(0, rows), Affine(config.text_config.max_position_embeddings))
+        row = (1,) if is_mask else None
+        return [InputSpec(dtype="int64", shape=shape, row=row, high=2 if is_mask else config.text_config.vocab_size)]
 
     return make
 
 
 def _actions(config: Any, _request: InputRequest) -> list[InputSpec]:
     """Make a state and the actions of a chunk, as pi0 takes them."""
-    shape = (BATCH, Affine(1 + config.chunk_size), Affine(config.dit_config.hidden_size))
-    return [InputSpec(name="action_embeds", shape=shape)]
+    return [InputSpec(shape=(BATCH, Affine(1 + config.chunk_size), Affine(config.dit_config.hidden_size)))]
 
 
 _MOLMO_STEP = 2
@@ -155,44 +142,43 @@ def _source_grids(config: Any, _request: InputRequest) -> list[InputSpec]:
 SINGLE: dict[str, Maker] = {
     "blip_input_ids": _blip_tokens,
     "qformer_input_ids": lambda config, request: [token_spec(config.qformer_config, request, name="qformer_input_ids")],
-    "lang_ids": lambda _config, _request: [InputSpec(name="lang_ids", dtype="int64", shape=(BATCH,), high=1)],
-    "states": _decision("states", "state_dim"),
-    "actions": _decision("actions", "act_dim"),
-    "rewards": _decision("rewards", 1),
-    "returns_to_go": _decision("returns_to_go", 1),
-    "timesteps": _decision("timesteps", 0, dtype="int64"),
+    "lang_ids": lambda _config, _request: [InputSpec(dtype="int64", shape=(BATCH,), high=1)],
+    "states": _decision("state_dim"),
+    "actions": _decision("act_dim"),
+    "rewards": _decision(1),
+    "returns_to_go": _decision(1),
+    "timesteps": _decision(0, dtype="int64"),
     "past_values": _past_values,
-    "past_time_features": _nothing,
-    "past_observed_mask": _nothing,
+    "past_time_features": lambda _config, _request: [],  # made together with past_values, and so is the next
+    "past_observed_mask": lambda _config, _request: [],
     "past_values_padding": lambda config, _: [
-        InputSpec(name="past_values_padding", dtype="int64", shape=(BATCH, Affine(config.context_length)), high=1)
+        InputSpec(dtype="int64", shape=(BATCH, Affine(config.context_length)), high=1)
     ],
-    "freq": lambda _config, _request: [InputSpec(name="freq", dtype="int64", shape=(BATCH, Affine(1)), high=3)],
+    "freq": lambda _config, _request: [InputSpec(dtype="int64", shape=(BATCH, Affine(1)), high=3)],
     "inputs": lambda config, request: [
-        InputSpec(name="inputs", shape=(BATCH, Affine(request.seq_len or 2048), Affine(config.d_model)))
+        InputSpec(shape=(BATCH, Affine(request.seq_len or 2048), Affine(config.d_model)))
     ],
-    "visual_embeds": _embeddings("visual_embeds", 36, "visual_embedding_dim"),
-    "visual_feats": _embeddings("visual_feats", 36, "visual_feat_dim"),
-    "visual_pos": _embeddings("visual_pos", 36, "visual_pos_dim"),
-    "query_embeds": _embeddings("query_embeds", 32, "hidden_size"),
+    "visual_embeds": _embeddings(36, "visual_embedding_dim"),
+    "visual_feats": _embeddings(36, "visual_feat_dim"),
+    "visual_pos": _embeddings(36, "visual_pos_dim"),
+    "query_embeds": _embeddings(32, "hidden_size"),
     "image_embeds_position_mask": _image_positions,
     "image_attention_mask": _seen_images,
-    "marks": _marks("marks", (1, 2, 3, 4)),
-    "num_options": _marks("num_options", (2, 2, 2, 2)),
-    "question_type_ids": _marks("question_type_ids", (0, 0, 0, 0)),
+    "marks": _marks((1, 2, 3, 4)),
+    "num_options": _marks((2, 2, 2, 2)),
+    "question_type_ids": _marks((0, 0, 0, 0)),
     "task_inputs": _task,
-    "classes_input_ids": _detection_text("classes_input_ids", _CLASSES),
-    "classes_attention_mask": _detection_text("classes_attention_mask", _CLASSES),
-    "tasks_input_ids": _detection_text("tasks_input_ids", 1),
-    "tasks_attention_mask": _detection_text("tasks_attention_mask", 1),
-    "classes_structure": lambda _config, _request: [
-        InputSpec(name="classes_structure", dtype="int64", shape=(BATCH,), row=(_CLASSES,))
-    ],
+    "classes_input_ids": _detection_text(_CLASSES),
+    "classes_attention_mask": _detection_text(_CLASSES, is_mask=True),
+    "tasks_input_ids": _detection_text(1),
+    "tasks_attention_mask": _detection_text(1, is_mask=True),
+    "classes_structure": lambda _config, _request: [InputSpec(dtype="int64", shape=(BATCH,), row=(_CLASSES,))],
     "action_embeds": _actions,
     "crops": _crops,
     "source_grids": _source_grids,
 }
-"""What makes each such input, by the name of the forward's parameter or of what is made together."""
+"""What makes each such input, by the name of the forward's parameter or of what is made together; a tensor without a
+name of its own has the parameter's."""
 
 
 def transformers_inputs(config: Any, model_class: Any, words: str, request: InputRequest) -> InputMaker:
@@ -209,12 +195,13 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     specs: list[InputSpec] = []
     for name in needed:
         try:
-            specs.extend(MAKERS[name](config, request))
+            made = MAKERS[name](config, request)
         except (KeyError, AttributeError, TypeError, ValueError) as error:  # no such maker, or a config unlike others
             raise UsageError(
                 f"{words}: what its input {name} is cannot be derived from the config; state the inputs with --input "
                 f"or --inputs-from (its forward takes {', '.join(needed)})."
             ) from error
+        specs.extend(spec if spec.name else replace(spec, name=name) for spec in made)
     return SpecInputs(specs=tuple(specs))
 
 
@@ -278,7 +265,7 @@ def _token_types(config: Any, request: InputRequest) -> list[InputSpec]:
     """Return 1 for an image's feature, 0 for text."""
     _, count = placeholders(config, request)
     row = (*[1] * count, *[0] * sequence(config, request))
-    return [InputSpec(name="mm_token_type_ids", dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
 
 def _decoder_tokens(config: Any, request: InputRequest) -> list[InputSpec]:
@@ -297,24 +284,21 @@ def _boxes(config: Any, request: InputRequest) -> list[InputSpec]:
     """Return a box per token: corners in thousandths of the page, or fractions of it for bros."""
     shape = (BATCH, Affine(sequence(config, request)), Affine(4))
     if config.model_type == "bros":
-        return [InputSpec(name="bbox", shape=shape)]
-    return [InputSpec(name="bbox", dtype="int64", shape=shape, row=(100, 100, 200, 200))]
+        return [InputSpec(shape=shape)]
+    return [InputSpec(dtype="int64", shape=shape, row=(100, 100, 200, 200))]
 
 
-def _per_token(name: str, high: int = 2) -> Callable[[Any, InputRequest], list[InputSpec]]:
-    def make(config: Any, request: InputRequest) -> list[InputSpec]:
-        return [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(sequence(config, request))), high=high)]
-
-    return make
+def _per_token(config: Any, request: InputRequest) -> list[InputSpec]:
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(sequence(config, request))))]
 
 
-MAKERS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
+MAKERS: dict[str, Maker] = {
     "input_ids": _tokens,
     "decoder_input_ids": _decoder_tokens,
     "bbox": _boxes,
     "mm_token_type_ids": _token_types,
-    "input_shape_ids": _per_token("input_shape_ids"),
-    "input_pronunciation_ids": _per_token("input_pronunciation_ids"),
+    "input_shape_ids": _per_token,
+    "input_pronunciation_ids": _per_token,
     **SINGLE,
     **VISION,
     **AUDIO,

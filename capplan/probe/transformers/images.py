@@ -45,10 +45,6 @@ def _merge(config: Any) -> int:
     return 1 if ratio is None else round(1 / ratio)
 
 
-def _frames_per_patch(vision: Any) -> int:
-    return int(getattr(vision, "temporal_patch_size", None) or getattr(vision, "patch_temporal", None) or 1)
-
-
 def _grid(config: Any, request: InputRequest) -> tuple[int, int, int]:
     """Return frames, rows and columns of an image's patches."""
     vision, merge = _vision_of_grid(config), _merge(config)
@@ -72,33 +68,28 @@ def patches(config: Any, request: InputRequest, *, name: str) -> InputSpec:
     channels, side = channels_of(vision), vision.patch_size
     if config.model_type == "inkling2":  # merged ones, channels last
         sides = Affine(side * merge)
-        shape = (Affine(0, rows * columns // merge**2), sides, sides, Affine(channels))
+        shape: tuple[Affine, ...] = (Affine(0, rows * columns // merge**2), sides, sides, Affine(channels))
     elif architecture(config.model_type).has_unfolded_patches:
         shape = (Affine(0, rows * columns), Affine(channels), Affine(side), Affine(side))
     else:
-        return InputSpec(
-            name=name, shape=(Affine(0, rows * columns), Affine(channels * _frames_per_patch(vision) * side**2))
-        )
+        frames = int(getattr(vision, "temporal_patch_size", None) or getattr(vision, "patch_temporal", None) or 1)
+        shape = (Affine(0, rows * columns), Affine(channels * frames * side**2))
     return InputSpec(name=name, shape=shape)
 
 
-def padded_patches(config: Any, request: InputRequest) -> InputSpec:
+def _padded_patches(config: Any, request: InputRequest) -> list[InputSpec]:
     """Make each image's patches in a row of their own, as colqwen2 takes them."""
     flat = patches(config, request, name="pixel_values")
-    return InputSpec(name="pixel_values", shape=(BATCH, Affine(flat.shape[0].per_sample), *flat.shape[1:]))
-
-
-def _grid_row(config: Any, request: InputRequest) -> tuple[int, int, int]:
-    frames, rows, columns = _grid(config, request)
-    merge = _merge(config) if config.model_type == "inkling2" else 1
-    return frames, rows // merge, columns // merge
+    return [InputSpec(name=flat.name, shape=(BATCH, Affine(flat.shape[0].per_sample), *flat.shape[1:]))]
 
 
 def _grid_spec(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
     def make(config: Any, request: InputRequest) -> list[InputSpec]:
         if name == "image_grid_thw" and not takes_grid(config):
             return []
-        frames, rows, columns = _grid_row(config, request)
+        frames, rows, columns = _grid(config, request)
+        if config.model_type == "inkling2":
+            rows, columns = rows // _merge(config), columns // _merge(config)
         row = (rows, columns) if name == "image_grid_hw" else (frames, rows, columns)
         return [InputSpec(name=name, dtype="int64", shape=(BATCH, Affine(len(row))), row=row)]
 
@@ -107,13 +98,11 @@ def _grid_spec(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
 
 GRIDS: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "patches": lambda config, request: [patches(config, request, name="hidden_states")],
-    "padded_patches": lambda config, request: [padded_patches(config, request)],
+    "padded_patches": _padded_patches,
     "grid_thw": _grid_spec("grid_thw"),
     "image_grid_thw": _grid_spec("image_grid_thw"),
     "image_grid_hw": _grid_spec("image_grid_hw"),
-    "image_merge_sizes": lambda config, _: [
-        InputSpec(name="image_merge_sizes", dtype="int64", shape=(BATCH,), row=(_merge(config),))
-    ],
+    "image_merge_sizes": lambda config, _: [InputSpec(dtype="int64", shape=(BATCH,), row=(_merge(config),))],
 }
 """What makes each input about patches, by the name of the forward's parameter."""
 
@@ -163,28 +152,22 @@ def _pixel_values(config: Any, request: InputRequest) -> list[InputSpec]:
     if _is_packed(config):
         vision = vision_part(config)
         columns = Affine(channels_of(vision) * vision.patch_size**2)
-        return [InputSpec(name="pixel_values", shape=(BATCH, Affine(vision.num_patches), columns))]
-    if config.model_type == "inkling_mm_model":
-        return [_folded_patches(config, request)]
+        return [InputSpec(shape=(BATCH, Affine(vision.num_patches), columns))]
+    if config.model_type == "inkling_mm_model":  # patches over time, channels last, in one list
+        channels, height, width = image_size(config, request)
+        side, frames = config.vision_config.patch_size, config.vision_config.temporal_patch_size
+        count = (height // side) * (width // side)
+        return [InputSpec(shape=(Affine(0, count), *map(Affine, (frames, side, side, channels))))]
     image = image_size(config, request)
     if declared.takes_clips:
         image = (*_frames(config), *image)
     elif declared.images is not None:
         image = (getattr(config, "num_frames", None) or declared.images, *image)
-    return [image_spec(image, name="pixel_values")]
-
-
-def _folded_patches(config: Any, request: InputRequest) -> InputSpec:
-    """Make patches over time, channels last, in one list, as inkling takes them."""
-    vision = config.vision_config
-    channels, height, width = image_size(config, request)
-    side, frames = vision.patch_size, vision.temporal_patch_size
-    count = (height // side) * (width // side)
-    return InputSpec(name="pixel_values", shape=(Affine(0, count), *map(Affine, (frames, side, side, channels))))
+    return [image_spec(image)]
 
 
 def _clips(config: Any, request: InputRequest) -> list[InputSpec]:
-    return [image_spec((*_frames(config), *image_size(config, request)), name="pixel_values_videos")]
+    return [image_spec((*_frames(config), *image_size(config, request)))]
 
 
 def _frames(config: Any) -> tuple[int, ...]:
@@ -201,28 +184,28 @@ def _image_sizes(config: Any, request: InputRequest) -> list[InputSpec]:
     _, height, width = image_size(config, request)
     tiles = 2 if declared.is_tiled else 1
     row = (tiles * height, tiles * width)
-    return [InputSpec(name="image_sizes", dtype="int64", shape=(BATCH, Affine(2)), row=row)]
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(2)), row=row)]
 
 
-def _prompt(name: str) -> Callable[[Any, InputRequest], list[InputSpec]]:
-    return lambda config, request: [image_spec(image_size(config, request), name=name)]
+def _prompt(config: Any, request: InputRequest) -> list[InputSpec]:
+    return [image_spec(image_size(config, request))]
 
 
 def _high_resolution(config: Any, request: InputRequest) -> list[InputSpec]:
     side = config.high_res_vision_config.image_size
-    return [image_spec(resized((3, side, side), request.size), name="high_res_pixel_values")]
+    return [image_spec(resized((3, side, side), request.size))]
 
 
 def _document(_config: Any, request: InputRequest) -> list[InputSpec]:
     """Make the page's image, as layoutlmv2 takes it."""
-    return [image_spec(resized((3, 224, 224), request.size), name="image")]
+    return [image_spec(resized((3, 224, 224), request.size))]
 
 
 def _flattened(config: Any, _request: InputRequest) -> list[InputSpec]:
     """Make patches with their row and column first, as pix2struct takes them."""
     vision = config.vision_config
     columns = Affine(2 + vision.patch_embed_hidden_size)
-    return [InputSpec(name="flattened_patches", shape=(BATCH, Affine(vision.seq_len), columns))]
+    return [InputSpec(shape=(BATCH, Affine(vision.seq_len), columns))]
 
 
 def _is_packed(config: Any) -> bool:
@@ -232,16 +215,16 @@ def _is_packed(config: Any) -> bool:
 
 def _patch_mask(config: Any, _request: InputRequest) -> list[InputSpec]:
     if config.model_type in ("granite_docling", "pi0"):  # one image each, and it is there
-        return [InputSpec(name="pixel_attention_mask", dtype="bool", shape=(BATCH, Affine(1)))]
+        return [InputSpec(dtype="bool", shape=(BATCH, Affine(1)))]
     if not _is_packed(config):
         return []
     count = Affine(vision_part(config).num_patches)
-    return [InputSpec(name="pixel_attention_mask", dtype="int64", shape=(BATCH, count), row=(1,))]
+    return [InputSpec(dtype="int64", shape=(BATCH, count), row=(1,))]
 
 
 def _patch_shapes(config: Any, _request: InputRequest) -> list[InputSpec]:
     side = math.isqrt(vision_part(config).num_patches)
-    return [InputSpec(name="spatial_shapes", dtype="int64", shape=(BATCH, Affine(2)), row=(side, side))]
+    return [InputSpec(dtype="int64", shape=(BATCH, Affine(2)), row=(side, side))]
 
 
 VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
@@ -251,9 +234,9 @@ VISION: dict[str, Callable[[Any, InputRequest], list[InputSpec]]] = {
     "image_sizes": _image_sizes,
     "pixel_attention_mask": _patch_mask,
     "spatial_shapes": _patch_shapes,
-    "prompt_pixel_values": _prompt("prompt_pixel_values"),
+    "prompt_pixel_values": _prompt,
     "high_res_pixel_values": _high_resolution,
-    "prompt_masks": _prompt("prompt_masks"),
+    "prompt_masks": _prompt,
     "image": _document,
     "flattened_patches": _flattened,
 }

@@ -10,7 +10,6 @@ from capplan.errors import TraceError
 from capplan.probe.foreign import constructors
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
-from capplan.probe.trace.backends import building
 from capplan.probe.trace.tracer import trace_target
 
 MODELS = """
@@ -103,7 +102,7 @@ def test_parametrized_layers_are_traced(models: str) -> None:
 def test_the_module_is_on_meta_and_its_weights_took_no_memory(models: str) -> None:
     target = find(f"{models}:Large", "x=2048")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with building():
+    with torch.device("meta"):
         built = target.build_noted()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert built.is_from_cpu
@@ -113,12 +112,13 @@ def test_the_module_is_on_meta_and_its_weights_took_no_memory(models: str) -> No
 
 def test_a_module_beyond_the_limit_is_refused_with_the_limit(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constructors, "LARGEST_BUILD_BYTES", 10**8)
-    with building(), pytest.raises(TraceError, match=r"hold more than 0\.1 GB: trace a smaller stand-in.*models\.py"):
+    message = r"hold more than 0\.1 GB: trace a smaller stand-in.*models\.py"
+    with torch.device("meta"), pytest.raises(TraceError, match=message):
         find(f"{models}:Large", "x=2048").build()
 
 
 def test_what_builds_on_meta_says_nothing_of_the_cpu() -> None:
-    with building():
+    with torch.device("meta"):
         built = find("torchvision:resnet18").build_noted()
     assert (built.is_from_cpu, built.notes) == (False, ())
     assert torch.get_default_device().type == "cpu"

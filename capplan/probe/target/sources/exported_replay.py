@@ -11,7 +11,15 @@ import torch
 
 from capplan.budget import Budget
 from capplan.errors import UsageError
-from capplan.probe.foreign.graphs import DEEPEST_SCOPE, as_from_python, counted_host_memory, is_allowed, scope_at
+from capplan.probe.foreign.graphs import (
+    DEEPEST_SCOPE,
+    as_from_python,
+    counted_host_memory,
+    empty_weight,
+    is_allowed,
+    last_uses,
+    scope_at,
+)
 
 DTYPES: Mapping[int, torch.dtype] = {
     1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64, 6: torch.float16, 7: torch.float32,
@@ -54,7 +62,8 @@ class ExportedModule(torch.nn.Module):
         self._where = where
         self._graph = graph_module["graph"]
         self._weights = dict(weights)
-        self._last_uses = _last_uses(self._graph)
+        used = [(*_names(node["inputs"]), *_names(node["outputs"])) for node in self._graph["nodes"]]
+        self._last_uses = last_uses(used, _names(self._graph["outputs"]))
         specs = graph_module["signature"]["input_specs"]
         self._inputs = [_input_name(spec) for spec in specs if "constant_input" not in spec]
         made: dict[str, torch.Tensor] = {}
@@ -135,9 +144,7 @@ def _input_name(spec: Mapping[str, Any]) -> str:
 
 
 def _make(weight: WeightMeta) -> torch.Tensor:
-    tensor = torch.empty(weight.shape, dtype=weight.dtype)
-    if not tensor.is_meta:
-        tensor = tensor.zero_()
+    tensor = empty_weight(weight.shape, weight.dtype)
     trainable = weight.trainable and tensor.is_floating_point()
     return torch.nn.Parameter(tensor, requires_grad=trainable) if weight.is_parameter else tensor
 
@@ -301,17 +308,6 @@ def _keep(outputs: Sequence[Mapping[str, Any]], made: Any, values: dict[str, Any
         elif kind != "as_none" and isinstance(content, Mapping):
             alone = isinstance(value, list | tuple) and len(value) == 1
             values[str(content.get("name") or content.get("as_name"))] = value[0] if alone else value
-
-
-def _last_uses(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return by node the names that neither a later node nor the outputs read."""
-    live = set(_names(graph["outputs"]))
-    found: list[tuple[str, ...]] = []
-    for node in reversed(graph["nodes"]):
-        met = dict.fromkeys((*_names(node["inputs"]), *_names(node["outputs"])))
-        found.append(tuple(name for name in met if name not in live))
-        live.update(met)
-    return found[::-1]
 
 
 def _names(part: Any) -> Iterator[str]:
