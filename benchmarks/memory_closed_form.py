@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import torch
+
 from capplan.core.memory.schedule import live_curve
 from capplan.core.ops.flops import kernel_flops
 from capplan.core.trace.types import Recording
