@@ -32,7 +32,6 @@ from capplan.core.calibrate.fit import (
     HeldOutErrors,
     bias_spread,
     fit_calibration,
-    group_biases,
     sides,
     unseen_sd,
 )
@@ -572,6 +571,21 @@ def fit_of(kind: str, words: argparse.Namespace) -> Fit:
     if kept:
         kept.write_bytes(pickle.dumps((rows, fitted)))
     return rows, fitted
+
+
+def group_biases(errors: FloatArray, groups: Sequence[str]) -> dict[str, float]:
+    """Return the median log error of each group whose rows were predicted.
+
+    Args:
+        errors: log(predicted ÷ measured), nan where not tried.
+        groups: each row's group.
+    """
+    names = np.array(groups)
+    tried = np.isfinite(errors)
+    return {
+        name: float(np.median(errors[tried & (names == name)]))
+        for name in np.unique(names[tried]).tolist()
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

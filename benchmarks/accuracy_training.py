@@ -12,27 +12,25 @@ a GPU, its chip, its architecture or a model are left out in turn. Also fitted a
 import argparse
 import csv
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+from accuracy import group_biases
 from training_rows import COLUMNS, mapped
 
 from capplan.app.calibration.calibrate import described_steps
 from capplan.app.calibration.measured_models import group_runs, trace_folder
-from capplan.core.calibrate.dataset import TimedStep
+from capplan.core.calibrate.dataset import FitRows, TimedStep
 from capplan.core.calibrate.fit import (
-    ADDED,
     HeldOutErrors,
     bias_spread,
     fit_rows,
-    group_biases,
+    predict_without,
     sides,
     unseen_sd,
-    without_both,
-    without_groups,
 )
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.calibrate.residuals import LatencyFit
@@ -47,6 +45,8 @@ from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.measured.steps import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
+_DEVIATIONS: Mapping[str, float] = {"architecture": 0.05, "torch": 0.07, "precision": 0.3}
+"""How far versions may deviate of which a few steps each are added to a calibration; GPUs may by 0.06."""
 BASE = Path(__file__).parent / "calibrations" / "training-timm.yaml"
 _COMMAND = "python benchmarks/accuracy_training.py lambda-training.csv.gz llm-training.csv.gz"
 CHIPS = {
@@ -117,8 +117,8 @@ def judge(rows: Rows, base: Calibration, laws: RateLaws) -> Judged:
     steps = [step for _, step in rows.alone]
     numbers = fit_rows(steps, laws)
 
-    def make(chosen: object) -> LatencyFit:
-        return ADDED(chosen, known=base)
+    def make(chosen: FitRows) -> LatencyFit:
+        return LatencyFit(chosen, gpu_sd=0.06, deviation_sd=_DEVIATIONS, known=base)
 
     names = {
         "gpu": [step.gpu for step in steps], "chip": [chip(step.gpu) for step in steps],
@@ -478,6 +478,53 @@ def main() -> None:
                 data=f"{len(rows.alone)} steps on one GPU, {len(near)} on 2, 4 and 8 GPUs",
             ),
         )  # fmt: skip
+
+
+def without_groups(
+    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, groups: Sequence[str]
+) -> HeldOutErrors:
+    """Predict each group of rows by a fit of the others, with and without its GPUs' microbenchmarks.
+
+    Args:
+        rows: the measured steps.
+        make: the fit of some rows.
+        start: the constants of the fit to all rows.
+        groups: each row's group: its GPU, its chip, its architecture or its model.
+
+    Returns:
+        The errors, as those of GPUs held out.
+    """
+    none = np.full(len(groups), np.nan)
+    errors, sheet = none.copy(), none.copy()
+    names = np.array(groups)
+    for name in np.unique(names).tolist():
+        here = names == name
+        predict_without(rows, make, here, here, errors, start=start, sheet=sheet)
+    return HeldOutErrors(family=none, gpu=errors, sheet=sheet, both=none)
+
+
+def without_both(
+    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, one: Sequence[str], other: Sequence[str]
+) -> HeldOutErrors:
+    """Predict rows by a fit that knows neither their group of one kind nor that of another.
+
+    Args:
+        rows: the measured steps.
+        make: the fit of some rows.
+        start: the constants of the fit to all rows.
+        one: each row's group of one kind: its GPU or its chip.
+        other: each row's group of the other kind: its model.
+
+    Returns:
+        The errors, as those of families and a GPU left out together.
+    """
+    none = np.full(len(one), np.nan)
+    errors, ones, others = none.copy(), np.array(one), np.array(other)
+    for first in np.unique(ones).tolist():
+        for second in np.unique(others[ones == first]).tolist():
+            in_first, in_second = ones == first, others == second
+            predict_without(rows, make, in_first | in_second, in_first & in_second, errors, start=start)
+    return HeldOutErrors(family=none, gpu=none, sheet=none, both=errors)
 
 
 if __name__ == "__main__":

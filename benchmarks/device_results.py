@@ -33,7 +33,8 @@ from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.statistics import summarise
-from capplan.core.memory.fit import estimate_memory, usable_memory
+from capplan.core.memory.fit import usable_memory
+from capplan.core.memory.model import MemoryModel
 from capplan.core.numbers import Interval
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Framework, Layout, Optimizer, Precision, Training, Workload
@@ -150,10 +151,9 @@ def predicted(trace: Trace, first: Question, gpu: GpuSpec, batches: list[int]) -
     )
     if isinstance(curve, Unsupported):
         raise UsageError(curve.reason)
+    model = MemoryModel(trace=trace, workload=first.workload, calibration=load_memory_calibration())
     for point in curve:
-        memory = estimate_memory(
-            trace, first.workload, batch=point.batch, gpu=gpu, calibration=load_memory_calibration()
-        )
+        memory = model.estimate(batch=point.batch, gpu=gpu)
         fits = memory.total_bytes.expected <= usable_memory(gpu).expected
         if fits and point.latency_s.expected <= LONGEST_STEP_S:
             yield {

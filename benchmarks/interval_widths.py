@@ -26,11 +26,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from accuracy import group_biases
 from accuracy_fp32 import cases
 from accuracy_other import COLUMNS, mapped
 
 from capplan.app.calibration.validate import validate
-from capplan.core.calibrate.fit import group_biases, sides
+from capplan.core.calibrate.fit import sides
 from capplan.core.calibrate.validation import JudgedStep, error_statistics
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration, IntervalWidth

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.memory.allocator import replay
-from capplan.core.memory.fit import largest_batch
-from capplan.core.workload import Workload
+from capplan.core.memory.fit import largest_fitting_batch
+from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import UNCALIBRATED
+from capplan.core.workload import TimingMethod, Workload
 from capplan.probe.measure.timing import Rounds
 from tests.core.memory.test_memory import MIB, chain, gpu
 from tests.probe.measure.simulated import SimulatedDevice
@@ -48,7 +49,8 @@ def largest_batch_s() -> float:
     trace, card = chain(*[10 * MIB] * 500), gpu()
     assert isinstance(card, GpuSpec)
     start_s = time.process_time()
-    largest_batch(trace, Workload(), gpu=card, available_bytes=24 * 1024 * MIB)
+    model = MemoryModel(trace=trace, workload=Workload(), calibration=UNCALIBRATED)
+    largest_fitting_batch(model, gpu=card, available_bytes=24 * 1024 * MIB)
     return time.process_time() - start_s
 
 

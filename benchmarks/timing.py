@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch.utils import benchmark
 
-from capplan.core.measurement.choices import TimingMethod
-from capplan.core.workload import Workload
+from capplan.core.workload import TimingMethod, Workload
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.measure.devices import CpuDevice
 from capplan.probe.measure.model import ready_model

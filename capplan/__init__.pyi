@@ -22,15 +22,13 @@ from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.choices import BatchSearch
 from capplan.core.measurement.types import Point
 from capplan.core.memory.summary import MemorySummary
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.comparison import Comparison
-from capplan.core.plan.order import RowOrder, SortKey
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
-from capplan.core.workload import Framework, Host, Layout, ModelSharding, Optimizer, Precision, Training
+from capplan.core.workload import BatchSearch, Framework, Host, Layout, ModelSharding, Optimizer, Precision, RowOrder, SortKey, Training
 from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
 from capplan.version import __version__ as __version__

@@ -7,10 +7,9 @@ from itertools import product
 from capplan.app.models import Model, ModelSource, open_model
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow, in_order, with_gains
-from capplan.core.plan.order import RowOrder
 from capplan.core.plan.recommend import with_recommendations
 from capplan.core.plan.types import Plan
-from capplan.core.workload import Batches, Framework, Layout, Precision, Workload
+from capplan.core.workload import Batches, Framework, Layout, Precision, RowOrder, Workload
 from capplan.errors import MissingRecordingError, TraceError
 
 

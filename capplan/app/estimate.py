@@ -12,20 +12,23 @@ from capplan.app.plan import PlanTerms
 from capplan.app.priced_gpus import PricedGpus
 from capplan.core.gpus.prices import Price, cheapest_offers
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.advice import SMALLER_INPUT, SpeedAdvice, advise, is_of_same_kind, stronger_gpus
-from capplan.core.latency.breakdown import break_down
-from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.device import Unsupported
-from capplan.core.latency.frameworks import (
+from capplan.core.latency.advice import (
+    SMALLER_INPUT,
     ComparedRun,
+    SpeedAdvice,
+    advise,
     compare_frameworks,
     compared_configurations,
     compared_workloads,
+    is_of_same_kind,
+    stronger_gpus,
 )
+from capplan.core.latency.breakdown import break_down, classic_bound, step_peak_seconds
+from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import host_words
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.step_bound import classic_bound, step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.advice import Alternative
 from capplan.core.ops.analysis import assumed_sizes

@@ -14,14 +14,23 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.step import in_own_precision
 from capplan.core.memory.types import MemoryCalibration
-from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations, without_gpu
 from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Limits, Plan
 from capplan.core.power import PowerLaw
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.trace.types import Recording
-from capplan.core.workload import BatchChoice, Batches, Configuration, Framework, Layout, Precision, Training, Workload
+from capplan.core.workload import (
+    BatchChoice,
+    Batches,
+    Configuration,
+    Framework,
+    Layout,
+    Precision,
+    SortKey,
+    Training,
+    Workload,
+)
 from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.units import counted, format_bytes, format_seconds
 

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
-from capplan.core.gpus.places import Area, Country, RegionalFigure, place_words
+from capplan.core.gpus.machines import Area, Country, RegionalFigure, place_words
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
 from capplan.specs import Gpus

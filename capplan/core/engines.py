@@ -23,6 +23,7 @@ from capplan.core.trace.types import (
     Recording,
     Role,
     Storage,
+    distinct_kernels,
     first_and_last_use,
 )
 from capplan.core.workload import Framework, Precision, Workload
@@ -135,17 +136,8 @@ class _Merging:
     def recording(self) -> Recording:
         """Return the recording of what is left."""
         places = [place for place in self._placed if place is not None]
-        kernels: dict[object, int] = {}
-        table: list[Kernel] = []
-        ops = []
-        for place in places:
-            kernel = place.kernel
-            key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
-            if key not in kernels:
-                kernels[key] = len(table)
-                table.append(kernel)
-            ops.append(replace(place.op, kernel=kernels[key]))
-        return _replaced(replace(self._source, kernels=tuple(table)), ops, self._source.storages)
+        kernels, ops = distinct_kernels((place.kernel, place.op) for place in places)
+        return _replaced(replace(self._source, kernels=kernels), ops, self._source.storages)
 
 
 def _is_elementwise(kernel: Kernel) -> bool:
@@ -346,7 +338,8 @@ def _with_merged(recording: Recording, merged: dict[int, list[int]]) -> Recordin
             kernels.append(kernel)
         elif index not in dropped:
             ops.append(op)
-    return _without_repeats(replace(recording, kernels=tuple(kernels), ops=tuple(ops)))
+    table, ops_of_table = distinct_kernels((kernels[op.kernel], op) for op in ops)
+    return replace(recording, kernels=table, ops=ops_of_table)
 
 
 def _merge(recording: Recording, ops: Sequence[Op]) -> tuple[Kernel, Op]:
@@ -385,21 +378,6 @@ def _side_by_side(kernels: Sequence[Kernel], index: int, places: _Places) -> Ope
     features = places.features if index == places.weight else len(shape) - 1
     shape[features] = Affine(sum(operand.shape[features].constant for operand in operands))
     return replace(operands[0], shape=tuple(shape))
-
-
-def _without_repeats(recording: Recording) -> Recording:
-    """Return a recording whose equal kernels are one, and that holds no kernel which nothing runs."""
-    found: dict[object, int] = {}
-    table: list[Kernel] = []
-    ops = []
-    for op in recording.ops:
-        kernel = recording.kernels[op.kernel]
-        key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
-        if key not in found:
-            found[key] = len(table)
-            table.append(kernel)
-        ops.append(replace(op, kernel=found[key]))
-    return replace(recording, kernels=tuple(table), ops=tuple(ops))
 
 
 _NAMES: Mapping[Framework, str] = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}

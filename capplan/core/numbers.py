@@ -71,8 +71,14 @@ def ceil_guarded(value: float) -> int:
     return math.ceil(value - 1e-9 * max(1.0, abs(value)))
 
 
+def largest_true(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Find the last whole number for which something holds by bisection, given one where it does and one where not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
 BoolArray = NDArray[np.bool_]

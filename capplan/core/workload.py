@@ -1,4 +1,4 @@
-"""Types of the conditions under which a model runs: precision, mode, framework, layout, batch sizes."""
+"""Types of a question: precision, mode, framework, layout, batch sizes, ways to time a step, the order of an answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,6 @@ from capplan.errors import UsageError
 
 DEFAULT_UTILIZATION = 0.9
 """Share of usable memory that may be filled unless a request says otherwise, in every command."""
-
 
 PRECISION_ALIASES: Mapping[str, str] = {
     "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float": "fp32", "single": "fp32",
@@ -352,3 +351,47 @@ def _size(digits: str, where: str) -> int:
     if not 1 <= size <= LARGEST_BATCH:
         raise UsageError(f"{where}: a batch lies between 1 and 2^40, not {size}.")
     return size
+
+
+class SortKey(StrEnum):
+    """Orders of the GPUs in a plan."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    MEMORY = "memory"
+    COST = "cost"
+    PRICE = "price"
+    ENERGY = "energy"
+    NAME = "name"
+
+
+class RowOrder(StrEnum):
+    """Orders of the rows of a comparison; `ASKED` is the order in which models, formats and GPUs were named."""
+
+    ASKED = "asked"
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    MEMORY = "memory"
+    COST = "cost"
+    ENERGY = "energy"
+
+
+class TimingMethod(StrEnum):
+    """How the ends of a repetition are found.
+
+    `EVENT` records events in the device's queue and reads them once, after the last repetition; `SYNC` lets the
+    host wait for the device around every repetition; `NAIVE` reads the host's clock without waiting, which is
+    wrong wherever the device works behind a queue; `CLOCK` is the host's clock where there is no queue.
+    """
+
+    EVENT = "event"
+    SYNC = "sync"
+    NAIVE = "naive"
+    CLOCK = "clock"
+
+
+class BatchSearch(StrEnum):
+    """How batches are tried: doubling to a failure and halving back, or one by one."""
+
+    BINARY = "binary"
+    SEQUENTIAL = "sequential"

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capplan.core.latency.advice import SpeedAdvice
-from capplan.core.latency.breakdown import StepBreakdown
-from capplan.core.latency.step_bound import ClassicBound
+from capplan.core.latency.breakdown import ClassicBound, StepBreakdown
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.power import StepEnergy
 from capplan.core.trace.types import ModelInput

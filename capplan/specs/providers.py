@@ -9,8 +9,7 @@ from datetime import date
 from functools import cache, cached_property
 from pathlib import Path
 
-from capplan.core.gpus.machines import MachineType
-from capplan.core.gpus.places import Area, Country, LocalCurrency, Place, RegionalFigure
+from capplan.core.gpus.machines import Area, Country, LocalCurrency, MachineType, Place, RegionalFigure
 from capplan.core.gpus.spec import Source
 from capplan.errors import UnknownNameError, UsageError
 from capplan.specs.folders import BUILT_IN, built_in_folder

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from capplan.core.plan.order import RowOrder
-from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, Workload
+from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Precision, RowOrder, Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (

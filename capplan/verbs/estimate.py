@@ -130,7 +130,7 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     """Return the times of a pipeline's items over batches, with its weights where they fit."""
     from capplan.app.pipelines.answer import plan_pipeline
     from capplan.app.plan import PlanContext, PlanTerms
-    from capplan.core.plan.order import SortKey
+    from capplan.core.workload import SortKey
     from capplan.verbs.pipelines import pipeline_request
 
     workload = question.workload(question.default_precision())

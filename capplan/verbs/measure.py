@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.measurement.choices import BatchSearch, TimingMethod
-from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, Framework, Precision
+from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, BatchSearch, Framework, Precision, TimingMethod
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields

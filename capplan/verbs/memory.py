@@ -24,7 +24,7 @@ from capplan.verbs.statement.words import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult
-    from capplan.core.pipelines.sharing import PipelineMemory
+    from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.report.charts.look import Drawing
     from capplan.report.sections import Section
 
@@ -144,7 +144,7 @@ def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:
 
 
 def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":
-    from capplan.core.pipelines.sharing import PipelineMemory
+    from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.report.text.memory import memory_sections
 
     if isinstance(answers[0], PipelineMemory):
@@ -155,7 +155,7 @@ def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: Memo
 
 
 def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: MemoryQuestion) -> Any:
-    from capplan.core.pipelines.sharing import PipelineMemory
+    from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.report.documents.memory import memory_document
 
     if isinstance(answers[0], PipelineMemory):
@@ -166,7 +166,7 @@ def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: Mem
 
 
 def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> Mapping[Path, bytes]:
-    from capplan.core.pipelines.sharing import PipelineMemory
+    from capplan.core.pipelines.prepared import PipelineMemory
 
     if isinstance(answers[0], PipelineMemory):
         return {}
@@ -192,7 +192,7 @@ def _drawing(made: "MemoryResult") -> "Drawing":
 
 def _outcome(made: "MemoryResult | PipelineMemory") -> Outcome:
     """A model that fits none of the GPUs asked for ends in exit code 1."""
-    from capplan.core.pipelines.sharing import PipelineMemory
+    from capplan.core.pipelines.prepared import PipelineMemory
 
     if isinstance(made, PipelineMemory):
         found = [place.status.value for place in made.places if place.status is not None]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.plan.order import SortKey
-from capplan.core.workload import BatchChoice, Batches, ModelSharding
+from capplan.core.workload import BatchChoice, Batches, ModelSharding, SortKey
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
 from capplan.verbs.statement.fields import (
     ON_PAGE,

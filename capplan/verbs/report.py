@@ -31,7 +31,7 @@ from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
-    from capplan.core.gpus.places import LocalCurrency
+    from capplan.core.gpus.machines import LocalCurrency
     from capplan.report.documents.plan import PlanDocument
     from capplan.report.procurement.build import Circumstances
     from capplan.report.procurement.types import Report

@@ -12,7 +12,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
 from capplan.core.calibrate.kernels import kernel_step
 from capplan.core.calibrate.measured import MeasuredStep
-from capplan.core.calibrate.power import FEWEST_ROWS, LearntPower, learn_power
+from capplan.core.calibrate.validation import FEWEST_ROWS, LearntPower, learn_power
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import prior_calibration

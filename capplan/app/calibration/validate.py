@@ -15,11 +15,11 @@ from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
 from capplan.core.gpus.spec import GpuSpec
+from capplan.core.latency.breakdown import step_peak_seconds
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported, host_copy_s, with_copy
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.power import PowerLaw, step_energy

@@ -16,12 +16,11 @@ from capplan.app.models import Model, open_model
 from capplan.core.latency.breakdown import break_down
 from capplan.core.latency.device import Unsupported
 from capplan.core.measurement.batch_search import largest_running_batch, still_pays
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import find_answer
 from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, ProfiledBatch, module_times, times_by_class
 from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure, Point
-from capplan.core.workload import BatchChoice
+from capplan.core.workload import BatchChoice, TimingMethod
 from capplan.errors import CapplanError, MeasurementError, UsageError
 from capplan.files import replace_whole
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -62,26 +63,23 @@ class FitRows:
         position = np.full(len(self.latency_s), -1)
         position[rows] = np.arange(len(rows))
         kept = position[self.row] >= 0
+        chosen: dict[str, Any] = {
+            **{name: getattr(self, name)[kept] for name in (*_OF_KERNELS, *_OF_GPUS)},
+            **{name: getattr(self, name)[rows] for name in ("gpu", *_OF_STEPS)},
+        }
         return replace(
             self,
+            **chosen,
             row=position[self.row[kept]],
-            label=self.label[kept],
-            count=self.count[kept],
             work=KernelWork(**{item.name: getattr(self.work, item.name)[kept] for item in fields(KernelWork)}),
-            peak_flops_per_s=self.peak_flops_per_s[kept],
-            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s[kept],
-            sheet_peak_flops_per_s=self.sheet_peak_flops_per_s[kept],
-            sheet_bandwidth_bytes_per_s=self.sheet_bandwidth_bytes_per_s[kept],
-            l2_bytes=self.l2_bytes[kept],
-            latency_s=self.latency_s[rows],
-            weight=self.weight[rows],
-            gpu=self.gpu[rows],
-            host_calls=self.host_calls[rows],
-            host_launches=self.host_launches[rows],
-            host_convolutions=self.host_convolutions[rows],
             levels={kind: levels[rows] for kind, levels in self.levels.items()},
         )
 
+
+_OF_KERNELS = ("label", "count", "peak_flops_per_s", "sheet_peak_flops_per_s")
+_OF_GPUS = ("bandwidth_bytes_per_s", "sheet_bandwidth_bytes_per_s", "l2_bytes")
+_OF_STEPS = ("latency_s", "weight", "host_calls", "host_launches", "host_convolutions")
+"""What a step states of each kernel, of its GPU for all kernels, and of itself; `FitRows` holds them concatenated."""
 
 LEVEL_KINDS = ("architecture", "torch", "precision")
 
@@ -185,27 +183,21 @@ def lay_out(
 ) -> FitRows:
     """Concatenate steps into arrays. GPUs and levels absent from the given names get index -1 (no effect)."""
     sizes = [len(step.label) for step in steps]
+    columns: dict[str, Any] = {
+        **{name: np.concatenate([getattr(step, name) for step in steps]) for name in _OF_KERNELS},
+        **{name: np.repeat([getattr(step, name) for step in steps], sizes) for name in _OF_GPUS},
+        **{name: np.array([getattr(step, name) for step in steps]) for name in _OF_STEPS},
+    }
     return FitRows(
+        **columns,
         row=np.repeat(np.arange(len(steps)), sizes),
-        label=np.concatenate([step.label for step in steps]),
-        count=np.concatenate([step.count for step in steps]),
         work=KernelWork(
             **{
                 item.name: np.concatenate([getattr(step.work, item.name) for step in steps])
                 for item in fields(KernelWork)
             }
         ),
-        peak_flops_per_s=np.concatenate([step.peak_flops_per_s for step in steps]),
-        bandwidth_bytes_per_s=np.repeat([step.bandwidth_bytes_per_s for step in steps], sizes),
-        sheet_peak_flops_per_s=np.concatenate([step.sheet_peak_flops_per_s for step in steps]),
-        sheet_bandwidth_bytes_per_s=np.repeat([step.sheet_bandwidth_bytes_per_s for step in steps], sizes),
-        l2_bytes=np.repeat([step.l2_bytes for step in steps], sizes),
-        latency_s=np.array([step.latency_s for step in steps]),
-        weight=np.array([step.weight for step in steps]),
         gpu=_positions([step.gpu for step in steps], gpu_names),
-        host_calls=np.array([step.host_calls for step in steps]),
-        host_launches=np.array([step.host_launches for step in steps]),
-        host_convolutions=np.array([step.host_convolutions for step in steps]),
         levels={kind: _positions([step.levels[kind] for step in steps], level_names[kind]) for kind in LEVEL_KINDS},
         gpu_names=tuple(gpu_names),
         level_names={kind: tuple(level_names[kind]) for kind in LEVEL_KINDS},

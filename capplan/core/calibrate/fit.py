@@ -51,10 +51,6 @@ class FittedCalibration:
     statistics: Mapping[str, ErrorStatistics]
 
 
-ADDED: Callable[..., LatencyFit] = partial(
-    LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 0.3}
-)
-"""How far GPUs and versions may deviate of which a few steps each are added to a calibration."""
 _FITS: Mapping[str, Callable[[FitRows], LatencyFit]] = {
     "eager": LatencyFit,
     "compile": partial(LatencyFit, gpu_sd=0.06, deviation_sd={"architecture": 0.05, "torch": 0.07, "precision": 1e-3}),
@@ -148,13 +144,13 @@ def hold_out(
     none = np.full(len(steps), np.nan)
     family, gpu, sheet, both = none.copy(), none.copy(), none.copy(), none.copy()
     for index in range(folds):
-        _predict_without(rows, make, fold == index, fold == index, family, start=start)
+        predict_without(rows, make, fold == index, fold == index, family, start=start)
     is_step = np.array([step.cell.startswith("device") for step in steps])
     for index in np.unique(rows.gpu[is_step]):
         here = rows.gpu == index
-        _predict_without(rows, make, here, here, gpu, start=start, sheet=sheet)
+        predict_without(rows, make, here, here, gpu, start=start, sheet=sheet)
         if here.sum() >= MANY_ROWS:
-            _predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
+            predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
     return HeldOutErrors(family=family, gpu=gpu, sheet=sheet, both=both)
 
 
@@ -239,7 +235,7 @@ def bias_spread(biases: Sequence[float], prior_sd: float, *, quantile: float = N
     return quantile * float(np.sqrt(np.mean(np.square([*biases, prior_sd]))))
 
 
-def _predict_without(
+def predict_without(
     rows: FitRows,
     make: Callable[[FitRows], LatencyFit],
     without: BoolArray,
@@ -267,15 +263,12 @@ def _transfer(values: FloatArray, source: LatencyFit, target: LatencyFit) -> Flo
     """Copy constants into another fit's columns as its starting point; deviations and GPU factors start at 0."""
     start = np.array(target.columns.mean)
     for name, columns in target.columns.classes.items():
-        _carry(values, source.columns.classes[name], start, columns)
+        known = source.columns.classes[name]
+        both = (known >= 0) & (columns >= 0)
+        start[columns[both]] = values[known[both]]
     for name, column in target.columns.globals.items():
         start[column] = values[source.columns.globals[name]]
     return start
-
-
-def _carry(values: FloatArray, source: IntArray, start: FloatArray, target: IntArray) -> None:
-    both = (source >= 0) & (target >= 0)
-    start[target[both]] = values[source[both]]
 
 
 def _family_folds(families: Sequence[str], folds: int) -> IntArray:
@@ -288,65 +281,3 @@ def _family_folds(families: Sequence[str], folds: int) -> IntArray:
         fold_of[str(names[index])] = fold
         held[fold] += sizes[index]
     return np.array([fold_of[family] for family in families])
-
-
-def without_groups(
-    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, groups: Sequence[str]
-) -> HeldOutErrors:
-    """Predict each group of rows by a fit of the others, with and without its GPUs' microbenchmarks.
-
-    Args:
-        rows: the measured steps.
-        make: the fit of some rows.
-        start: the constants of the fit to all rows.
-        groups: each row's group: its GPU, its chip, its architecture or its model.
-
-    Returns:
-        The errors, as those of GPUs held out.
-    """
-    none = np.full(len(groups), np.nan)
-    errors, sheet = none.copy(), none.copy()
-    names = np.array(groups)
-    for name in np.unique(names).tolist():
-        here = names == name
-        _predict_without(rows, make, here, here, errors, start=start, sheet=sheet)
-    return HeldOutErrors(family=none, gpu=errors, sheet=sheet, both=none)
-
-
-def without_both(
-    rows: FitRows, make: Callable[[FitRows], LatencyFit], *, start: FloatArray, one: Sequence[str], other: Sequence[str]
-) -> HeldOutErrors:
-    """Predict rows by a fit that knows neither their group of one kind nor that of another.
-
-    Args:
-        rows: the measured steps.
-        make: the fit of some rows.
-        start: the constants of the fit to all rows.
-        one: each row's group of one kind: its GPU or its chip.
-        other: each row's group of the other kind: its model.
-
-    Returns:
-        The errors, as those of families and a GPU left out together.
-    """
-    none = np.full(len(one), np.nan)
-    errors, ones, others = none.copy(), np.array(one), np.array(other)
-    for first in np.unique(ones).tolist():
-        for second in np.unique(others[ones == first]).tolist():
-            in_first, in_second = ones == first, others == second
-            _predict_without(rows, make, in_first | in_second, in_first & in_second, errors, start=start)
-    return HeldOutErrors(family=none, gpu=none, sheet=none, both=errors)
-
-
-def group_biases(errors: FloatArray, groups: Sequence[str]) -> dict[str, float]:
-    """Return the median log error of each group whose rows were predicted.
-
-    Args:
-        errors: log(predicted ÷ measured), nan where not tried.
-        groups: each row's group.
-    """
-    names = np.array(groups)
-    tried = np.isfinite(errors)
-    return {
-        name: float(np.median(errors[tried & (names == name)]))
-        for name in np.unique(names[tried]).tolist()
-    }  # fmt: skip

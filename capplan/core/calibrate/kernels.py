@@ -21,10 +21,8 @@ from capplan.core.workload import Precision, Workload
 
 _WEIGHT = 0.5
 
-
 _MOST_WINOGRAD_GAIN = 4.0
 """Multiplications that F(4x4, 3x3) saves (Lavin and Gray, 2016, section 4.2): no convolution is faster."""
-
 
 _CLOCK_TOLERANCE = 1.05
 """How far above its printed rates a GPU may be timed: clocks and timers are not exact."""

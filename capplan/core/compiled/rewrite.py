@@ -23,6 +23,7 @@ from capplan.core.trace.types import (
     Phase,
     Recording,
     Storage,
+    distinct_kernels,
     first_and_last_use,
 )
 from capplan.core.workload import Framework, Workload
@@ -256,25 +257,20 @@ class _Rewriting:
     def recording(self) -> Recording:
         contents = [self._contents(group) for group in self.groups]
         outside = self._read_outside(contents)
-        kernels: dict[object, int] = {}
-        table: list[Kernel] = []
-        ops: list[Op] = []
+        calls: list[tuple[Kernel, Op]] = []
         place: dict[int, int] = {}
         for group, inside in zip(self.groups, contents, strict=True):
-            place |= dict.fromkeys(group, len(ops))
+            place |= dict.fromkeys(group, len(calls))
             if not inside.computed:
                 continue  # every kernel that reads its results computes them
             kernel, reads, writes = self._merge(inside, outside)
-            key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
-            if key not in kernels:
-                kernels[key] = len(table)
-                table.append(kernel)
-            first = self.flow.ops[group[-1]]
-            ops.append(Op(kernel=kernels[key], module=first.module, reads=reads, writes=writes, calls=1))
+            module = self.flow.ops[group[-1]].module
+            calls.append((kernel, Op(kernel=0, module=module, reads=reads, writes=writes, calls=1)))
+        kernels, ops = distinct_kernels(calls)
         return replace(
             self.source,
-            kernels=tuple(table),
-            ops=tuple(ops),
+            kernels=kernels,
+            ops=ops,
             storages=self._storages(ops),
             phases=self._phases(place, len(ops)),
         )
@@ -381,7 +377,7 @@ class _Rewriting:
             covered += moved
         return kept
 
-    def _storages(self, ops: list[Op]) -> tuple[Storage, ...]:
+    def _storages(self, ops: Sequence[Op]) -> tuple[Storage, ...]:
         """Return births and deaths in the new order; storages that live inside one kernel get no size."""
         end = len(self.source.ops)
         first, last = first_and_last_use(ops)

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -100,14 +101,12 @@ The latency limit is a requirement and is taken as stated. How samples are read 
 change is shown by moving it alone.
 """
 
-
 MONEY_KEYS = (
     "discount_fraction", "residual_fraction", "chassis_usd_sxm", "chassis_usd_pcie", "network_fraction",
     "support_fraction", "space_usd_per_kw_month", "staff_usd_per_server_year",
     "licence_usd_per_gpu_year", "card_power_factor", "host_w_sxm", "host_w_pcie", "power_fraction", "pue",
     "usd_per_kwh",
 )  # fmt: skip
-
 
 _SCENARIO_FIELD = {
     "peak_factor": "load", "limit_factor": "limit", "rent_price_factor": "rent_price",
@@ -121,12 +120,9 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
     for key, value in values.items():
         if key not in _SCENARIO_FIELD and key not in SCENARIO_KEYS:
             money = money.with_value(key, value)
-    factors = {_SCENARIO_FIELD[key]: value for key, value in values.items() if key in _SCENARIO_FIELD}
+    factors: dict[str, Any] = {_SCENARIO_FIELD[key]: value for key, value in values.items() if key in _SCENARIO_FIELD}
     return Scenario(
-        load=factors.get("load", 1.0),
-        limit=factors.get("limit", 1.0),
-        rent_price=factors.get("rent_price", 1.0),
-        purchase_price=factors.get("purchase_price", 1.0),
+        **factors,
         latency=latency or {},
         money=money,
         start_up_s=values.get("start_up"),

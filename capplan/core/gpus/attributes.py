@@ -341,7 +341,6 @@ GEFORCE_LICENCE = (
 )
 """The clause, where it was read, and how sure that is; see `docs/report.md`."""
 
-
 _STACKS = {"AMD": "ROCm", "Intel": "oneAPI or, on Gaudi, SynapseAI", "Apple": "Metal"}
 
 

@@ -1,6 +1,9 @@
-"""The machines that providers rent: their GPUs, the links between these, processors, memory and network."""
+"""The machines that providers rent: where they stand, and their GPUs, links, processors, memory and network."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
 
 from capplan.core.gpus.spec import GpuSpec, Source
 
@@ -74,3 +77,142 @@ def joined_in_machine(gpu: GpuSpec, gpus: int, machine: MachineType | None) -> i
     if machine is not None and machine.joined is not None:
         return machine.joined
     return 1 if is_bridged(gpu) else min(gpus, joined_gpus(gpu))
+
+
+class Area(StrEnum):
+    """Groups of countries that buyers and laws name.
+
+    `EEA` is the European Union with Iceland, Liechtenstein and Norway. `APAC` is Asia east of Pakistan with Oceania.
+    """
+
+    EU = "eu"
+    EEA = "eea"
+    EUROPE = "europe"
+    NORTH_AMERICA = "north-america"
+    LATIN_AMERICA = "latin-america"
+    APAC = "apac"
+    MIDDLE_EAST = "middle-east"
+    AFRICA = "africa"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionalFigure:
+    """A figure of a country or area, such as the price or carbon of a kWh, with its range and from whom it is known."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Country:
+    """A country, and what differs there; None where the database holds no figure.
+
+    Attributes:
+        code: ISO 3166-1 alpha-2, in small letters.
+        areas: The groups that it belongs to.
+        currency: ISO 4217.
+        vat_fraction: The standard rate of value-added or goods-and-services tax.
+        grid_g_per_kwh: Carbon intensity of electricity over a year. [g CO2e/kWh]
+        tariff: What a business pays for electricity in its area.
+    """
+
+    code: str
+    name: str
+    areas: frozenset[Area]
+    currency: str
+    vat_fraction: float | None = None
+    grid_g_per_kwh: float | None = None
+    tariff: RegionalFigure | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return every word that names the country or an area of it, in small letters."""
+        return frozenset((self.code, self.name.lower(), *self.areas))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an offer's machines stand: the provider's region, and its country, None where that is not known."""
+
+    region: str
+    country: Country | None = None
+
+    def is_in(self, wanted: str) -> bool:
+        """Return True if the place certainly lies in a region, country or area.
+
+        Args:
+            wanted: A provider's region, a country's code or name, or an area, in any case.
+        """
+        word = wanted.lower()
+        return word == self.region.lower() or (self.country is not None and word in self.country.names)
+
+    def may_be_in(self, wanted: str) -> bool:
+        """Return True if the place lies in a region, country or area, or could, its country not being known.
+
+        Args:
+            wanted: As for `is_in`.
+        """
+        return self.is_in(wanted) or self.country is None
+
+
+def place_words(countries: Iterable[Country]) -> frozenset[str]:
+    """Return every word that names a country or an area, in small letters.
+
+    Args:
+        countries: All countries of the database.
+    """
+    return frozenset((*(name for country in countries for name in country.names), *Area))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAmount:
+    """An amount in another currency, and the value-added tax of the country where the machines stand.
+
+    Attributes:
+        currency: ISO 4217.
+        amount: The amount without tax.
+        vat_fraction: The country's standard rate; None where the country or its rate is not known.
+        country: The country's code, None where it is not known.
+        usd_per_unit: What a unit of the currency costs. [USD]
+        rate_day: The day of that rate; None for the user's own.
+    """
+
+    currency: str
+    amount: float
+    vat_fraction: float | None
+    country: str | None
+    usd_per_unit: float
+    rate_day: date | None
+
+    @property
+    def with_vat(self) -> float | None:
+        """Return the amount with the tax; None where its rate is not known."""
+        return None if self.vat_fraction is None else self.amount * (1 + self.vat_fraction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCurrency:
+    """A currency in which an answer's amounts stand beside US dollars, with the tax of countries by their codes."""
+
+    code: str
+    usd_per_unit: float
+    rate_day: date | None = None
+    vat_fractions: Mapping[str, float] = field(default_factory=dict)
+
+    def amount(self, usd: float, *, country: str | None) -> LocalAmount:
+        """Return an amount in this currency.
+
+        Args:
+            usd: The amount. [USD]
+            country: The code of the country where the machines stand; None where it is not known.
+        """
+        return LocalAmount(
+            currency=self.code,
+            amount=usd / self.usd_per_unit,
+            vat_fraction=None if country is None else self.vat_fractions.get(country),
+            country=country,
+            usd_per_unit=self.usd_per_unit,
+            rate_day=self.rate_day,
+        )

@@ -6,8 +6,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from math import ceil
 
-from capplan.core.gpus.machines import MachineType
-from capplan.core.gpus.places import Place
+from capplan.core.gpus.machines import MachineType, Place
 
 CURRENCY = "USD"
 
@@ -33,7 +32,6 @@ class Term(StrEnum):
 
 LASTING_TERMS = frozenset({Term.BUY, Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y})
 """Terms under which a fleet can run for years; the others are shown among prices and left out of decisions."""
-
 
 COMMITMENT_YEARS: Mapping[Term, int] = {Term.RESERVED_1Y: 1, Term.RESERVED_3Y: 3}
 """How long a commitment binds the buyer, who pays for every hour of it, used or not. [years]"""
@@ -125,8 +123,29 @@ class PriceEvidence:
         return age is None or age > max_age_days
 
 
+class _KnownPrice:
+    """What a rent and a purchase price have in common: how well they are known."""
+
+    __slots__ = ()
+    tier: PriceTier
+    kind: PriceKind
+    date: date
+    date_is: DateKind
+    quote: QuoteTerms
+
+    @property
+    def known_by(self) -> str:
+        """Return how the price is known in a report's words: hearsay, else from whom; "quote" is your own alone."""
+        return self.tier.value if self.tier is PriceTier.HEARSAY else KIND_WORDS[self.kind]
+
+    @property
+    def evidence(self) -> PriceEvidence:
+        """Return how far the price can be trusted."""
+        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(_KnownPrice):
     """An offer: what a provider asks for one GPU for one hour, as part of a machine, in a region, on a day. [USD]
 
     A machine is rented whole: `instance_gpus` GPUs at `usd_per_machine_hour`. `place` is where it stands, `machine`
@@ -197,11 +216,6 @@ class Price:
         return self.place.country.code if self.place and self.place.country else None
 
     @property
-    def known_by(self) -> str:
-        """Return how the price is known: hearsay, else from whom."""
-        return known_by(self.tier, self.kind)
-
-    @property
     def offer_key(self) -> tuple[str, str, Term, str, str, int]:
         """Return what makes two prices those of one offer: GPU, provider, term, region and machine."""
         machine = self.machine.name if self.machine else (self.instance or "").lower().removeprefix("nvidia ")
@@ -220,21 +234,6 @@ class Price:
     def may_be_in(self, wanted: str) -> bool:
         """Return True if the offer stands in a region, country or area, or could."""
         return (self.place or Place(region=self.region)).may_be_in(wanted)
-
-    @property
-    def evidence(self) -> PriceEvidence:
-        """Return how far the price can be trusted."""
-        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)
-
-
-def known_by(tier: PriceTier, kind: PriceKind) -> str:
-    """Return how a price is known in a report's words; "quote" is said of your own alone.
-
-    Args:
-        tier: How well it is known.
-        kind: From whom.
-    """
-    return tier.value if tier is PriceTier.HEARSAY else KIND_WORDS[kind]
 
 
 def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
@@ -336,7 +335,7 @@ def offers_on_demand(prices: Iterable[Price]) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PurchasePrice:
+class PurchasePrice(_KnownPrice):
     """What one GPU costs to buy, on a day; `includes_server` where a server's quote was divided by its GPUs. [USD]
 
     `seller` describes seller and kind of price, `seller_name` is the seller alone; empty where none is named.
@@ -358,13 +357,3 @@ class PurchasePrice:
     def __post_init__(self) -> None:
         if not self.usd > 0:
             raise ValueError(f"a price must be above 0: {self.gpu}, {self.seller}, {self.usd}")
-
-    @property
-    def known_by(self) -> str:
-        """Return how the price is known: hearsay, else from whom."""
-        return known_by(self.tier, self.kind)
-
-    @property
-    def evidence(self) -> PriceEvidence:
-        """Return how far the price can be trusted."""
-        return PriceEvidence(tier=self.tier, day=self.date, date_is=self.date_is, valid_until=self.quote.valid_until)

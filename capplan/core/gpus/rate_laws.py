@@ -191,7 +191,6 @@ GUESSED_LAWS = RateLaws(
 )
 """Engineering guesses in round numbers, for a calculation without any calibration file."""
 
-
 _CONSUMER = ("geforce", "radeon", "titan", "gtx", "arc a", "arc b")
 _SHARPNESS = 4
 """How suddenly the power limit takes over: the exponent that joins the two regimes."""

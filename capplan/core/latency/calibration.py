@@ -279,12 +279,10 @@ PRIOR_CLASSES: Mapping[str, ClassConstants] = {
     },
 }
 
-
 COUNTED_IN_INSTRUCTIONS = frozenset(
     label for label, constants in PRIOR_CLASSES.items() if constants.compute == _elementwise().compute
 )
 """Classes whose time is that of their arithmetic, not of their bytes; it is known to a factor of three."""
-
 
 _HOST = GlobalConstants(call_s=10e-6, launch_s=4e-6, convolution_s=40e-6)
 """A guess of what a host of 2020 takes: about ten microseconds for a call from Python, a few for a launch, and some

@@ -143,7 +143,6 @@ def _cast(elements: float, item_from: float, item_to: float) -> dict[str, Any]:
 
 _FOREACH_SINCE = (2, 0)
 
-
 _TENSORS_PER_LAUNCH = 50
 _WIDEST_GROUP, _GROUPS_TOGETHER = 32, 32
 """Grouped gradients are fast up to these channels a group, and for multiples of these groups: seen on an RTX 3090."""

@@ -44,17 +44,9 @@ class KernelWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRates:
-    """What the GPU and its calibration give each kernel, in arrays that broadcast: see `ClassConstants`.
+class ClassArrays:
+    """The constants of classes of kernels in arrays, on one architecture: see `ClassConstants`."""
 
-    `peak_flops_per_s` and `bandwidth_bytes_per_s` hold the factors of the GPU and architecture; `compute` and
-    `bandwidth` are the class's, on this architecture.
-    """
-
-    peak_flops_per_s: FloatArray
-    bandwidth_bytes_per_s: FloatArray
-    l2_bytes: FloatArray
-    serial_step_s: FloatArray
     compute: FloatArray
     bandwidth: FloatArray
     half_k: FloatArray
@@ -63,6 +55,19 @@ class KernelRates:
     write_weight: FloatArray
     strided: FloatArray
     fixed_s: FloatArray | float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRates(ClassArrays):
+    """What the GPU and its calibration give each kernel, in arrays that broadcast.
+
+    `peak_flops_per_s` and `bandwidth_bytes_per_s` hold the factors of the GPU and architecture.
+    """
+
+    peak_flops_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    l2_bytes: FloatArray
+    serial_step_s: FloatArray
 
 
 def kernel_times(work: KernelWork, rates: KernelRates, constants: GlobalConstants) -> KernelTimes:

@@ -27,6 +27,7 @@ from capplan.core.latency.engines import (
     is_timed,
     knows_architecture,
 )
+from capplan.core.latency.kernel_time import ClassArrays
 from capplan.core.latency.types import Evidence, GpuEvidence
 from capplan.core.numbers import FloatArray
 from capplan.core.workload import Framework, Host, Variant, Workload
@@ -48,23 +49,14 @@ KERNELS = "kernels"
 REFERENCE_ARCHITECTURES = ("8.6", "8.9", "12.0", "12.1")
 """Architectures whose GPUs fix the constants' scale; factors of other GPUs are taken from their relatives."""
 
-
 MANY_ROWS = 400
 """Rows from which on a GPU's factors speak for its architecture, and its bias for GPUs that were never measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedConstants:
+class ResolvedConstants(ClassArrays):
     """A calibration's constants for one GPU: arrays over `ALL_CLASSES`, and factors on its two roofs."""
 
-    compute: FloatArray
-    bandwidth: FloatArray
-    half_k: FloatArray
-    misaligned: FloatArray
-    layout_passes: FloatArray
-    write_weight: FloatArray
-    strided: FloatArray
-    fixed_s: FloatArray
     gpu_compute: float
     gpu_bandwidth: float
     serial_step_s: float
@@ -124,7 +116,6 @@ def part_for(calibration: Calibration, workload: Workload) -> Calibration:
 
 CPU, CPU_HALF = "cpu", "cpu half"
 """The parts of a calibration that serve CPUs, above 16 bits and in them."""
-
 
 _MATRIX_UNIT_GAIN = 8.0
 """From this ratio of the 16-bit to the fp32 peak on, a CPU has a matrix unit: AMX gains 16, AVX512_BF16 2."""

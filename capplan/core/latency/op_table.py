@@ -31,7 +31,6 @@ from capplan.core.workload import Workload
 
 IntArray = NDArray[np.int64]
 
-
 _USE_BY_DTYPE = {
     HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
     "int8": PeakUse.INT8, "uint8": PeakUse.INT8, "qint8": PeakUse.INT8, "quint8": PeakUse.INT8,
@@ -91,6 +90,16 @@ class KernelTable:
     unsplit_flops: FloatArray
     gathered_bytes: FloatArray
 
+    @property
+    def fused_count(self) -> FloatArray:
+        """Return how often a step runs each row where attention is fused."""
+        return np.where(self.path != AttentionPath.UNFUSED, self.count, 0.0)
+
+    @property
+    def moved_bytes(self) -> FloatArray:
+        """Return the bytes of all operands, [kernel, batch]. [bytes]"""
+        return self.read_bytes + self.written_bytes + self.weight_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRow:
@@ -122,6 +131,8 @@ class KernelRow:
 _OVER_BATCHES = (
     "flops", "read_bytes", "written_bytes", "weight_bytes", "gathered_bytes", "m", "n", "k", "groups", "serial",
 )  # fmt: skip
+_FLAGS = ("misaligned", "strided", "foreign_layout", "winograd")
+_AT_ANY_BATCH = ("launches", "slowdown", "spread", "unsplit_flops")
 
 
 def kernel_table(step: ExecutedStep, *, batches: Sequence[int], anchors: Sequence[int] = ()) -> KernelTable:
@@ -169,27 +180,23 @@ def _tabulate(step: ExecutedStep, wanted: tuple[int, ...]) -> KernelTable:
         columns += [list(rows) for rows in zip(*by_sample, strict=True)]
         owners += [index] * len(by_sample[0])
 
-    def expand(values: list[list[float]]) -> FloatArray:
+    def expand(name: str) -> FloatArray:
+        values = [[getattr(row, name) for row in rows] for rows in columns]
         return _whole(np.array(values, dtype=np.float64).reshape(-1, len(samples)) @ weights)
 
     first = [rows[0] for rows in columns]
+    flags = {name: np.array([getattr(row, name) for row in first], dtype=bool) for name in _FLAGS}
+    figures = {name: np.array([getattr(row, name) for row in first], dtype=np.float64) for name in _AT_ANY_BATCH}
+    named: dict[str, Any] = {**flags, **figures, **{name: expand(name) for name in _OVER_BATCHES}}
     return KernelTable(
+        **named,
         batches=wanted,
         kernel=np.array(owners, dtype=np.int64),
         label=np.array([kinds.CLASS_INDEX[row.label] for row in first], dtype=np.int64),
         peak_use=np.array([row.peak_use for row in first], dtype=np.int64),
         path=np.array([row.path for row in first], dtype=np.int64),
         count=np.array([calls[owner] for owner in owners], dtype=np.float64),
-        launches=np.array([row.launches for row in first], dtype=np.float64),
         host_calls=float(sum(op.calls for op in recording.steady_ops())),
-        misaligned=np.array([row.misaligned for row in first], dtype=bool),
-        strided=np.array([row.strided for row in first], dtype=bool),
-        foreign_layout=np.array([row.foreign_layout for row in first], dtype=bool),
-        winograd=np.array([row.winograd for row in first], dtype=bool),
-        slowdown=np.array([row.slowdown for row in first], dtype=np.float64),
-        spread=np.array([row.spread for row in first], dtype=np.float64),
-        unsplit_flops=np.array([row.unsplit_flops for row in first], dtype=np.float64),
-        **{name: expand([[getattr(row, name) for row in rows] for rows in columns]) for name in _OVER_BATCHES},
     )
 
 

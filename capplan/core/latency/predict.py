@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.calibration import Calibration, prior_calibration
+from capplan.core.latency.calibration import CLASS_FIELDS, Calibration, prior_calibration
 from capplan.core.latency.classes import ALL_CLASSES, BATCHED_MATMUL, CLASS_INDEX, is_depthwise
 from capplan.core.latency.data_parallel import exchanged_bytes, on_several_gpus
 from capplan.core.latency.decompositions import AttentionPath
@@ -137,14 +137,14 @@ def _estimate_alike(
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     if runnable:
         times = time_kernels(step, kernel_table(step, batches=batches, anchors=anchors), devices=runnable)
-        answers = _together(step, _estimates(step, times, [gpu for gpu, _ in runnable]), [gpu for gpu, _ in runnable])
+        answers = _together(step, _estimates(step, times, [gpu for gpu, _ in runnable]), runnable)
     return tuple(
         rate if isinstance(rate, Unsupported) else answers[gpu.id] for gpu, rate in zip(gpus, rates, strict=True)
     )
 
 
 def _together(
-    step: ExecutedStep, answers: dict[str, tuple[LatencyEstimate, ...]], gpus: Sequence[GpuSpec]
+    step: ExecutedStep, answers: dict[str, tuple[LatencyEstimate, ...]], devices: Sequence[tuple[GpuSpec, DeviceRates]]
 ) -> dict[str, tuple[LatencyEstimate, ...]]:
     """Return estimates of steps as several GPUs of a machine take them together."""
     count = step.workload.gpu_count
@@ -157,7 +157,7 @@ def _together(
             on_several_gpus(answer, size_bytes=size, gpu=gpu, gpu_count=count, laws=laws, sharding=sharding)
             for answer in answers[gpu.id]
         )
-        for gpu in gpus
+        for gpu, _ in devices
     }
 
 
@@ -167,24 +167,23 @@ def time_kernels(
     """Time every kernel of a step's table on every device at once."""
     recording, workload = step.recording, step.workload
     known = step.calibration or prior_calibration()
-    resolved = resolve_constants(known, [gpu for gpu, _ in devices], workload)
-    known_rates = [rate for _, rate in devices]
+    gpus, known_rates = [gpu for gpu, _ in devices], [rate for _, rate in devices]
+    resolved = resolve_constants(known, gpus, workload)
     rates = _kernel_rates(table, known_rates, resolved)
     work = kernel_work(table, known_rates)
-    constants = known.constants
-    printed = np.stack([rate.printed_flops_per_s for _, rate in devices])[:, table.peak_use, None]
-    bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for _, rate in devices])[:, None, None]
+    printed = np.stack([rate.printed_flops_per_s for rate in known_rates])[:, table.peak_use, None]
+    bandwidth = np.array([rate.printed_bandwidth_bytes_per_s for rate in known_rates])[:, None, None]
     return DeviceTimes(
         table=table,
-        times=kernel_times(work, rates, constants),
+        times=kernel_times(work, rates, known.constants),
         bound_s=bound_s(
             flops=least_flops(table, known_rates),
             peak_flops_per_s=printed,
             traffic_bytes=least_bytes(table, known_rates),
             bandwidth_bytes_per_s=bandwidth,
         ),
-        count=kernel_counts(table, recording, workload, [gpu for gpu, _ in devices]),
-        host_s=_host_s(table, workload, known, [gpu for gpu, _ in devices]),
+        count=kernel_counts(table, recording, workload, gpus),
+        host_s=_host_s(table, workload, known, gpus),
         weights_s=_weights_s(table, known_rates),
     )
 
@@ -244,9 +243,6 @@ def _replayed_s(table: KernelTable, known: Calibration, gpus: Sequence[GpuSpec])
 
 
 def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[ResolvedConstants]) -> KernelRates:
-    def per_class(name: str) -> FloatArray:
-        return np.stack([getattr(item, name) for item in resolved])[:, table.label, None]
-
     peaks = np.stack([
         kernel_peaks(rate, label=table.label, peak_use=table.peak_use) * item.gpu_compute
         for rate, item in zip(rates, resolved, strict=True)
@@ -257,14 +253,10 @@ def _kernel_rates(table: KernelTable, rates: list[DeviceRates], resolved: list[R
         bandwidth_bytes_per_s=np.array(bandwidths)[:, None, None],
         l2_bytes=np.array([rate.l2_bytes for rate in rates])[:, None, None],
         serial_step_s=np.array([item.serial_step_s for item in resolved])[:, None, None],
-        compute=per_class("compute"),
-        bandwidth=per_class("bandwidth"),
-        half_k=per_class("half_k"),
-        misaligned=per_class("misaligned"),
-        layout_passes=per_class("layout_passes"),
-        write_weight=per_class("write_weight"),
-        strided=per_class("strided"),
-        fixed_s=per_class("fixed_s"),
+        **{
+            name: np.stack([getattr(item, name) for item in resolved])[:, table.label, None]
+            for name in (*CLASS_FIELDS, "fixed_s")
+        },
     )
 
 

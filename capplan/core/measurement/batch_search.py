@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from capplan.core.latency.advice import gain_of_doubling
-from capplan.core.measurement.choices import BatchSearch
 from capplan.core.measurement.types import Measurement
+from capplan.core.numbers import largest_true
+from capplan.core.workload import BatchSearch
 
 
 def largest_running_batch(runs: Callable[[int], bool], *, search: BatchSearch, at_most: int) -> int:
@@ -15,14 +16,7 @@ def largest_running_batch(runs: Callable[[int], bool], *, search: BatchSearch, a
     """
     if search is BatchSearch.SEQUENTIAL:
         return _sequential(runs, at_most)
-    fitting, failing = _doubled_to_failure(runs, at_most)
-    while failing - fitting > 1:
-        middle = (fitting + failing) // 2
-        if runs(middle):
-            fitting = middle
-        else:
-            failing = middle
-    return fitting
+    return largest_true(runs, *_doubled_to_failure(runs, at_most))
 
 
 def _sequential(runs: Callable[[int], bool], at_most: int) -> int:

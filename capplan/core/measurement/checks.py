@@ -16,9 +16,8 @@ from capplan.core.json_fields import (
     check_wholes,
     member,
 )
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import MeasurementFailure
-from capplan.core.workload import LARGEST_BATCH, Framework, Layout, Precision
+from capplan.core.workload import LARGEST_BATCH, Framework, Layout, Precision, TimingMethod
 
 Check = Callable[[Any, str], None]
 

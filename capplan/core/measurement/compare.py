@@ -8,7 +8,6 @@ import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.classes import ALL_CLASSES
-from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import Unsupported, device_rates
 from capplan.core.latency.op_table import KernelTable, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
@@ -73,7 +72,8 @@ def compare_runs(first: Iterable[Measurement], second: Iterable[Measurement]) ->
     )
 
 
-def _key(point: Measurement) -> tuple[object, ...]:
+def _key(point: Point) -> tuple[object, ...]:
+    """Return what two points have in common that name the same model, input and conditions."""
     return point.model.words, point.model.input_size, point.workload
 
 
@@ -94,22 +94,13 @@ def find_answer(points: Iterable[Point], question: FailedMeasurement) -> Kept:
     nearest: tuple[str, ...] | None = None
     for point in reversed(list(points)):
         is_settled = isinstance(point, Measurement) or point.kind is MeasurementFailure.OUT_OF_MEMORY
-        if not is_settled or not _is_same_point(point, question):
+        if not is_settled or _key(point) != _key(question):
             continue
         differences = _differences(point, question)
         if not differences:
             return Kept(point=point)
         nearest = differences if nearest is None or len(differences) < len(nearest) else nearest
     return Kept(point=None, differences=nearest or ())
-
-
-def _is_same_point(kept: Point, asked: FailedMeasurement) -> bool:
-    """Return True if both name the same model, input and conditions."""
-    return (kept.model.words, kept.model.input_size, kept.workload) == (
-        asked.model.words,
-        asked.model.input_size,
-        asked.workload,
-    )
 
 
 def _differences(kept: Point, asked: FailedMeasurement) -> tuple[str, ...]:
@@ -145,16 +136,18 @@ class Theory:
         if isinstance(rates, Unsupported):
             return rates
         estimate, table = answer[0], self._table(batch)
-        moved = table.read_bytes[:, 0] + table.written_bytes[:, 0] + table.weight_bytes[:, 0]
+        calls = table.fused_count
         return TheoryFigures(
             bound_s=estimate.bound_s,
             expected_s=estimate.latency_s.expected,
             low_s=estimate.latency_s.low,
             high_s=estimate.latency_s.high,
             calibration=estimate.calibration,
-            mfu_fraction=float(np.sum(table.flops[:, 0] * _calls(table) / rates.printed_flops_per_s[table.peak_use]))
+            mfu_fraction=float(np.sum(table.flops[:, 0] * calls / rates.printed_flops_per_s[table.peak_use]))
             / median_s,
-            mbu_fraction=float(np.sum(moved * _calls(table))) / rates.printed_bandwidth_bytes_per_s / median_s,
+            mbu_fraction=float(np.sum(table.moved_bytes[:, 0] * calls))
+            / rates.printed_bandwidth_bytes_per_s
+            / median_s,
         )
 
     def device_s_by_class(self, batch: int) -> Mapping[str, float] | Unsupported:
@@ -174,7 +167,3 @@ class Theory:
 
     def _table(self, batch: int) -> KernelTable:
         return kernel_table(self.step, batches=[batch])
-
-
-def _calls(table: KernelTable) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.where(table.path != AttentionPath.UNFUSED, table.count, 0.0)

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from capplan.core.measurement.checks import check_point
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import (
     SCHEMA_VERSION,
     Clocks,
@@ -29,7 +28,7 @@ from capplan.core.measurement.types import (
     TimingRules,
     WarmUp,
 )
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import Framework, Layout, Precision, TimingMethod
 from capplan.errors import MeasurementFileError
 from capplan.strict_json import JsonError, read_json
 
@@ -105,52 +104,22 @@ def point_to_json(point: Point) -> dict[str, Any]:
     """Encode a point as a JSON document."""
     head = {
         "schema_version": SCHEMA_VERSION,
-        "model": _model_to_json(point.model),
+        "model": {**asdict(point.model), "input_size": list(point.model.input_size)},
         "workload": {
             "batch": point.workload.batch,
             "precision": point.workload.precision.value,
             "framework": point.workload.framework.value,
             "layout": point.workload.layout.value,
         },
-        "device": _device_to_json(point.device),
+        "device": {**asdict(point.device), "throttling": list(point.device.throttling)},
     }
-    body = _measurement_to_json(point) if isinstance(point, Measurement) else _failure_to_json(point)
+    if isinstance(point, Measurement):
+        body = _measurement_to_json(point)
+    else:
+        limit = asdict(point.limit) if point.limit else None
+        body = {"failure": {"kind": point.kind.value, "message": point.message, "limit": limit}}
     rules = asdict(point.rules) if point.rules else None
     return {**head, **body, "rules": rules, "date": point.date.isoformat(), "command": point.command}
-
-
-def _model_to_json(model: ModelIdentity) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "words": model.words,
-        "library": model.library,
-        "input_size": list(model.input_size),
-        "versions": dict(model.versions),
-        "source_sha256": model.source_sha256,
-    }
-
-
-def _device_to_json(device: DeviceFacts) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "kind": device.kind,
-        "gpu": device.gpu,
-        "driver": device.driver,
-        "cuda": device.cuda,
-        "cudnn": device.cudnn,
-        "torch": device.torch,
-        "memory_bytes": device.memory_bytes,
-        "power_limit_w": device.power_limit_w,
-        "clocks": {"graphics_hz": device.clocks.graphics_hz, "memory_hz": device.clocks.memory_hz},
-        "temperature_c": device.temperature_c,
-        "throttling": list(device.throttling),
-        "threads": device.threads,
-    }
-
-
-def _failure_to_json(failure: FailedMeasurement) -> dict[str, Any]:
-    limit = asdict(failure.limit) if failure.limit else None
-    return {"failure": {"kind": failure.kind.value, "message": failure.message, "limit": limit}}
 
 
 def _measurement_to_json(point: Measurement) -> dict[str, Any]:
@@ -159,10 +128,8 @@ def _measurement_to_json(point: Measurement) -> dict[str, Any]:
         "method": point.method.value,
         "l2_flushed": point.l2_flushed,
         "warm_up": {
-            "runs": point.warm_up.runs,
-            "elapsed_s": _rounded(point.warm_up.elapsed_s),
-            "first_s": _rounded(point.warm_up.first_s),
-            "stable": point.warm_up.stable,
+            **asdict(point.warm_up),
+            **{name: _rounded(getattr(point.warm_up, name)) for name in ("elapsed_s", "first_s")},
         },
         "latency_s": {
             **{name: _rounded(getattr(latency, name)) for name in ("mean", "std", "median", "p90", "p95", "p99")},
@@ -171,12 +138,7 @@ def _measurement_to_json(point: Measurement) -> dict[str, Any]:
             "samples": [_rounded(sample) for sample in point.samples_s],
         },
         "throughput_per_s": _rounded(point.throughput_per_s),
-        "memory": {
-            "peak_allocated_bytes": point.memory.peak_allocated_bytes,
-            "peak_reserved_bytes": point.memory.peak_reserved_bytes,
-            "device_used_bytes": point.memory.device_used_bytes,
-            "process_bytes": point.memory.process_bytes,
-        },
+        "memory": asdict(point.memory),
         "power_w": _rounded(point.power.power_w) if point.power else None,
         "energy_j_per_sample": _rounded(point.power.energy_j_per_sample) if point.power else None,
         "estimate": _theory_to_json(point.theory) if point.theory else None,

@@ -25,12 +25,10 @@ class ProfiledOperator:
     inner: tuple["ProfiledOperator", ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassTime:
-    """One class of kernel: its calls and time per step, measured and, where there is theory, estimated. [s]"""
+class _Compared:
+    """A measured time beside its estimate."""
 
-    label: str
-    calls: float
+    __slots__ = ()
     measured_s: float
     estimated_s: float | None
 
@@ -40,6 +38,16 @@ class ClassTime:
         if self.estimated_s is None or self.measured_s <= 0:
             return None
         return self.estimated_s / self.measured_s - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassTime(_Compared):
+    """One class of kernel: its calls and time per step, measured and, where there is theory, estimated. [s]"""
+
+    label: str
+    calls: float
+    measured_s: float
+    estimated_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +141,7 @@ class HookedModule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleTime:
+class ModuleTime(_Compared):
     """One module with all below it in a step: measured, and, where the model was traced, counted and estimated. [s]
 
     `macs` are multiply-accumulates. `estimated_s` is the time of its kernels on the device alone.
@@ -155,13 +163,6 @@ class ModuleTime:
     def flops_per_s(self) -> float | None:
         """Return the rate that was reached, two FLOPs per multiply-accumulate; None without products. [FLOP/s]"""
         return 2 * self.macs / self.measured_s if self.macs and self.measured_s > 0 else None
-
-    @property
-    def error_fraction(self) -> float | None:
-        """Return how far the estimate is above or below the measurement; None without an estimate or a measurement."""
-        if self.estimated_s is None or self.measured_s <= 0:
-            return None
-        return self.estimated_s / self.measured_s - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,15 +196,11 @@ def module_times(
             calls=module.calls,
             measured_s=module.time_s,
             macs=macs.get(module.path, 0) if counted else None,
-            estimated_s=None
-            if estimated_s is None
-            else sum(
-                (
-                    time_s
-                    for other, time_s in estimated_s.items()
-                    if not module.path or other == module.path or other.startswith(f"{module.path}.")
-                )
-            ),
+            estimated_s=None if estimated_s is None else _with_all_below(module.path, estimated_s),
         )
         for module in hooked
     )
+
+
+def _with_all_below(path: str, own_s: Mapping[str, float]) -> float:
+    return sum(time_s for other, time_s in own_s.items() if not path or other == path or other.startswith(f"{path}."))

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.statistics import ConfidenceInterval, Summary, median_interval, summarise
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import Framework, Layout, Precision, TimingMethod
 
 SCHEMA_VERSION = 1
 

@@ -29,7 +29,6 @@ _ADDRESS_BITS = 44
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
 _SMALL, _LARGE = 0, 1
 
-
 Block = tuple[int, int, int]
 """A block in use: its pool, start and size, in units of 512 bytes."""
 
@@ -102,62 +101,6 @@ class CachingAllocator:
             peak_allocated=self.peak_allocated,
             peak_reserved=self.peak_reserved,
         )
-
-    @property
-    def allocated_bytes(self) -> int:
-        """Bytes of the blocks in use. [bytes]"""
-        return self.allocated * UNIT_BYTES
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Bytes of the segments held. [bytes]"""
-        return self.reserved * UNIT_BYTES
-
-    def allocate(self, size_bytes: int) -> Block | None:
-        """Take a block: its (pool, start, size) in units of 512 bytes, to be given to `free`; None for no bytes.
-
-        Raises:
-            OutOfDeviceMemory: the device holds no more, even after cached segments were given back.
-        """
-        if size_bytes <= 0:
-            return None
-        size = -(-size_bytes // UNIT_BYTES)
-        pool = _SMALL if size <= _SMALL_LIMIT else _LARGE
-        free = self._free[pool]
-        index = bisect_left(free, size << _ADDRESS_BITS)
-        if index == len(free):
-            self._grow(pool, size)
-            index = bisect_left(free, size << _ADDRESS_BITS)
-        key = free.pop(index)
-        start, found = key & _ADDRESS_MASK, key >> _ADDRESS_BITS
-        del self._size_by_start[pool][start]
-        del self._start_by_end[pool][start + found]
-        rest = found - size
-        if rest and (pool == _SMALL or rest > _SMALL_LIMIT or self.expandable_segments):
-            self._add_free(pool, start + size, rest)
-            found = size
-        self.allocated += found
-        self.peak_allocated = max(self.peak_allocated, self.allocated)
-        return pool, start, found
-
-    def free(self, block: Block | None) -> None:
-        """Return a block to its pool, merged with its free neighbours."""
-        if block is None:
-            return
-        pool, start, size = block
-        self.allocated -= size
-        sizes, starts = self._size_by_start[pool], self._start_by_end[pool]
-        end = start + size
-        following = sizes.get(end)
-        if following is not None:
-            self._remove_free(pool, end, following)
-            size += following
-        before = starts.get(start)
-        if before is not None:
-            self._remove_free(pool, before, start - before)
-            size += start - before
-            start = before
-        self._add_free(pool, start, size)
 
     def _add_free(self, pool: int, start: int, size: int) -> None:
         insort(self._free[pool], (size << _ADDRESS_BITS) | start)
@@ -405,8 +348,8 @@ def _run(
 ) -> tuple[int, int | None]:
     """Run the events before `until`; return the event of the last new allocated peak, and the one that failed.
 
-    The loop does what `CachingAllocator.allocate` and `free` do, with the allocator's state in local variables: a plan
-    runs it for some hundred thousand events, and the methods would take as long again. A test compares the two.
+    The allocator's state is held in local variables: a plan runs this loop for some hundred thousand events, and a
+    method for each allocation and each free would take as long again. A test compares the two.
     """
     peak, peak_event, allocated = allocator.peak_allocated, 0, allocator.allocated
     pools = tuple(zip(allocator._free, allocator._size_by_start, allocator._start_by_end, strict=True))

@@ -11,31 +11,13 @@ from capplan.core.memory.model import MemoryModel, capacity_for_allocator
 from capplan.core.memory.replays import StreamReplays
 from capplan.core.memory.schedule import Bound
 from capplan.core.memory.sharding import fewest_gpus
-from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate, fit_status
-from capplan.core.numbers import Interval
-from capplan.core.trace.types import Trace
-from capplan.core.workload import LARGEST_BATCH, Workload
+from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
+from capplan.core.numbers import Interval, largest_true
+from capplan.core.workload import LARGEST_BATCH
 from capplan.units import format_bytes
 
 MOST_GPUS = 4096
 """Models are not spread over more GPUs than this here."""
-
-
-def estimate_memory(
-    trace: Trace,
-    workload: Workload,
-    *,
-    batch: int,
-    gpu: GpuSpec | None,
-    calibration: MemoryCalibration = UNCALIBRATED,
-) -> MemoryEstimate:
-    """Estimate the peaks of one workload at one batch.
-
-    Raises:
-        UsageError: the batch is none, too large for any device, or not the one the recording holds for.
-        MissingRecordingError: the trace lacks the workload's recording.
-    """
-    return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
 
 
 def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
@@ -45,36 +27,6 @@ def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
         f"needs {needed.to_text(format_bytes)}, {format_bytes(available_bytes)} may be filled: "
         f"{format_bytes(needed.low - available_bytes)} too much"
     )
-
-
-def largest_batch(
-    trace: Trace,
-    workload: Workload,
-    *,
-    gpu: GpuSpec | None,
-    available_bytes: float,
-    calibration: MemoryCalibration = UNCALIBRATED,
-) -> int:
-    """Find the largest batch whose expected total stays within `available_bytes`; 0 if not even one sample does."""
-    model = MemoryModel(trace=trace, workload=workload, calibration=calibration)
-    return largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes)
-
-
-def min_gpus(
-    trace: Trace,
-    workload: Workload,
-    *,
-    batch: int,
-    gpu: GpuSpec | None,
-    available_bytes: float,
-    calibration: MemoryCalibration = UNCALIBRATED,
-) -> int | None:
-    """Bound from below how many GPUs hold the model at a batch each: weights, gradients and states sharded evenly.
-
-    Activations, inputs, workspaces and context stay whole on each: None where these alone are too much.
-    """
-    estimate = estimate_memory(trace, workload, batch=batch, gpu=gpu, calibration=calibration)
-    return gpus_to_shard(estimate, available_bytes=available_bytes)
 
 
 def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | None:
@@ -96,12 +48,7 @@ def available_memory(gpu: GpuSpec, *, utilization_fraction: float) -> Interval:
     Within it the allocator gives back what it cached before it fails, so that estimates and largest batches that
     replay it within the same limit agree.
     """
-    usable = usable_memory(gpu)
-    return Interval(
-        low=utilization_fraction * usable.low,
-        expected=utilization_fraction * usable.expected,
-        high=utilization_fraction * usable.high,
-    )
+    return usable_memory(gpu) * utilization_fraction
 
 
 def judge_fit(estimate: MemoryEstimate, *, available_bytes: Interval, max_batch: int) -> FitStatus:
@@ -210,7 +157,7 @@ def largest_replayed_batch(replays: StreamReplays, *, capacity_bytes: int, at_mo
     if at_most < 1:
         return 0
     guess = min(at_most, max(1, _guess(replays, capacity_bytes, at_most)))
-    return _bisect(fits, *_bracket(fits, guess, at_most=at_most))
+    return largest_true(fits, *_bracket(fits, guess, at_most=at_most))
 
 
 def _guess(replays: StreamReplays, capacity_bytes: int, at_most: int) -> int:
@@ -234,10 +181,3 @@ def _bracket(fits: Callable[[int], bool], guess: int, *, at_most: int) -> tuple[
     while failing - step > 0 and not fits(failing - step):
         failing, step = failing - step, 2 * step
     return max(0, failing - step), failing
-
-
-def _bisect(fits: Callable[[int], bool], fitting: int, failing: int) -> int:
-    while failing - fitting > 1:
-        middle = (fitting + failing) // 2
-        fitting, failing = (middle, failing) if fits(middle) else (fitting, middle)
-    return fitting

@@ -23,9 +23,9 @@ this module lets pass. Between torch 2.4 and 2.9 the rule turned around; the rel
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
+from capplan.core.numbers import largest_true
 from capplan.core.ops.attention import AttentionBackend, choose_attention
 from capplan.core.ops.convolutions import (
     cudnn_runs_depthwise,
@@ -67,8 +67,7 @@ def refused_above(recording: Recording, workload: Workload) -> int | None:
     """
     refusing: list[Operand] = []
     for kernel in recording.kernels:
-        checked = _checked_operands(kernel, workload)
-        refusing += checked(kernel) if checked else ()
+        refusing += _checked_operands(kernel, workload)
     limits = (
         _largest_below(recording, refusing, elements=INDEX_LIMIT),
         _largest_below(recording, _attention_batches(recording, workload), elements=_ATTENTION_BATCHES + 1),
@@ -96,23 +95,21 @@ def _is_fused(kernel: Kernel, workload: Workload) -> bool:
     return backend is not AttentionBackend.MATH
 
 
-def _checked_operands(kernel: Kernel, workload: Workload) -> Callable[[Kernel], tuple[Operand, ...]] | None:
-    """Return how to find the operands whose elements the kernel counts in 32 bits; None where it counts none so."""
-    name = kernel.name.removesuffix("_backward")
-    if name in _POOLS:
-        return _all_operands if workload.torch_version < _SPLIT_SINCE else _outputs_alone(workload)
+def _checked_operands(kernel: Kernel, workload: Workload) -> tuple[Operand, ...]:
+    """Return the operands whose elements the kernel counts in 32 bits.
+
+    A compiler writes pooling and padding itself, with 64-bit indices.
+    """
+    name, old = kernel.name.removesuffix("_backward"), workload.torch_version < _SPLIT_SINCE
+    is_eager = workload.framework is Framework.EAGER
+    every = (*kernel.inputs, *kernel.outputs)
     if name in _REFLECTIONS:
-        return _inputs if workload.framework is Framework.EAGER else None
-    old = workload.torch_version < _SPLIT_SINCE
+        return kernel.inputs if is_eager else ()
+    if name in _POOLS and not old:
+        return kernel.outputs if is_eager else ()
     if is_convolution(kernel):
-        refuses = old or (is_depthwise(kernel) and _depthwise_refuses(kernel, workload))
-        return _all_operands if refuses else None
-    return _all_operands if old and "batch_norm" in name else None
-
-
-def _outputs_alone(workload: Workload) -> Callable[[Kernel], tuple[Operand, ...]] | None:
-    """Return the check of pooling's outputs: a compiler writes the pooling itself, with 64-bit indices."""
-    return _outputs if workload.framework is Framework.EAGER else None
+        return every if old or (is_depthwise(kernel) and _depthwise_refuses(kernel, workload)) else ()
+    return every if old and (name in _POOLS or "batch_norm" in name) else ()
 
 
 def _depthwise_refuses(kernel: Kernel, workload: Workload) -> bool:
@@ -124,28 +121,13 @@ def _depthwise_refuses(kernel: Kernel, workload: Workload) -> bool:
     return is_eager and not is_channels_last(kernel) and not on_cudnn
 
 
-def _all_operands(kernel: Kernel) -> tuple[Operand, ...]:
-    return (*kernel.inputs, *kernel.outputs)
-
-
-def _inputs(kernel: Kernel) -> tuple[Operand, ...]:
-    return kernel.inputs
-
-
-def _outputs(kernel: Kernel) -> tuple[Operand, ...]:
-    return kernel.outputs
-
-
 def _largest_below(recording: Recording, operands: list[Operand], *, elements: int) -> int | None:
     """Return the largest batch at which every operand has fewer elements than a limit; None where none grows."""
     growing = {operand.shape: operand for operand in operands if any(dim.per_sample for dim in operand.shape)}
     if not growing or recording.exact_batch is not None:
         return None
-    low, high = 0, INDEX_LIMIT
-    while high - low > 1:
-        middle = (low + high) // 2
-        if all(math.prod(operand.shape_at(middle)) < elements for operand in growing.values()):
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def are_small(batch: int) -> bool:
+        return all(math.prod(operand.shape_at(batch)) < elements for operand in growing.values())
+
+    return largest_true(are_small, 0, INDEX_LIMIT)

@@ -147,10 +147,8 @@ def _parameters_by_first_use(trace: Trace, recording: Recording) -> list[tuple[O
 
 def _parameters_by_owner(trace: Trace, depth: int | None) -> dict[tuple[str, str], int]:
     sums: dict[tuple[str, str], int] = defaultdict(int)
-    for parameter in trace.parameters:
-        if not parameter.is_buffer:
-            owner = parameter.names[0].rpartition(".")[0]
-            sums[truncate_path(owner, depth), ""] += parameter.elements
+    for owner, elements in trace.parameters_by_module().items():
+        sums[truncate_path(owner, depth), ""] += elements
     return sums
 
 

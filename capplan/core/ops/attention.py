@@ -137,7 +137,6 @@ RULES: tuple[AttentionRule, ...] = (
     ),
 )  # fmt: skip
 
-
 PREFERENCE: tuple[AttentionBackend, ...] = (_CUDNN, _FLASH, _EFFICIENT)
 """The order in which backends are asked; `math` takes what none accepts. The rules say from which release each is."""
 

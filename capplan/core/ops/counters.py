@@ -54,7 +54,7 @@ def compare_counts(
 ) -> tuple[CounterComparison, ...]:
     """Explain counters' figures at a batch size; `classes` names the class of the module at each path."""
     ours = _own_macs(recording, batch)
-    params = _own_params(trace)
+    params = trace.parameters_by_module()
     return tuple(_compare(count, ours, params, classes) for count in counts)
 
 
@@ -73,15 +73,6 @@ def _spoken(operator: str) -> str:
     return {"capplan.attention": "scaled_dot_product_attention", "capplan.rnn": "recurrent layer"}.get(
         operator, operator.removeprefix("aten.")
     )
-
-
-def _own_params(trace: Trace) -> dict[str, int]:
-    """Count the elements of each module's own parameters; a shared one belongs to its first name."""
-    found: dict[str, int] = defaultdict(int)
-    for parameter in trace.parameters:
-        if not parameter.is_buffer:
-            found[parameter.names[0].rpartition(".")[0]] += parameter.elements
-    return found
 
 
 def _compare(

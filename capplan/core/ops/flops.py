@@ -15,19 +15,6 @@ from capplan.core.ops.convolutions import filter_shape, group_count, is_convolut
 from capplan.core.trace.types import Attribute, Kernel, Operand, Recording, Trace
 from capplan.errors import TraceFileError
 
-__all__ = [
-    "MatmulShape",
-    "OperatorClass",
-    "Traffic",
-    "counted_bytes_fraction",
-    "kernel_flops",
-    "kernel_macs",
-    "matmul_shape",
-    "operator_class",
-    "traffic",
-    "uncounted",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulShape:
@@ -310,7 +297,6 @@ class OperatorCall:
 
 Formula: TypeAlias = Callable[[OperatorCall], int]
 """Counts the FLOPs of a call, two per multiply-accumulate. [FLOP]"""
-
 
 Formulas: TypeAlias = Mapping[str, Formula]
 """Formulas by operator, as torch spells it: `my::op`."""

@@ -21,8 +21,8 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import Binding, LatencyEstimate
-from capplan.core.memory.types import MemoryEstimate, MemoryPart
-from capplan.core.numbers import Interval
+from capplan.core.memory.types import FitStatus, MemoryEstimate, MemoryPart
+from capplan.core.numbers import Interval, largest_true
 from capplan.core.pipelines.sharing import Degrees
 from capplan.core.pipelines.timing import (
     Correction,
@@ -269,11 +269,7 @@ class PreparedPipeline(Planned):
         above = 1
         while above <= LARGEST_BATCH and fits(above):
             above *= 2
-        low, high = above // 2, min(above, LARGEST_BATCH + 1)
-        while low + 1 < high:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-        return low
+        return largest_true(fits, above // 2, min(above, LARGEST_BATCH + 1))
 
     @property
     def _streams(self) -> bool:
@@ -563,6 +559,40 @@ class PreparedPipeline(Planned):
     def versions(self) -> Mapping[str, str]:
         """Versions of the libraries that the parts were traced with."""
         return {name: version for part in self.parts for name, version in part.whole.versions.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineMoment:
+    """The memory of the process while a part runs; None of a part that never does."""
+
+    part: str
+    memory: MemoryEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineMemoryOn:
+    """A pipeline's memory with its weights in one place, on one GPU, or on an unknown one.
+
+    `status` and `available_bytes` are None without a GPU; `max_batch` is then None, too.
+    """
+
+    gpu: GpuSpec | None
+    offload: Offload
+    worst: MemoryEstimate
+    moments: tuple[PipelineMoment, ...]
+    available_bytes: float | None = None
+    status: FitStatus | None = None
+    max_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineMemory:
+    """The memory of a batch of a pipeline's items, for each GPU and each place of waiting weights."""
+
+    name: str
+    batch: int
+    facts: PipelineFacts
+    places: tuple[PipelineMemoryOn, ...]
 
 
 def _named(parts: Sequence[PreparedPart], sentences: Callable[[PreparedPart], Iterable[str]]) -> tuple[str, ...]:

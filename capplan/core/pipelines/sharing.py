@@ -1,13 +1,9 @@
-"""The memory of a pipeline on one GPU at each moment, and a sequence that several GPUs share."""
+"""A sequence that several GPUs share: what each of them runs, and how long they wait for one another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from capplan.core.gpus.spec import GpuSpec
-from capplan.core.memory.types import FitStatus, MemoryEstimate
-from capplan.core.pipelines.types import Offload
-from capplan.core.plan.types import PipelineFacts
 from capplan.core.trace.types import Affine, Kernel, Operand, Recording, Role
 from capplan.errors import UsageError
 
@@ -183,37 +179,3 @@ def exchange_s(
     ulysses_s = 4 * sent * (degrees.ulysses - 1) / degrees.ulysses / (ulysses_share * link_bytes_per_s)
     ring_s = 2 * sent * (degrees.ring - 1) / (ring_share * link_bytes_per_s)
     return ulysses_s + ring_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineMoment:
-    """The memory of the process while a part runs; None of a part that never does."""
-
-    part: str
-    memory: MemoryEstimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineMemoryOn:
-    """A pipeline's memory with its weights in one place, on one GPU, or on an unknown one.
-
-    `status` and `available_bytes` are None without a GPU; `max_batch` is then None, too.
-    """
-
-    gpu: GpuSpec | None
-    offload: Offload
-    worst: MemoryEstimate
-    moments: tuple[PipelineMoment, ...]
-    available_bytes: float | None = None
-    status: FitStatus | None = None
-    max_batch: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineMemory:
-    """The memory of a batch of a pipeline's items, for each GPU and each place of waiting weights."""
-
-    name: str
-    batch: int
-    facts: PipelineFacts
-    places: tuple[PipelineMemoryOn, ...]

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from capplan.core.gpus.places import LocalAmount, LocalCurrency
+from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.plan.order import RowOrder
 from capplan.core.plan.types import Fit, Limits, ModelFacts, Rejection
-from capplan.core.workload import Workload
+from capplan.core.workload import RowOrder, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

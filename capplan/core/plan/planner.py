@@ -8,12 +8,12 @@ from types import MappingProxyType
 from capplan.core.gpus.prices import Price, cheapest_offer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
+from capplan.core.latency.breakdown import step_peak_seconds
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.lookup import host_words, keeps_own_host, part_for
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import (
     LargestBatch,
@@ -29,12 +29,11 @@ from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
 from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted
-from capplan.core.plan.order import SortKey
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.plan.types import Constraint, Fit, Limits, ModelFacts, Plan, Rejection, gpus_for_rate, rank_fits
 from capplan.core.power import PeakSeconds, PowerLaw, step_energy
 from capplan.core.trace.types import PREPARED, QUANTISED, Kernel, Recording, Trace, model_input
-from capplan.core.workload import BatchChoice, Batches, Framework, Mode, ModelSharding, Precision, Workload
+from capplan.core.workload import BatchChoice, Batches, Framework, Mode, ModelSharding, Precision, SortKey, Workload
 from capplan.errors import UsageError
 from capplan.units import format_watts
 
@@ -570,7 +569,6 @@ _TF32_RULES: Mapping[Precision, str] = {
     Precision.AMP_FP16: "fp16 autocast; weights stay in their own dtype and are cast at every use",
     Precision.AMP_BF16: "bf16 autocast; weights stay in their own dtype and are cast at every use",
 }
-
 
 _SHARED = {
     ModelSharding.DDP: "gradients summed",

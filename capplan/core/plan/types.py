@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from capplan.core.gpus.places import LocalAmount, LocalCurrency
+from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.numbers import Interval, ceil_guarded
-from capplan.core.plan.order import SortKey
 from capplan.core.power import StepEnergy
 from capplan.core.trace.types import HasParameters, ModelInput
-from capplan.core.workload import DEFAULT_UTILIZATION, Workload, precision_label
+from capplan.core.workload import DEFAULT_UTILIZATION, SortKey, Workload, precision_label
 from capplan.units import format_rate, format_seconds, format_watts
 
 

@@ -1,7 +1,8 @@
 """Read the `quantization_config` of a transformers configuration as a scheme: method, bits, groups, what stays wide."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from capplan.core.quantisation.schemes import SCHEMES, Execution, Scales, Scheme, find_scheme
@@ -66,8 +67,7 @@ _ONE_SCALE = Scales(dtype="float32", rows=0, columns=0)
 """One scale for a whole matrix."""
 
 
-def _bitsandbytes(config: Mapping[str, Any], where: str) -> Scheme:
-    del where
+def _bitsandbytes(config: Mapping[str, Any], _where: str) -> Scheme:
     if config.get("load_in_4bit"):
         return SCHEMES["bitsandbytes_4bit_double" if config.get("bnb_4bit_use_double_quant") else "bitsandbytes_4bit"]
     return SCHEMES["bitsandbytes_int8"]
@@ -83,14 +83,6 @@ def _grouped(base: str, config: Mapping[str, Any], where: str) -> Scheme:
     return replace(scheme, weights="int4" if bits == 4 else "int8", scales=(scales,), format=None)
 
 
-def _gptq(config: Mapping[str, Any], where: str) -> Scheme:
-    return _grouped("gptq", config, where)
-
-
-def _awq(config: Mapping[str, Any], where: str) -> Scheme:
-    return _grouped("awq", config, where)
-
-
 def _fp8(config: Mapping[str, Any], where: str) -> Scheme:
     block = config.get("weight_block_size")
     if block is None:
@@ -98,16 +90,6 @@ def _fp8(config: Mapping[str, Any], where: str) -> Scheme:
     if not isinstance(block, list) or len(block) != 2 or not all(isinstance(size, int) and size > 0 for size in block):
         raise UsageError(f"{where}: quantization_config.weight_block_size {block!r} is not a pair of whole numbers.")
     return replace(SCHEMES["fp8_block"], scales=(Scales(dtype="float32", rows=block[0], columns=block[1]),))
-
-
-def _row_fp8(config: Mapping[str, Any], where: str) -> Scheme:
-    del config, where
-    return SCHEMES["float8_dynamic"]
-
-
-def _mxfp4(config: Mapping[str, Any], where: str) -> Scheme:
-    del config, where
-    return replace(SCHEMES["mxfp4"], only=("*experts*",))
 
 
 def _modelopt(config: Mapping[str, Any], where: str) -> Scheme:
@@ -164,14 +146,14 @@ def _compressed(config: Mapping[str, Any], where: str) -> Scheme:
     raise UsageError(f"{where}: compressed-tensors with {bits}-bit weights is not known; 8 and 4 bits are.")
 
 
-_METHODS = {
+_METHODS: Mapping[str, Callable[[Mapping[str, Any], str], Scheme]] = {
     "bitsandbytes": _bitsandbytes,
-    "gptq": _gptq,
-    "awq": _awq,
+    "gptq": partial(_grouped, "gptq"),
+    "awq": partial(_grouped, "awq"),
     "fp8": _fp8,
-    "fbgemm_fp8": _row_fp8,
+    "fbgemm_fp8": lambda *_: SCHEMES["float8_dynamic"],
     "compressed-tensors": _compressed,
-    "mxfp4": _mxfp4,
+    "mxfp4": lambda *_: replace(SCHEMES["mxfp4"], only=("*experts*",)),
     "modelopt": _modelopt,
     "torchao": _torchao,
 }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from math import prod
 
 from capplan.core.quantisation.schemes import Execution, PackedPart, PackedWeight, Scheme, pack
 from capplan.core.trace.types import (
@@ -363,7 +364,7 @@ class _Quantising:
 
     def _temporary(self, operand: Operand) -> int:
         """Add a storage that is born with the next operator."""
-        per_batch = [_operand_bytes(operand, batch) for batch in (0, 1)]
+        per_batch = [int(prod(operand.shape_at(batch)) * ITEM_BYTES[operand.dtype]) for batch in (0, 1)]
         size = Affine(per_batch[0], per_batch[1] - per_batch[0])
         self.storages.append(Storage(size_bytes=size, role=Role.ACTIVATION, birth=len(self.ops), death=len(self.ops)))
         return len(self.storages) - 1
@@ -382,18 +383,8 @@ class _Quantising:
             self._release(self.waiting.pop())
 
 
-def _operand_bytes(operand: Operand, batch: int) -> int:
-    count = 1.0
-    for dim in operand.shape:
-        count *= dim.at(batch)
-    return int(count * ITEM_BYTES[operand.dtype])
-
-
 def _size(part: PackedPart) -> int:
-    count = 1
-    for dim in part.shape:
-        count *= dim
-    return -(-int(2 * count * ITEM_BYTES[part.dtype]) // 2)
+    return -(-int(2 * prod(part.shape) * ITEM_BYTES[part.dtype]) // 2)
 
 
 def _weight_operand(part: PackedPart, dtype: str) -> Operand:

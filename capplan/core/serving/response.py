@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capplan.core.numbers import Interval
-from capplan.core.serving.data_parallel import Exchange
+from capplan.core.serving.servers import Exchange
 from capplan.core.serving.simulation import Randomness, Station, capacity_per_s, simulate
 
 Floats = npt.NDArray[np.float64]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.numbers import Interval
-from capplan.core.serving.data_parallel import ParallelRates, parallel_rates
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.response import (
     BatchingPolicy,
@@ -16,7 +15,7 @@ from capplan.core.serving.response import (
     response_curves,
     responses,
 )
-from capplan.core.serving.servers import replicas_for_rate
+from capplan.core.serving.servers import ParallelRates, parallel_rates, replicas_for_rate
 from capplan.core.serving.simulation import greedy_batching
 
 _CHECK = 20_000

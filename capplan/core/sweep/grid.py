@@ -1,16 +1,16 @@
 """Rows of a sweep: a trace on every GPU at every batch, with the same judgements as a plan, as columns of numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
+from capplan.core.latency.breakdown import step_peak_seconds
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.step_bound import step_peak_seconds
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import (
     LargestBatch,
@@ -24,7 +24,7 @@ from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryCalibration, MemoryEstimate
 from capplan.core.plan.planner import CURVE_BATCHES, model_facts
 from capplan.core.plan.recommend import Work, latencies_under_cap
-from capplan.core.plan.types import Constraint, Plan
+from capplan.core.plan.types import Constraint, ModelFacts, Plan
 from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.sweep.definition import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
@@ -67,25 +67,12 @@ class GridPlanner:
             MissingRecordingError: the trace lacks the workload's recording.
             UsageError: the recording holds at another batch alone.
         """
-        found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
-        shared = {**self.conditions.asked(), **self._facts()}
-        for row in self._rows(gpus):
-            for name, values in found.items():
-                values.append(row[name] if name in row else shared.get(name))
-        return found
+        facts = _fact_values(model_facts(self.trace, self._recording))
+        return _columns({**self.conditions.asked(), **facts}, self._rows(gpus))
 
     @property
     def _recording(self) -> Recording:
         return self.trace.recording(self.conditions.workload.configuration)
-
-    def _facts(self) -> Mapping[str, Value]:
-        facts = model_facts(self.trace, self._recording)
-        return {
-            "model_name": facts.name,
-            "parameters": facts.parameter_count,
-            "macs_per_sample": facts.macs_per_sample,
-            "flops_per_sample": facts.flops_per_sample,
-        }
 
     def _rows(self, gpus: Sequence[GpuSpec]) -> Iterator[Mapping[str, Value]]:
         batches, exact = self.conditions.batches, self._recording.exact_batch
@@ -96,7 +83,9 @@ class GridPlanner:
         step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
         law = replace(self.power_law, cap_w=self.conditions.power_limit_w) if self.power_law else None
         work = partial(step_peak_seconds, step)
-        grid = latencies_under_cap(partial(_latencies, step), work, gpus, sizes, law)
+        grid = latencies_under_cap(
+            lambda at, batches: estimate_latencies(step, gpus=at, batches=batches), work, gpus, sizes, law
+        )
         for gpu, most, row in zip(gpus, largest, grid, strict=True):
             if isinstance(row, Unsupported):
                 for size in self.conditions.sizes:
@@ -165,12 +154,6 @@ def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
         plan: what was judged; its model may be a pipeline.
         conditions: the question.
     """
-    facts: dict[str, Value] = {
-        "model_name": plan.model.name,
-        "parameters": plan.model.parameter_count,
-        "macs_per_sample": plan.model.macs_per_sample,
-        "flops_per_sample": plan.model.flops_per_sample,
-    }
     rows: list[dict[str, Value]] = [
         {
             "gpu": fit.gpu.id,
@@ -203,9 +186,8 @@ def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
                 "total_bytes": round(refused.needed),
             }
         )
-    shared = {**conditions.asked(), **facts}
     rows.sort(key=lambda row: (str(row["gpu"]), row["batch"] or 0))
-    return {column.name: [{**shared, **row}.get(column.name) for row in rows] for column in PLANNED_COLUMNS}
+    return _columns({**conditions.asked(), **_fact_values(plan.model)}, rows)
 
 
 def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:
@@ -217,22 +199,26 @@ def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failur
         failure: a `FailureKind`.
         reason: what happened, in a sentence.
     """
-    found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
-    same: dict[str, Value] = {
-        **conditions.asked(), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason
-    }  # fmt: skip
-    for gpu in gpus:
-        for batch in conditions.sizes:
-            row = {**same, "gpu": gpu.id, "batch": batch}
-            for name, values in found.items():
-                values.append(row.get(name))
-    return found
+    same = {**conditions.asked(), "status": RowStatus.FAILED.value, "failure": failure, "reason": reason}
+    return _columns(same, ({"gpu": gpu.id, "batch": batch} for gpu in gpus for batch in conditions.sizes))
 
 
-def _latencies(
-    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int]
-) -> tuple[tuple[LatencyEstimate, ...] | Unsupported, ...]:
-    return estimate_latencies(step, gpus=gpus, batches=batches)
+def _columns(shared: Mapping[str, Value], rows: Iterable[Mapping[str, Value]]) -> Columns:
+    """Lay rows out by column; what a row does not state itself is that of all."""
+    columns: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+    for row in rows:
+        for name, values in columns.items():
+            values.append(row[name] if name in row else shared.get(name))
+    return columns
+
+
+def _fact_values(facts: ModelFacts) -> dict[str, Value]:
+    return {
+        "model_name": facts.name,
+        "parameters": facts.parameter_count,
+        "macs_per_sample": facts.macs_per_sample,
+        "flops_per_sample": facts.flops_per_sample,
+    }
 
 
 def _energy_values(gpu: GpuSpec, latency: LatencyEstimate, work: Work, law: PowerLaw) -> dict[str, Value]:

@@ -7,9 +7,10 @@ All sizes are functions of the batch; FLOPs and bytes are not stored but derived
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from capplan.core.workload import Configuration
@@ -161,6 +162,20 @@ def first_and_last_use(ops: Sequence[Op]) -> tuple[dict[int, int], dict[int, int
     return first, last
 
 
+def distinct_kernels(calls: Iterable[tuple[Kernel, Op]]) -> tuple[tuple[Kernel, ...], tuple[Op, ...]]:
+    """Return the distinct kernels of some calls, in the order of their first, and the ops that index these."""
+    places: dict[object, int] = {}
+    kernels: list[Kernel] = []
+    ops: list[Op] = []
+    for kernel, op in calls:
+        key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
+        if key not in places:
+            places[key] = len(kernels)
+            kernels.append(kernel)
+        ops.append(replace(op, kernel=places[key]))
+    return tuple(kernels), tuple(ops)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """One block of memory: its size, the op that made it, the op after which it was released.
@@ -249,10 +264,7 @@ class Parameter:
     @property
     def elements(self) -> int:
         """Number of elements."""
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
@@ -277,6 +289,14 @@ class HasParameters:
         return sum(
             parameter.elements for parameter in self.parameters if parameter.trainable and not parameter.is_buffer
         )
+
+    def parameters_by_module(self) -> dict[str, int]:
+        """Return the elements of each module's own parameters, by its path; a shared one belongs to its first name."""
+        sums: Counter[str] = Counter()
+        for parameter in self.parameters:
+            if not parameter.is_buffer:
+                sums[parameter.names[0].rpartition(".")[0]] += parameter.elements
+        return sums
 
     @property
     def buffer_count(self) -> int:
@@ -308,10 +328,7 @@ class InputTensor:
 
     def size_bytes(self, batch: int) -> int:
         """Return the bytes at a batch size. [bytes]"""
-        count = 1
-        for dim in self.shape:
-            count *= dim.at(batch)
-        return int(count * ITEM_BYTES[self.dtype])
+        return int(prod(dim.at(batch) for dim in self.shape) * ITEM_BYTES[self.dtype])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,7 +383,6 @@ def trace_options(configuration: Configuration) -> str:
 
 
 _PRECISION_BY_VARIANT = {"full": "fp32", "half": "fp16", "amp": "amp-fp16"}
-
 
 _ASKED = ("--input ", "--input-size ", "--seq-len ", "--inputs-from ")
 """Options that state the inputs."""

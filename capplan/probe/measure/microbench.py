@@ -13,9 +13,8 @@ from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpee
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.calibration import HostCosts
 from capplan.core.latency.device import QUEUED_LAUNCH_S
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.statistics import summarise
-from capplan.core.workload import Precision
+from capplan.core.workload import Precision, TimingMethod
 from capplan.errors import MeasurementError
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.devices import cpu_name

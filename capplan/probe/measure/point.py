@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import torch
 
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.types import DeviceFacts, MeasuredMemory, MeasuredPower, TimingRules, WarmUp
-from capplan.core.workload import Framework
+from capplan.core.workload import Framework, TimingMethod
 from capplan.probe.measure.device import Device, TorchDevice
 from capplan.probe.measure.energy import Nvml, Rapl, measure_power
 from capplan.probe.measure.facts import device_facts

@@ -4,8 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from capplan.core.measurement.choices import TimingMethod
-from capplan.core.workload import Framework, Layout, Precision, Workload
+from capplan.core.workload import Framework, Layout, Precision, TimingMethod, Workload
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import StopRule, WarmUpRule

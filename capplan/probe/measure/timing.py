@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.statistics import median_interval
 from capplan.core.measurement.types import WarmUp
+from capplan.core.workload import TimingMethod
 from capplan.probe.measure.device import Device, Event
 
 Run = Callable[[], object]

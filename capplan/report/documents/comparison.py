@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from capplan.core.gpus.places import LocalAmount
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval

@@ -6,10 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from capplan.core.latency.advice import SpeedAdvice, device_batch, knee_batch, saturating_batch
-from capplan.core.latency.breakdown import KernelShare, ModuleShare
-from capplan.core.latency.frameworks import ComparedRun
-from capplan.core.latency.step_bound import BOUND_RULE, ClassicBound
+from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.breakdown import BOUND_RULE, ClassicBound, KernelShare, ModuleShare
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.power import StepEnergy

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Pairing, RunComparison, RunVerdict
 from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
 from capplan.core.measurement.statistics import ConfidenceInterval
 from capplan.core.measurement.types import MeasurementFailure
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import Framework, Layout, Precision, TimingMethod
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]

@@ -10,7 +10,7 @@ from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.pipelines.measured import PipelineMetric, PipelineValidation
-from capplan.core.pipelines.sharing import PipelineMemory
+from capplan.core.pipelines.prepared import PipelineMemory
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.plan import PlannedPipeline, planned_pipeline
 

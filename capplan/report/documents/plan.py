@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from capplan.core.gpus.places import LocalAmount
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate

@@ -7,8 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.calibrate.measured import SkippedRow
-from capplan.core.calibrate.power import LearntPower
-from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, Validation
+from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, LearntPower, Validation
 
 _WORST = 20
 

@@ -9,8 +9,8 @@ from capplan.core.economics.constraints import Constraints, ExcludedOffer, Repor
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
 from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_fleet
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.mig import mig_profiles
-from capplan.core.gpus.places import LocalCurrency
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.power import PowerLaw

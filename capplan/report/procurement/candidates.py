@@ -15,8 +15,8 @@ from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.power import PowerLaw
-from capplan.core.serving.data_parallel import Exchange
 from capplan.core.serving.response import BatchPoint, Candidate, HostLimit, SpeedTier
+from capplan.core.serving.servers import Exchange
 from capplan.core.workload import Mode
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.types import ModelReport, OptionRow, Report

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS, Constraints, CostAssumptions
-from capplan.core.gpus.places import LocalCurrency
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid

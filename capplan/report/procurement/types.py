@@ -7,7 +7,7 @@ from typing import Final
 
 from capplan.core.economics.constraints import Assumption, ReportLoad
 from capplan.core.economics.cost import CostBreakdown
-from capplan.core.gpus.places import LocalCurrency
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.charts.look import Drawing

@@ -5,7 +5,7 @@ from math import exp
 from typing import NamedTuple
 
 from capplan.core.calibrate.device import DeviceBenchmark
-from capplan.core.calibrate.power import LearntPower
+from capplan.core.calibrate.validation import LearntPower
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.sections import Column, Section, Table, figure, words
 from capplan.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_fraction, format_seconds

@@ -5,12 +5,18 @@ from textwrap import wrap
 from typing import TypeVar
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, SourceKind
-from capplan.core.latency.advice import SpeedAdvice, device_batch, knee_batch, saturating_batch
-from capplan.core.latency.breakdown import KernelShare, ModuleShare, StepBreakdown
+from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, knee_batch, saturating_batch
+from capplan.core.latency.breakdown import (
+    BOUND_RULE,
+    UNIT_NAMES,
+    ClassicBound,
+    KernelShare,
+    ModuleShare,
+    StepBreakdown,
+    UnitWork,
+)
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.frameworks import ComparedRun
 from capplan.core.latency.kernel_time import PeakUse
-from capplan.core.latency.step_bound import BOUND_RULE, UNIT_NAMES, ClassicBound, UnitWork
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label

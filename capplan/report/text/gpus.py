@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute, ratios_to_first
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.names import differences
-from capplan.core.gpus.places import LocalAmount
 from capplan.core.gpus.prices import DateKind, Price, PurchasePrice, Term
 from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, PeakKind, Source
 from capplan.report.documents.gpus import Match, all_figures

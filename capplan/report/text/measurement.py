@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from capplan.core.measurement.batch_search import measured_curve
-from capplan.core.measurement.choices import TimingMethod
 from capplan.core.measurement.compare import Pairing, RunComparison
 from capplan.core.measurement.format import ROW_COLUMNS, measured_row
 from capplan.core.measurement.op_times import ModulesOfBatch, ModuleTime, ProfiledBatch
 from capplan.core.measurement.pipeline import PipelineTimes, StageTimes, typical_s
 from capplan.core.measurement.types import Measurement, TheoryFigures
+from capplan.core.workload import TimingMethod
 from capplan.report.sections import Column, LineRole, Lines, Section, Table, data, figure, plain_columns, words
 from capplan.units import (
     format_bytes,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
-from capplan.core.pipelines.sharing import PipelineMemory, PipelineMemoryOn, PipelineMoment
+from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
 from capplan.core.pipelines.types import ON_ANOTHER, ON_GPU, ON_STREAM
 from capplan.core.plan.types import ConditionEffect, Criterion, Fit, PartFacts, PartTime, PipelineFacts, Plan, Rejection
 from capplan.report.sections import (

@@ -25,7 +25,7 @@ from capplan.verbs.statement.words import ASSIGNMENTS, SHAPE, TIME, TORCH_VERSIO
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuFilters
     from capplan.app.priced_gpus import PriceFilters
-    from capplan.core.gpus.places import LocalCurrency
+    from capplan.core.gpus.machines import LocalCurrency
     from capplan.core.plan.types import JobSize, Limits
     from capplan.core.power import PowerLaw
     from capplan.probe.inputs.grammar import ModelRequest

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from capplan.core.calibrate.measured import MeasuredStep
-from capplan.core.calibrate.power import LearntPower, learn_power
-from capplan.core.calibrate.validation import JudgedStep
+from capplan.core.calibrate.validation import JudgedStep, LearntPower, learn_power
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.numbers import Interval
 from capplan.core.workload import Workload

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.core.latency.frameworks import compare_frameworks, compared_configurations, compared_workloads
+from capplan.core.latency.advice import compare_frameworks, compared_configurations, compared_workloads
 from capplan.core.trace.types import Provenance, Trace
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from tests.core.latency.latency_cases import gpu, linear_recording

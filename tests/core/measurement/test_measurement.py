@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capplan.core.measurement.batch_search import largest_running_batch, measured_curve, still_pays
-from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.compare import RunVerdict, compare_runs
 from capplan.core.measurement.format import parse_points, point_to_json, point_to_line, points_to_json
 from capplan.core.measurement.types import (
@@ -27,7 +26,7 @@ from capplan.core.measurement.types import (
     TheoryFigures,
     WarmUp,
 )
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import BatchSearch, Framework, Layout, Precision, TimingMethod
 from capplan.errors import MeasurementFileError
 
 FULL = Measurement(

@@ -1,18 +1,91 @@
 """The caching allocator's rules, against hand derivations and a public GPU trace."""
 
 import itertools
+from bisect import bisect_left
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capplan.core.memory.allocator import CachingAllocator, OutOfDeviceMemory, checkpoint, replay
+from capplan.core.memory.allocator import (
+    _ADDRESS_BITS,
+    _ADDRESS_MASK,
+    _LARGE,
+    _SMALL,
+    _SMALL_LIMIT,
+    UNIT_BYTES,
+    Block,
+    CachingAllocator,
+    OutOfDeviceMemory,
+    checkpoint,
+    replay,
+)
 
 MIB = 2**20
 
 
+class Allocator(CachingAllocator):
+    """The allocator by single calls, as PyTorch makes them: what the replay's loop must agree with."""
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the blocks in use. [bytes]"""
+        return self.allocated * UNIT_BYTES
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of the segments held. [bytes]"""
+        return self.reserved * UNIT_BYTES
+
+    def allocate(self, size_bytes: int) -> Block | None:
+        """Take a block: its (pool, start, size) in units of 512 bytes, to be given to `free`; None for no bytes.
+
+        Raises:
+            OutOfDeviceMemory: the device holds no more, even after cached segments were given back.
+        """
+        if size_bytes <= 0:
+            return None
+        size = -(-size_bytes // UNIT_BYTES)
+        pool = _SMALL if size <= _SMALL_LIMIT else _LARGE
+        free = self._free[pool]
+        index = bisect_left(free, size << _ADDRESS_BITS)
+        if index == len(free):
+            self._grow(pool, size)
+            index = bisect_left(free, size << _ADDRESS_BITS)
+        key = free.pop(index)
+        start, found = key & _ADDRESS_MASK, key >> _ADDRESS_BITS
+        del self._size_by_start[pool][start]
+        del self._start_by_end[pool][start + found]
+        rest = found - size
+        if rest and (pool == _SMALL or rest > _SMALL_LIMIT or self.expandable_segments):
+            self._add_free(pool, start + size, rest)
+            found = size
+        self.allocated += found
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        return pool, start, found
+
+    def free(self, block: Block | None) -> None:
+        """Return a block to its pool, merged with its free neighbours."""
+        if block is None:
+            return
+        pool, start, size = block
+        self.allocated -= size
+        sizes, starts = self._size_by_start[pool], self._start_by_end[pool]
+        end = start + size
+        following = sizes.get(end)
+        if following is not None:
+            self._remove_free(pool, end, following)
+            size += following
+        before = starts.get(start)
+        if before is not None:
+            self._remove_free(pool, before, start - before)
+            size += start - before
+            start = before
+        self._add_free(pool, start, size)
+
+
 def test_sizes_round_up_to_512_bytes():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     allocator.allocate(1)
     assert allocator.allocated_bytes == 512
     allocator.allocate(513)
@@ -20,7 +93,7 @@ def test_sizes_round_up_to_512_bytes():
 
 
 def test_no_bytes_take_no_block():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     assert allocator.allocate(0) is None
     assert (allocator.allocated_bytes, allocator.reserved_bytes) == (0, 0)
 
@@ -38,7 +111,7 @@ def test_no_bytes_take_no_block():
     ],
 )
 def test_segment_of_a_first_allocation(size, segment):
-    allocator = CachingAllocator()
+    allocator = Allocator()
     allocator.allocate(size)
     assert allocator.reserved_bytes == segment
 
@@ -48,7 +121,7 @@ def test_public_gpu_trace_of_a_resnet_at_batch_32():
     # bn1: [32, 64, 112, 112] fp32 is 98 MiB, mean and inverse deviation of 64 channels 512 bytes each.
     # maxpool: [32, 64, 56, 56] fp32 is 24.5 MiB, its int64 indices 49 MiB in a 50 MiB segment whose last 1 MiB is
     # not more than 1 MiB and so is not split off.
-    batch_norm, max_pool = CachingAllocator(), CachingAllocator()
+    batch_norm, max_pool = Allocator(), Allocator()
     for size in (32 * 64 * 112 * 112 * 4, 64 * 4, 64 * 4):
         batch_norm.allocate(size)
     for size in (32 * 64 * 56 * 56 * 4, 32 * 64 * 56 * 56 * 8):
@@ -58,7 +131,7 @@ def test_public_gpu_trace_of_a_resnet_at_batch_32():
 
 
 def test_the_smallest_free_block_that_is_large_enough_is_taken():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     large, small = allocator.allocate(40 * MIB), allocator.allocate(30 * MIB)
     allocator.free(large)
     allocator.free(small)
@@ -68,7 +141,7 @@ def test_the_smallest_free_block_that_is_large_enough_is_taken():
 
 
 def test_a_block_is_split_and_its_rest_used():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     allocator.free(allocator.allocate(40 * MIB))
     allocator.allocate(12 * MIB)
     allocator.allocate(28 * MIB)
@@ -76,7 +149,7 @@ def test_a_block_is_split_and_its_rest_used():
 
 
 def test_free_neighbours_merge():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     allocator.free(allocator.allocate(40 * MIB))
     blocks = [allocator.allocate(10 * MIB) for _ in range(4)]
     for index in (0, 2, 1, 3):
@@ -86,7 +159,7 @@ def test_free_neighbours_merge():
 
 
 def test_neighbours_in_different_segments_do_not_merge():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     blocks = [allocator.allocate(10 * MIB) for _ in range(2)]
     for block in blocks:
         allocator.free(block)
@@ -95,14 +168,14 @@ def test_neighbours_in_different_segments_do_not_merge():
 
 
 def test_small_and_large_pools_do_not_share():
-    allocator = CachingAllocator()
+    allocator = Allocator()
     allocator.free(allocator.allocate(20 * MIB))
     allocator.allocate(1 * MIB)
     assert allocator.reserved_bytes == 22 * MIB
 
 
 def test_a_full_device_gives_back_whole_free_segments_and_retries():
-    allocator = CachingAllocator(capacity_bytes=100 * MIB)
+    allocator = Allocator(capacity_bytes=100 * MIB)
     held, freed = allocator.allocate(40 * MIB), allocator.allocate(50 * MIB)
     allocator.free(freed)
     allocator.allocate(60 * MIB)  # 90 held; 50 given back, 40 + 60 = 100
@@ -112,7 +185,7 @@ def test_a_full_device_gives_back_whole_free_segments_and_retries():
 
 
 def test_a_segment_in_use_in_part_is_not_given_back():
-    allocator = CachingAllocator(capacity_bytes=100 * MIB)
+    allocator = Allocator(capacity_bytes=100 * MIB)
     allocator.free(allocator.allocate(60 * MIB))
     allocator.allocate(20 * MIB)  # 20 of the 60 MiB segment
     with pytest.raises(OutOfDeviceMemory):
@@ -121,7 +194,7 @@ def test_a_segment_in_use_in_part_is_not_given_back():
 
 def test_expandable_segments_grow_instead():
     # The same stream: 20 MiB used of 60, and the segment's free 40 MiB grow by 10, in pages of 20.
-    allocator = CachingAllocator(capacity_bytes=100 * MIB, expandable_segments=True)
+    allocator = Allocator(capacity_bytes=100 * MIB, expandable_segments=True)
     allocator.free(allocator.allocate(60 * MIB))
     allocator.allocate(20 * MIB)
     allocator.allocate(50 * MIB)
@@ -131,13 +204,13 @@ def test_expandable_segments_grow_instead():
 
 def test_expandable_segments_split_exactly():
     # 49 MiB of three 20 MiB pages; nothing of the rest belongs to the block.
-    allocator = CachingAllocator(expandable_segments=True)
+    allocator = Allocator(expandable_segments=True)
     allocator.allocate(49 * MIB)
     assert (allocator.allocated_bytes, allocator.reserved_bytes) == (49 * MIB, 60 * MIB)
 
 
 def test_expandable_segments_give_back_whole_pages():
-    allocator = CachingAllocator(capacity_bytes=100 * MIB, expandable_segments=True)
+    allocator = Allocator(capacity_bytes=100 * MIB, expandable_segments=True)
     first, second = allocator.allocate(40 * MIB), allocator.allocate(40 * MIB)
     allocator.free(first)
     allocator.allocate(60 * MIB)  # 80 mapped; the first two pages go back: 40 + 60
@@ -170,7 +243,7 @@ def streams(draw):
 @given(streams(), st.booleans())
 def test_blocks_never_overlap_and_all_come_back(stream, expandable):
     sizes, events = stream
-    allocator = CachingAllocator(expandable_segments=expandable)
+    allocator = Allocator(expandable_segments=expandable)
     blocks: dict[int, tuple[int, int, int] | None] = {}
     for event in events:
         if event < 0:
@@ -197,7 +270,7 @@ def test_a_limit_holds_and_what_fits_without_retry_is_unchanged(stream, capacity
 
 def replayed_by_calls(sizes, events, *, capacity_bytes, expandable):
     """The allocated and reserved peak of a stream, one call of the allocator after the other, and what failed."""
-    allocator = CachingAllocator(capacity_bytes=capacity_bytes, expandable_segments=expandable)
+    allocator = Allocator(capacity_bytes=capacity_bytes, expandable_segments=expandable)
     blocks = {}
     for index, event in enumerate(events):
         if event < 0:

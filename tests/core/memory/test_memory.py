@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import replay
-from capplan.core.memory.fit import estimate_memory, largest_batch, largest_fitting_batch, min_gpus, usable_memory
+from capplan.core.memory.fit import gpus_to_shard, largest_fitting_batch, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import Bound, live_curve
@@ -21,6 +21,15 @@ from capplan.errors import MissingRecordingError, UsageError
 from tests.core.small_recordings import BATCH, chain, kernel, make_trace, operand
 
 MIB = 2**20
+
+
+def estimate_memory(trace, workload, *, batch, gpu, calibration=UNCALIBRATED):
+    return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
+
+
+def largest_batch(trace, workload, *, gpu, available_bytes):
+    model = MemoryModel(trace=trace, workload=workload, calibration=UNCALIBRATED)
+    return largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes)
 
 
 def gpu(*, usable_bytes: int | None = 1024 * MIB, capability: tuple[int, int] | None = (8, 6)) -> GpuSpec:
@@ -165,8 +174,9 @@ def test_largest_batch_by_hand():
 def test_weights_over_several_gpus():
     # 900 MiB of weights, 10 MiB activations and input; context at least 256 MiB: 768 - 266 = 502 MiB for weights
     trace = chain(5 * MIB, 5 * MIB, weight_bytes=900 * MIB)
-    assert min_gpus(trace, Workload(), batch=1, gpu=None, available_bytes=768 * MIB) == 2
-    assert min_gpus(trace, Workload(), batch=1, gpu=None, available_bytes=266 * MIB) is None
+    alone = estimate_memory(trace, Workload(), batch=1, gpu=None)
+    assert gpus_to_shard(alone, available_bytes=768 * MIB) == 2
+    assert gpus_to_shard(alone, available_bytes=266 * MIB) is None
 
 
 def test_fit_has_three_values():

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from capplan.core.memory.fit import estimate_memory
+from capplan.core.memory.model import MemoryModel
+from capplan.core.memory.types import UNCALIBRATED
 from capplan.core.memory.workspace import CUBLAS_KEPT, CUBLASLT_PASSING, library_workspace
 from capplan.core.trace.types import HALF, Affine, MemoryFormat, Op, Phase, Role, Storage
 from capplan.core.workload import Configuration, Optimizer, Precision, Training, Variant, Workload
@@ -11,6 +12,10 @@ from capplan.specs.calibration import load_memory_calibration
 from tests.core.small_recordings import BATCH, kernel, make_trace, operand
 
 MIB = 2**20
+
+
+def estimate_memory(trace, workload, *, batch, gpu, calibration=UNCALIBRATED):
+    return MemoryModel(trace=trace, workload=workload, calibration=calibration).estimate(batch=batch, gpu=gpu)
 
 
 def attention_trace(*, configuration, dtype=HALF, head_dim=64, length=1024, training=False, has_mask=False):

@@ -10,7 +10,6 @@ import pytest
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.memory.types import FitStatus
 from capplan.core.origin import Origin
-from capplan.core.plan.order import SortKey
 from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.types import Constraint, Limits, Plan
 from capplan.core.power import CapLaw, PowerConstants, PowerLaw
@@ -28,7 +27,7 @@ from capplan.core.trace.types import (
     Storage,
     Trace,
 )
-from capplan.core.workload import Batches, Configuration, Precision, Workload, parse_batches
+from capplan.core.workload import Batches, Configuration, Precision, SortKey, Workload, parse_batches
 
 GIB = 2**30
 WIDTH = 16384

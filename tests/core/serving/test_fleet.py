@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.numbers import Interval
-from capplan.core.serving.data_parallel import Exchange, ParallelRates
 from capplan.core.serving.load import Job, Service, TrainingPurchase
 from capplan.core.serving.response import BatchPoint, Candidate, HostLimit
 from capplan.core.serving.servers import (
+    Exchange,
+    ParallelRates,
     Reliability,
     at_least_up,
     concurrency,

@@ -10,9 +10,8 @@ from statistics import median
 import pytest
 import torch
 
-from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import Measurement
-from capplan.core.workload import Precision
+from capplan.core.workload import BatchSearch, Precision, TimingMethod
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.device import TorchDevice
 from capplan.probe.measure.devices import open_device

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
-from capplan.core.measurement.choices import BatchSearch, TimingMethod
+from capplan.core.workload import BatchSearch, TimingMethod
 from capplan.probe.measure.devices import CudaDevice, open_device
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.timing import Rounds

@@ -14,9 +14,8 @@ import pytest
 import torch
 
 from capplan.core.measurement.batch_search import largest_running_batch
-from capplan.core.measurement.choices import BatchSearch, TimingMethod
 from capplan.core.measurement.types import FailedMeasurement, Measurement, MeasurementFailure
-from capplan.core.workload import Workload
+from capplan.core.workload import BatchSearch, TimingMethod, Workload
 from capplan.errors import MeasurementError
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.devices import CudaDevice, MpsDevice, XpuDevice, devices_at_hand, open_device

@@ -2,8 +2,7 @@
 
 import pytest
 
-from capplan.core.measurement.choices import TimingMethod
-from capplan.core.workload import Framework, Layout, Precision
+from capplan.core.workload import Framework, Layout, Precision, TimingMethod
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.request import MeasurementJob, job_from_json, job_to_json

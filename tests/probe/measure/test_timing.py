@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from capplan.core.measurement.choices import TimingMethod
+from capplan.core.workload import TimingMethod
 from capplan.probe.measure.point import Rules
 from capplan.probe.measure.timing import Rounds, StopRule, WarmUpRule, repeat, warm_up
 from tests.probe.measure.simulated import SimulatedDevice

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.gpus.places import LocalCurrency
+from capplan.core.gpus.machines import LocalCurrency
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.money_tables import local_cards

@@ -17,7 +17,7 @@ from capplan.core.economics.cost import (
 )
 from capplan.core.economics.options import server_of, server_slots
 from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR, hours_at_level
-from capplan.core.gpus.places import LocalAmount, LocalCurrency
+from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
 from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.gpus.places import LocalAmount, LocalCurrency
+from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from capplan.core.gpus.places import LocalAmount, LocalCurrency
+from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval

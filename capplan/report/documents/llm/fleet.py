@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from capplan.core.gpus.places import LocalAmount
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit
 from capplan.llm.core.fleet.gpu_sharing import SharedGpus

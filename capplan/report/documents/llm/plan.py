@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.economics.cost import OwnedCost
-from capplan.core.gpus.places import LocalAmount
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from capplan.core.gpus.places import LocalAmount
+from capplan.core.gpus.machines import LocalAmount
 from capplan.core.numbers import Interval
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.training.accuracy import TrainingValidation
