@@ -59,7 +59,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "loadgroup"
 
 
-SHARED_FIXTURES = ("served",)
+SHARED_FIXTURES = ("served", "exposed", "bounded", "cluster", "observed", "installed", "lines", "results")
 """Fixtures that cost more than the tests that use them: those tests run on one worker, which starts first."""
 
 
@@ -73,10 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
-def pytest_collection_finish() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def what_lives_on_is_no_garbage() -> None:
     """Keep modules and tests, which live to the end, from being looked at in every collection of garbage.
 
-    `measure` collects several times in a run; with all tests and libraries in memory each takes half a second.
+    `measure` collects several times in a run; with all tests and libraries in memory each takes half a second. Before
+    each module anew, because a test loads libraries that others use later.
     """
     gc.collect()
     gc.freeze()

@@ -302,6 +302,13 @@ def test_no_value_of_any_field_is_answered_with_a_bug(served, net, field):
         for path in ("plan", "memory", "estimate", "report"):
             answer = served.post(f"/api/v1/{path}", {"model": net, "gpus": ["l4"], field: value})
             assert answer.status < 500, (path, value, answer.body)
+
+
+@pytest.mark.parametrize(
+    "field", ["hidden_size", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("batches", "config", "no"))]
+)
+def test_no_value_of_a_pasted_config_is_answered_with_a_bug(served, field):
+    for value in HOSTILE_VALUES:
         answer = served.post("/api/v1/plan", {"config": {"model_type": "no-such-type", field: value}})
         assert answer.status < 500, (value, answer.body)
 

@@ -4,7 +4,6 @@ The fake stands for CUDA in many tests. Here both answer the same questions, so 
 CUDA itself wherever `pytest -m device` runs.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -66,15 +65,6 @@ def opened() -> CudaDevice:
     device = open_device("cuda:0")
     assert isinstance(device, CudaDevice)
     return device
-
-
-@pytest.fixture(autouse=True)
-def quick_collections() -> Iterator[None]:
-    """Keep what was there before out of the collections with which a device is cleaned, hundreds of times here."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.device)])

@@ -3,9 +3,8 @@
 `test_device_contract.py` holds the fake against a real one; `test_cuda.py` is for a real one alone.
 """
 
-import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -31,15 +30,6 @@ pytestmark = pytest.mark.slow
 
 WORK_S = 10e-3
 MIB = 2**20
-
-
-@pytest.fixture(autouse=True)
-def quick_collections() -> Iterator[None]:
-    """What was there before need not be looked through whenever a device is cleaned."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
