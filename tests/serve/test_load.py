@@ -132,7 +132,7 @@ def test_many_different_questions_and_hostile_ones_leave_the_service_as_it_was(e
     50 clients beside four traces, 600 different questions and 130 hostile requests, ten of each kind; the whole has
     1,000, 12,000 and 1,000.
     """
-    words = ["--turns", "6", "--each", str(each), "--requests", str(requests), "--hostile", str(hostile)]
+    words = ["--each", str(each), "--requests", str(requests), "--hostile", str(hostile)]
     done = subprocess.run(
         [sys.executable, "benchmarks/serve_load.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )

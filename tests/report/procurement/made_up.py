@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,15 @@ def made_answer(load: str) -> Answer:
 
 def made_report(load: str | Path | None = "image-service", *, names: tuple[str, ...] = ("toynet",)) -> Report:
     """A report on made-up speeds: an example's load by its name, a load file, or none."""
+    return _made_report(load, names) if isinstance(load, Path) else _example_report(load, names)
+
+
+@cache
+def _example_report(load: str | None, names: tuple[str, ...]) -> Report:
+    return _made_report(load, names)
+
+
+def _made_report(load: str | Path | None, names: tuple[str, ...]) -> Report:
     gpus = load_gpus()
     prices = load_prices(gpus)
     path = EXAMPLES / f"{load}.load.yaml" if isinstance(load, str) else load

@@ -15,7 +15,7 @@ from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import made_answer, made_report, whole
 from tests.skips import find_chromium
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report page")]  # they share reports
 
 LOADS = ["image-service", "nightly-job", "training", None]
 
@@ -108,9 +108,10 @@ def assert_same(cells: dict, options, *, latency: bool = True) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("load", LOADS)
-def test_the_page_works_out_the_report_s_own_figures(load, tmp_path):
+def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_python_wrote_them(load, tmp_path):
     report = made_report(load)
-    driven = drive(render_report_html(report), [], tmp_path)
+    page = render_report_html(report)
+    driven = drive(page, [], tmp_path)
     for option in report.models[0].options:
         cells = driven["seen"][0][option.key]
         assert float(cells["latency"]["value"]) == pytest.approx(
@@ -123,13 +124,6 @@ def test_the_page_works_out_the_report_s_own_figures(load, tmp_path):
         ):  # fmt: skip
             if value is not None:
                 assert float(cells[name]["value"]) == pytest.approx(value, rel=1e-9)
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("load", LOADS)
-def test_the_page_leaves_the_words_as_python_wrote_them(load, tmp_path):
-    page = render_report_html(made_report(load))
-    driven = drive(page, [], tmp_path)
     pattern = r'<tr data-key="([^"]+)"(.*?)</tr>'
     for key, row in re.findall(pattern, whole(page), re.DOTALL):
         written = dict(re.findall(r'data-cell="(\w+)"[^>]*>([^<]*)<', row))
