@@ -52,25 +52,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(1, min(cores, memory_bytes // WORKER_BYTES))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Let a worker run all tests of a group, so that what they share is started once in a run."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return what hands out tests one by one, and those that share something costly together."""
+    if config.getvalue("dist") != "load":
+        return None
+    from tests.groups import GroupScheduling
 
-
-SHARED_FIXTURES = ("served", "exposed", "bounded", "cluster", "observed", "installed", "lines", "results")
-"""Fixtures that cost more than the tests that use them: those tests run on one worker, which starts first."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests that share a costly fixture, and put them first, so that no worker is left alone with them."""
-    for item in items:
-        shared = [name for name in SHARED_FIXTURES if name in getattr(item, "fixturenames", ())]
-        if shared:
-            item.add_marker(pytest.mark.xdist_group(shared[0]))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    return GroupScheduling(config, log)
 
 
 @pytest.fixture(scope="module", autouse=True)

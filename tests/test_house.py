@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import capplan
+from tests.groups import GROUPS
 
 PACKAGE = Path(capplan.__file__).parent
 TORCH_SIGNATURES = {"attend", "encoder_layer", "multi_head_attention", "_convolution"}
@@ -89,6 +90,10 @@ def test_tests_lie_in_folders_named_after_the_packages_they_test() -> None:
     layers = ("app", "core", "llm", "probe", "report", "specs")
     folders = {path.parent.relative_to(tests) for layer in layers for path in (tests / layer).rglob("test_*.py")}
     assert {str(folder) for folder in folders if not (PACKAGE / folder).is_dir()} == set()
+
+
+def test_groups_of_tests_name_files_that_there_are() -> None:
+    assert [file for files in GROUPS.values() for file in files if not (Path(__file__).parent / file).is_file()] == []
 
 
 def test_import_contracts_of_pyproject_hold() -> None:

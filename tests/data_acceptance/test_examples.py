@@ -5,14 +5,14 @@ texts still are what the program prints, but for figures, and that the saved pla
 """
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 
 import pytest
+from typer.testing import CliRunner
 
+from capplan.cli.main import app
 from examples.renew import DAY, FOLDER, PLANS, REPORTS
 
 pytestmark = pytest.mark.slow
@@ -21,12 +21,18 @@ RENEW = "run `python examples/renew.py` and read the diff"
 FIGURE = re.compile(r"\d[\d.,]*|∞")
 
 
-def printed(command: str) -> str:
-    words = [sys.executable, "-m", "capplan", *shlex.split(command)]
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "SOURCE_DATE_EPOCH": DAY}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=FOLDER, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Run a command in the examples' folder on their day, and return what it prints."""
+    monkeypatch.chdir(FOLDER)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", DAY)
+
+    def run(command: str) -> str:
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 def shape(text: str) -> set[str]:
@@ -43,7 +49,7 @@ def columns(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str) -> None:
+def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str, printed: Callable[[str], str]) -> None:
     kept, now = (FOLDER / f"{name}.report.md").read_text(), printed(REPORTS[name])
     assert columns(now) == columns(kept), RENEW
     assert shape(now) == shape(kept), RENEW
@@ -51,7 +57,7 @@ def test_an_example_report_has_the_shape_of_what_the_program_prints(name: str) -
 
 @pytest.mark.zoo
 @pytest.mark.parametrize("file", PLANS)
-def test_a_saved_plan_is_not_stale(file: str) -> None:
+def test_a_saved_plan_is_not_stale(file: str, printed: Callable[[str], str]) -> None:
     """Its latencies lie within what the shipped calibration gives today."""
     kept = {(fit["gpu"], fit["batch"]): fit for fit in json.loads((FOLDER / file).read_text())["fits"]}
     now = {(fit["gpu"], fit["batch"]): fit for fit in json.loads(printed(f"{PLANS[file]} --format json"))["fits"]}

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import jsonschema
@@ -310,27 +311,52 @@ def test_the_deployment_example_starts_the_service_with_options_that_there_are()
     assert all((EXAMPLES.parent / name).exists() for line in copied for name in line.split())
 
 
-def test_results_of_a_sweep_are_offered(net_file, tmp_path, served):
+OWN_PRICES = """\
+provider: our-colo
+currency: USD
+date: 2026-11-01
+date_is: stated
+tier: quoted
+sources:
+  page: {kind: secondary, title: our own quote, url: "https://example.com/quote", retrieved: 2026-11-01}
+hourly:
+  - {gpu: l4, instance: one, gpus: 1, pricing: on-demand, region: here, per_hour: 0.0123, source: page}
+"""
+
+
+@pytest.fixture(scope="module")
+def equipped(net_file, tmp_path_factory) -> Iterator[Served]:
+    """A service that traces nothing, with own prices and the results of a sweep."""
     pytest.importorskip("duckdb", reason="needs duckdb: pip install '.[sweep]'")
+    folder = tmp_path_factory.mktemp("equipped")
+    (folder / "own.yaml").write_text(OWN_PRICES)
     sweep = {"models": [str(net_file)], "gpus": ["l4", "t4"], "workloads": [{"batch": [1, 8]}]}
-    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
-    command("sweep", tmp_path / "sweep.yaml", "-o", tmp_path / "results")
+    (folder / "sweep.yaml").write_text(json.dumps(sweep))
+    command("sweep", folder / "sweep.yaml", "-o", folder / "results")
+    options = ("--traces", "0", "--prices", str(folder / "own.yaml"), "--results", str(folder / "results"))
+    with serving(folder / "served", *options, CAPPLAN_CACHE=str(folder / "traces")) as running:
+        yield running
+
+
+def test_results_of_a_sweep_are_offered(equipped):
+    rows = equipped.get("/api/v1/results?ask=fits").json["rows"]
+    assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
+    assert {each["gpu"] for each in equipped.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
+    table = equipped.get("/api/v1/results?ask=fits&format=table").body.decode()
+    assert table.split()[0] == "model"
+    assert equipped.get("/api/v1/results?ask=fits&format=csv").body.decode().startswith("model,")
+    assert "write letters of a name" in equipped.get("/api/v1/results?gpu=%27%20OR%201").detail
+    assert equipped.get("/api/v1/results?ask=fits&workload=training").json["rows"] == []
+    page = equipped.get("/results?ask=fastest").body.decode()
+    assert "capplan query results fastest --limit 200" in page
+    assert f"  results  http://127.0.0.1:{equipped.port}/results, of the sweep in" in equipped.greeting()
+    assert "highest throughput" in page
+    assert 'href="/results"' in equipped.get("/").body.decode()
+
+
+def test_a_service_without_results_says_how_they_are_offered(served, tmp_path):
     assert "start it with --results" in served.get("/api/v1/results").detail
     assert sentence("serve", "--results", tmp_path)
-    with serving(tmp_path / "served", "--traces", "0", "--results", str(tmp_path / "results")) as running:
-        rows = running.get("/api/v1/results?ask=fits").json["rows"]
-        assert {(each["gpu"], each["batch"]) for each in rows} == {("l4", 1), ("l4", 8), ("t4", 1), ("t4", 8)}
-        assert {each["gpu"] for each in running.get("/api/v1/results?ask=fits&gpu=l4").json["rows"]} == {"l4"}
-        table = running.get("/api/v1/results?ask=fits&format=table").body.decode()
-        assert table.split()[0] == "model"
-        assert running.get("/api/v1/results?ask=fits&format=csv").body.decode().startswith("model,")
-        assert "write letters of a name" in running.get("/api/v1/results?gpu=%27%20OR%201").detail
-        assert running.get("/api/v1/results?ask=fits&workload=training").json["rows"] == []
-        page = running.get("/results?ask=fastest").body.decode()
-        assert "capplan query results fastest --limit 200" in page
-        assert f"  results  http://127.0.0.1:{running.port}/results, of the sweep in" in running.greeting()
-        assert "highest throughput" in page
-        assert 'href="/results"' in running.get("/").body.decode()
 
 
 @pytest.mark.parametrize(
@@ -348,30 +374,14 @@ def test_rows_of_a_sweep_link_to_the_page_about_their_model(row, link):
     assert address_of(row) == link
 
 
-OWN_PRICES = """\
-provider: our-colo
-currency: USD
-date: 2026-11-01
-date_is: stated
-tier: quoted
-sources:
-  page: {kind: secondary, title: our own quote, url: "https://example.com/quote", retrieved: 2026-11-01}
-hourly:
-  - {gpu: l4, instance: one, gpus: 1, pricing: on-demand, region: here, per_hour: 0.0123, source: page}
-"""
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_own_prices_are_laid_over_the_built_in_ones(net_file, tmp_path):
-    (tmp_path / "own.yaml").write_text(OWN_PRICES)
-    with serving(tmp_path / "served", "--traces", "0", "--prices", str(tmp_path / "own.yaml")) as running:
-        refused = running.post("/api/v1/plan", {"model": "torchvision:squeezenet1_1", "gpus": ["l4"]})
-        assert refused.status == 422
-        assert "traces no models (--traces 0): upload a trace" in refused.detail
-        model = running.post("/api/v1/traces", net_file.read_bytes()).json["model"]
-        (fit,) = running.post("/api/v1/plan", {"model": model, "batches": [8], "gpus": ["l4"]}).json["fits"]
-        assert (fit["rent"]["provider"], fit["rent"]["usd_per_hour"]) == ("our-colo", 0.0123)
-        assert "our-colo" in {each.get("provider") for each in running.get("/api/v1/prices?gpu=l4").json["prices"]}
+def test_own_prices_are_laid_over_the_built_in_ones(equipped, net_file, tmp_path):
+    refused = equipped.post("/api/v1/plan", {"model": "torchvision:squeezenet1_1", "gpus": ["l4"]})
+    assert refused.status == 422
+    assert "traces no models (--traces 0): upload a trace" in refused.detail
+    model = equipped.post("/api/v1/traces", net_file.read_bytes()).json["model"]
+    (fit,) = equipped.post("/api/v1/plan", {"model": model, "batches": [8], "gpus": ["l4"]}).json["fits"]
+    assert (fit["rent"]["provider"], fit["rent"]["usd_per_hour"]) == ("our-colo", 0.0123)
+    assert "our-colo" in {each.get("provider") for each in equipped.get("/api/v1/prices?gpu=l4").json["prices"]}
     (tmp_path / "bad.yaml").write_text("hourly: 7")
     assert "bad.yaml" in sentence("serve", "--port", 0, "--prices", tmp_path / "bad.yaml")
 

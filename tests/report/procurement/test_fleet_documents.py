@@ -25,7 +25,7 @@ from capplan.specs.prices import load_prices
 from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, plan_document
 from tests.report.procurement.test_report_html import drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("fleet documents")]  # they share a report and its page
+pytestmark = pytest.mark.slow
 
 near = pytest.approx
 

@@ -24,7 +24,7 @@ from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.report.schemas import schema_of
 from tests.report.procurement.made_up import figures_of, made_report, whole
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report formats")]  # they share one report
+pytestmark = pytest.mark.slow
 
 near = pytest.approx
 LOADS = ["image-service", "nightly-job", "training", None]

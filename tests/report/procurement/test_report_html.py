@@ -15,7 +15,7 @@ from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import made_answer, made_report, whole
 from tests.skips import find_chromium
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report page")]  # they share reports
+pytestmark = pytest.mark.slow
 
 LOADS = ["image-service", "nightly-job", "training", None]
 
