@@ -35,7 +35,7 @@ from capplan.core.ops.analysis import assumed_sizes
 from capplan.core.plan.recommend import latencies_under_cap
 from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.trace.types import InputTensor, Trace, model_input
-from capplan.core.workload import Configuration, Framework, Layout, Precision, Workload
+from capplan.core.workload import BatchChoice, Batches, Configuration, Framework, Layout, Precision, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.report.estimates import EstimateReport
 from capplan.specs import Gpus
@@ -128,7 +128,8 @@ def _half_as_large(model: Model, inputs: Sequence[InputTensor]) -> tuple[str, Mo
     request = model.own_request
     if request is None or request.inputs or request.inputs_from or not inputs:
         return None
-    if request.seq_len is not None or _is_text(inputs[0]):
+    is_text = len(inputs[0].shape) == 2 and inputs[0].dtype == "int64"
+    if request.seq_len is not None or is_text:
         length = (request.seq_len or inputs[0].shape[1].constant) // 2
         smaller = model.with_input(seq_len=length) if length >= _SMALLEST_LENGTH else None
         return (f"--seq-len {length}", smaller) if smaller else None
@@ -139,10 +140,6 @@ def _half_as_large(model: Model, inputs: Sequence[InputTensor]) -> tuple[str, Mo
     size = "x".join(map(str, (channels, *halves)))
     smaller = model.with_input(input_size=size) if min(halves) >= _SMALLEST_SIDE else None
     return (f"--input-size {size}", smaller) if smaller else None
-
-
-def _is_text(tensor: InputTensor) -> bool:
-    return len(tensor.shape) == 2 and tensor.dtype == "int64"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +240,11 @@ def _steps(model: Model, workload: Workload, batches: Sequence[int], calibration
         _Step(
             trace=trace,
             step=ExecutedStep.of(trace.recording(workload.configuration), workload, calibration=calibration),
-            batches=held,
+            batches=held.sizes,
         )
-        for trace, held in model.traces_at_each(workload.configuration, batches)
+        for trace, held in model.traces_for(
+            workload.configuration, Batches(choice=BatchChoice.LISTED, sizes=tuple(batches))
+        )
     ]
 
 

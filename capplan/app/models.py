@@ -160,40 +160,11 @@ class Model(ABC):
         del configuration
         return False
 
-    def traces_at_each(
-        self, configuration: Configuration, batches: Sequence[int]
-    ) -> list[tuple[Trace, tuple[int, ...]]]:
-        """Return the traces that answer for listed batches, each with those that it holds at.
-
-        One trace answers for all of them, unless the model does not scale with the batch: it is then traced at each.
-
-        Args:
-            configuration: the recording wanted.
-            batches: the batches asked for.
-
-        Raises:
-            UsageError: the model is a trace that holds at one batch, and another is asked for.
-            TraceError: the model could not be traced at one of the batches.
-        """
-        exact_batch = self.recording(configuration).exact_batch
-        if exact_batch is None or list(batches) == [exact_batch]:
-            return [(self.trace([configuration]), tuple(batches))]
-        if not self.can_be_traced:
-            raise self._held_at(exact_batch)
-        return [(self.trace_at(configuration, size), (size,)) for size in batches]
-
-    def _held_at(self, exact_batch: int) -> UsageError:
-        """Return the error for another batch than the only one of a trace."""
-        return not_scaling(
-            self.words, f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
-        )
-
     def traces_at(self, configurations: Sequence[Configuration], batch: int) -> Trace:
         """Return one trace with several recordings, each of which holds at a batch where it can be traced there."""
         if not self.can_be_traced:
             return self.trace(configurations)
-        made = [self.trace_at(configuration, batch) for configuration in configurations]
-        return _joined(made)
+        return _joined([self.trace_at(configuration, batch) for configuration in configurations])
 
     def traces_for(self, configuration: Configuration, batches: Batches) -> list[tuple[Trace, Batches]]:
         """Return the traces that answer for batches, each with those that it holds at.
@@ -209,15 +180,16 @@ class Model(ABC):
         exact_batch = self.recording(configuration).exact_batch
         if exact_batch is None or not self.can_be_traced:
             if exact_batch is not None and {*batches.sizes} - {exact_batch}:
-                raise self._held_at(exact_batch)
+                instead = f"its trace holds at batch {exact_batch} alone, so ask for --batch {exact_batch}"
+                raise not_scaling(self.words, instead)
             return [(self.trace([configuration]), batches)]
         if batches.choice is BatchChoice.MAX:
             raise not_scaling(self.words, "list the batches to plan, such as --batch 1,8,32")
         if batches.choice is BatchChoice.LISTED:
-            found = [(self.trace_at(configuration, size), size) for size in batches.sizes]
+            traced = [(self.trace_at(configuration, size), size) for size in batches.sizes]
         else:
-            found = list(self._traces_found(configuration))
-        return [(trace, Batches(choice=BatchChoice.LISTED, sizes=(size,))) for trace, size in found]
+            traced = list(self._traces_found(configuration))
+        return [(trace, Batches(choice=BatchChoice.LISTED, sizes=(size,))) for trace, size in traced]
 
     def _traces_found(self, configuration: Configuration) -> Iterator[tuple[Trace, int]]:
         """Trace at the usual batches; where the model runs at none of them, at the one that its inputs allow."""
@@ -241,9 +213,14 @@ UNSCALED_BATCHES = (1, 8, 32)
 """Batches that are planned for a model that must be traced at each of them, where none is asked for."""
 
 
+def _is_exact(trace: Trace) -> bool:
+    """Return True if some recording of a trace holds at one batch alone."""
+    return any(recording.exact_batch is not None for recording in trace.recordings)
+
+
 def _joined(traces: Sequence[Trace]) -> Trace:
     """Return the first of several traces of one model, with the recordings of all."""
-    return replace(traces[0], recordings=tuple(recording for each in traces for recording in each.recordings))
+    return replace(traces[0], recordings=tuple(recording for trace in traces for recording in trace.recordings))
 
 
 def _with_notes_of(first: Trace, made: Trace) -> Trace:
@@ -304,8 +281,7 @@ class TracedModel(Model):
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return one trace with the recordings asked for, each from the cache or traced."""
-        made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
-        return _joined(made)
+        return _joined([self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)])
 
     @property
     def own_request(self) -> ModelRequest | None:
@@ -330,7 +306,7 @@ class TracedModel(Model):
         return self._of(replace(self.request, prepare=(step,)))
 
     def _of(self, request: ModelRequest) -> Model:
-        unscaled = any(each.exact_batch is not None for trace in self._traces.values() for each in trace.recordings)
+        unscaled = any(_is_exact(trace) for trace in self._traces.values())
         fresh = replace(self, request=request, _target=None, _module=None, _traces={}, _wide={}, _opened=OpenedFiles())
         return replace(fresh, is_unscaled=unscaled)
 
@@ -338,7 +314,7 @@ class TracedModel(Model):
         if (configuration, None) in self._traces:
             return False
         whole = [trace for (_, exact_batch), trace in self._traces.items() if exact_batch is None]
-        return self.is_unscaled or any(each.exact_batch is not None for trace in whole for each in trace.recordings)
+        return self.is_unscaled or any(map(_is_exact, whole))
 
     def target(self) -> "Target":
         """Return what the model is built from; found once."""
@@ -437,7 +413,7 @@ class QuantisedModel(Model):
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return the trace with its linear layers quantised."""
         found = self.inner.trace(configurations, exact_batch=exact_batch)
-        asked = tuple(each for each in found.recordings if each.configuration in configurations)
+        asked = tuple(recording for recording in found.recordings if recording.configuration in configurations)
         return quantise_trace(replace(found, recordings=asked) if asked else found, self.scheme)
 
     def target(self) -> "Target":
@@ -476,9 +452,9 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
     if isinstance(source, Trace):
         return ReadModel(held=source, words=source.target)
     if not isinstance(source, ModelRequest):
-        made = TracedModel(words=source.words, request=None, feedback=feedback, cache=None, formulas=formulas or {})
-        made._target = source
-        return made
+        return TracedModel(
+            words=source.words, request=None, feedback=feedback, cache=None, formulas=formulas or {}, _target=source
+        )
     if (trace := read_trace_file(source.words)) is not None:
         if source.options:
             raise UsageError(f"{source.words} is a trace: its arguments and inputs are fixed; trace the model again.")

@@ -117,7 +117,7 @@ def import_prices(path: Path, *, folder: Path, read_on: date, overlays: Sequence
     from capplan.specs.price_import import import_quotes
 
     imported = import_quotes(path, load_gpus(overlays=overlays), read_on=read_on)
-    left_out = tuple(f"row {each.row}: {each.reason}" for each in imported.left_out)
+    left_out = tuple(f"row {row.row}: {row.reason}" for row in imported.left_out)
     if not imported.quotes:
         first = f" ({left_out[0]})" if left_out else ""
         raise UsageError(f"{path}: holds no row that could be taken{first}.")

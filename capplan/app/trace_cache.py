@@ -227,13 +227,9 @@ def default_cache() -> TraceCache | None:
 
 def files_behind(question: TraceKey) -> tuple[Path, ...]:
     """Return the user's files that a model was made from: its config, and imports that are not installed."""
-    return tuple(dict.fromkeys([*_configs(question), *_own_modules(question)]))
-
-
-def _configs(question: TraceKey) -> list[Path]:
     path = Path(question.words.removeprefix("hf:"))
-    candidates = [path, path / "config.json"]
-    return [candidate for candidate in candidates if candidate.is_file()]
+    configs = [candidate for candidate in (path, path / "config.json") if candidate.is_file()]
+    return tuple(dict.fromkeys([*configs, *_own_modules(question)]))
 
 
 def _own_modules(question: TraceKey) -> list[Path]:
@@ -259,7 +255,7 @@ def _key(question: TraceKey, named: Callable[[str], str]) -> str:
         "exact_batch": question.exact_batch,
         "schema": SCHEMA_VERSION,
         "python": sys.version,
-        "libraries": {name: _version(name) for name in LIBRARIES},
+        "libraries": library_versions(),
         "capplan": _own_code(),
         "path": os.environ.get("PYTHONPATH", ""),
     }
@@ -282,11 +278,13 @@ def _absolute(words: str) -> str:
     return f"{Path.cwd()}:{words}" if exists(words.removeprefix("hf:")) else words
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def library_versions() -> dict[str, str | None]:
+    """Return the versions of the libraries that a trace depends on; None for one that is not installed."""
+    versions: dict[str, str | None] = dict.fromkeys(LIBRARIES)
+    for name in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def _own_code() -> str:

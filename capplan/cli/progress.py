@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from capplan.app.feedback import Feedback
 from capplan.cli.output import warn
 from capplan.units import format_seconds
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from capplan.probe.measure.timing import Progress
 
 
-class Terminal:
+class Terminal(Feedback):
     """Feedback of a use case, shown on stderr; progress is shown on a terminal only."""
 
     def progress(self, label: str) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from capplan.app.sweep.progress import Unwatched, Watcher
+from capplan.app.sweep.progress import Watcher
 from capplan.cli.output import warn
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.printable import printable_line
@@ -25,14 +25,14 @@ def make_watcher(choice: str) -> Watcher:
             line now and then elsewhere.
     """
     if choice == "none":
-        return Unwatched()
+        return Watcher()
     if choice == "json":
         return JsonLines()
     return TextLine(rewrites=sys.stderr.isatty())
 
 
 @dataclass(slots=True, kw_only=True)
-class TextLine:
+class TextLine(Watcher):
     """Shows rate, remaining time and failures so far."""
 
     rewrites: bool
@@ -87,7 +87,7 @@ def _words(standing: Standing) -> str:
     return ", ".join(parts)
 
 
-class JsonLines:
+class JsonLines(Watcher):
     """Writes one JSON document a line: `started`, `progress`, `failed` and `ended`."""
 
     def started(self, standing: Standing) -> None:

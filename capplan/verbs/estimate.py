@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.contract import Context, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     CalibrationFields,
@@ -21,7 +21,7 @@ from capplan.verbs.statement.fields import (
     TimedFields,
 )
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES, PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import BATCHES, PLOT, checking_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.estimate import EstimateAnswer
@@ -142,11 +142,6 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     return plan_pipeline(pipeline_request(question, context, workload), terms, shared)
 
 
-def _settle(question: EstimateQuestion, _look: Look) -> EstimateQuestion:
-    check_pictures(question.plot, question.roofline)
-    return question
-
-
 def _sections(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> "Iterable[Section]":
     from capplan.core.plan.types import Plan
     from capplan.report.text.estimate import estimate_sections
@@ -214,7 +209,7 @@ ESTIMATE = Verb(
         "capplan estimate resnet50 --where 'memory >= 24 GiB' --provider aws --max-price 2 --batch 32",
     ),
     answer=answer_estimate,
-    settle=_settle,
+    settle=checking_pictures("plot", "roofline"),
     sections=_sections,
     document=_document,
     files=_files,

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.core.workload import ModelSharding
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     GpuFields,
@@ -20,7 +20,7 @@ from capplan.verbs.statement.fields import (
     WorkloadFields,
 )
 from capplan.verbs.statement.options import Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import PLOT, checking_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.memory import MemoryResult
@@ -138,11 +138,6 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     return MemoryResult(answer=summary, model=memory)
 
 
-def _settle(question: MemoryQuestion, _look: Look) -> MemoryQuestion:
-    check_pictures(question.plot)
-    return question
-
-
 def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":
     from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.report.text.memory import memory_sections
@@ -211,7 +206,7 @@ MEMORY = Verb(
         "capplan memory hf:gpt2 --seq-len 1024 --batch 8 --train --gpus 8 --format json",
     ),
     answer=answer_memory,
-    settle=_settle,
+    settle=checking_pictures("plot"),
     sections=_sections,
     document=_document,
     files=_files,

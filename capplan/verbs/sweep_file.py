@@ -124,7 +124,11 @@ class _SweepReader(Checker):
             self.refuse(key, f"must be a model's name, a glob, a file or a folder, not {given!r}")
             return ()
         entry = self._model(key, given)
-        return () if entry is None else tuple(replace(entry, pipeline=each) for each in self._pipelines(key, given))
+        return (
+            ()
+            if entry is None
+            else tuple(replace(entry, pipeline=pipeline) for pipeline in self._pipelines(key, given))
+        )
 
     def _pipelines(self, key: str, given: Tree) -> Iterator[PipelineEntry]:
         """Read what is stated of a pipeline: the product of all lists."""
@@ -212,9 +216,9 @@ class _SweepReader(Checker):
                 self.refuse(key, f"must be keys with values, such as {{batch: [1, 32]}}, not {item!r}")
                 continue
             serves = SERVING in _as_list(item.get("mode"))
-            for each in self._serving(key, item) if serves else self._workload(key, item):
-                label = workload_label(each)
-                merged[label] = self._joined(key, merged[label], each) if label in merged else each
+            for conditions in self._serving(key, item) if serves else self._workload(key, item):
+                label = workload_label(conditions)
+                merged[label] = self._joined(key, merged[label], conditions) if label in merged else conditions
         return tuple(merged.values())
 
     def _workload(self, key: str, given: Tree) -> Iterator[Conditions]:
@@ -290,22 +294,22 @@ class _SweepReader(Checker):
         return True
 
     def _batches(self, key: str, given: object) -> Batches:
-        found: list[Batches] = []
-        for each in _as_list(given):
-            if isinstance(each, bool) or not isinstance(each, int | str):
-                self.refuse(key, f'must be batches such as 8, [1, 32], "1..1024", auto or max, not {each!r}')
+        listed: list[Batches] = []
+        for words in _as_list(given):
+            if isinstance(words, bool) or not isinstance(words, int | str):
+                self.refuse(key, f'must be batches such as 8, [1, 32], "1..1024", auto or max, not {words!r}')
                 continue
             try:
-                found.append(parse_batches(str(each)))
+                listed.append(parse_batches(str(words)))
             except UsageError as error:
                 self.refuse(key, str(error).removeprefix("--batch "))
-        if not found:
+        if not listed:
             self.refuse(key, "is empty; write batches such as [1, 32]")
             return Batches(choice=BatchChoice.AUTO)
-        if len(found) > 1 and any(each.choice is not BatchChoice.LISTED for each in found):
+        if len(listed) > 1 and any(batches.choice is not BatchChoice.LISTED for batches in listed):
             self.refuse(key, "auto and max stand alone; write a workload of its own for each")
-        sizes = dict.fromkeys(size for each in found for size in each.sizes)
-        return Batches(choice=found[0].choice, sizes=tuple(sorted(sizes)))
+        sizes = {size for batches in listed for size in batches.sizes}
+        return Batches(choice=listed[0].choice, sizes=tuple(sorted(sizes)))
 
     def _joined(self, key: str, first: AnyConditions, second: AnyConditions) -> AnyConditions:
         both = first.joined(second)
@@ -355,14 +359,14 @@ class _SweepReader(Checker):
                 self.refuse(key, str(error))
 
     def _counts(self, key: str, given: object) -> list[int]:
-        found = [each for each in _as_list(given) if type(each) is int and 1 <= each <= _MOST_TOKENS]
-        if len(found) != len(_as_list(given)) or not found:
+        counts = [count for count in _as_list(given) if type(count) is int and 1 <= count <= _MOST_TOKENS]
+        if len(counts) != len(_as_list(given)) or not counts:
             self.refuse(key, f"must be whole numbers from 1 to {_MOST_TOKENS}, not {given!r}")
-        return found
+        return counts
 
     def _members(self, key: str, given: object, members: type[_Member]) -> list[_Member]:
-        found = [self.member(key, each, members) for each in _as_list(given)]
-        return list(dict.fromkeys(each for each in found if each is not None))
+        named = [self.member(key, word, members) for word in _as_list(given)]
+        return list(dict.fromkeys(member for member in named if member is not None))
 
     def _texts(self, key: str, given: object) -> tuple[str, ...]:
         items = _as_list(given)

@@ -10,10 +10,10 @@ from msgspec import Meta
 from capplan.core.calibrate.measured import CELL_KEYS
 from capplan.errors import UsageError
 from capplan.units import format_seconds
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import NAMES, PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import NAMES, PLOT, checking_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer
@@ -93,11 +93,6 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
         allows_code=question.allow_code,
         with_copies=question.host_copy,
     )
-
-
-def _settle(question: ValidateQuestion, _look: Look) -> ValidateQuestion:
-    check_pictures(question.plot)
-    return question
 
 
 def _sections(
@@ -192,7 +187,7 @@ VALIDATE = Verb(
         "capplan validate measured.csv.gz --by gpu,layout --format json -o errors.json",
     ),
     answer=answer_validate,
-    settle=_settle,
+    settle=checking_pictures("plot"),
     sections=_sections,
     document=_document,
     files=_files,

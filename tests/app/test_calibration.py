@@ -8,7 +8,7 @@ import pytest
 import capplan
 from capplan.app.calibration.calibrate import timed_steps
 from capplan.app.calibration.validate import validate
-from capplan.app.feedback import Silence
+from capplan.app.feedback import Feedback
 from capplan.app.measure.request import MeasuredBatches, MeasureRequest
 from capplan.app.measure.run import measure
 from capplan.core.workload import BatchChoice, Batches
@@ -92,7 +92,7 @@ def test_a_calibration_is_fitted_to_lines_of_measure(lines: Path, tmp_path: Path
     assert found.calibration.gpus["l4"].rows == 24
 
 
-class _Heard(Silence):
+class _Heard(Feedback):
     """Feedback that keeps its warnings."""
 
     def __init__(self) -> None:

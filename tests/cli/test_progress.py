@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.app.feedback import Silence
+from capplan.app.feedback import Feedback
 from capplan.cli.progress import live_line, live_words, progress
 from capplan.core.workload import BatchChoice, Batches
 from capplan.probe.measure.timing import Progress
@@ -69,7 +69,7 @@ def test_what_is_done_at_once_leaves_the_terminal_clean(monkeypatch: pytest.Monk
     assert terminal.getvalue() == "\r\x1b[2Kplanning net …\r\x1b[2K"
 
 
-class Listener(Silence):
+class Listener(Feedback):
     """Feedback that keeps the labels of what is done."""
 
     def __init__(self) -> None:

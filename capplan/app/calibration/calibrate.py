@@ -187,10 +187,10 @@ def calibrate_power(
             f"{len(judged)} usable rows state power_w, and no GPU has {FEWEST_ROWS} of them; `capplan measure` on an "
             "NVIDIA GPU writes such rows."
         )
-    for found in cards:
-        if not FEWEST_TIMES <= found.card.factor <= MOST_TIMES:
+    for card in cards:
+        if not FEWEST_TIMES <= card.card.factor <= MOST_TIMES:
             raise UsageError(
-                f"{found.gpu} drew {format_fraction(found.card.factor)} of what the law of power says: another card "
+                f"{card.gpu} drew {format_fraction(card.card.factor)} of what the law of power says: another card "
                 "was measured, or power_w is not in watts."
             )
     power = {**calibration.power, **{card.gpu: card.card for card in cards}}

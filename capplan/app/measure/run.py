@@ -124,7 +124,11 @@ def _measure(
     from capplan.probe.measure.session import Session
 
     if request.profile is not None:
-        _make_folder(request.profile)
+        try:
+            request.profile.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise UsageError(f"cannot make the folder {request.profile}: {reason}.") from error
     stack.enter_context(host_threads(job.threads))
     collector.theory = find_theory(job, model, request, collector.feedback)
     gpu = collector.theory.gpu
@@ -140,13 +144,6 @@ def _measure(
     _CurveRun(
         session=session, measurer=_measurer(session, request), request=request, collector=collector
     ).measure_curve()
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
 
 
 def warn_of_others(session: "Session", feedback: Feedback) -> None:
@@ -183,8 +180,8 @@ class _CurveRun:
             _double_while_it_pays(self._take, at_most=curve.at_most, points=points)
         else:
             largest = self._settle(self._search_largest(curve))
-            for batch in _powers_below(largest):
-                self._take(batch)
+            for power in range((largest - 1).bit_length()):
+                self._take(2**power)
             points.sort(key=lambda point: point.workload.batch)
 
     def _take(self, batch: int) -> Point:
@@ -264,10 +261,6 @@ def _double_while_it_pays(take: Callable[[int], Point], *, at_most: int, points:
             return
         misses = 0 if still_pays(before, after) else misses + 1
         before = after
-
-
-def _powers_below(largest: int) -> list[int]:
-    return [2**power for power in range(largest.bit_length()) if 2**power < largest]
 
 
 def profile_batch(

@@ -104,7 +104,7 @@ def workload_of(part: Part, pipeline: Pipeline, request: PipelineRequest) -> Wor
     if precision is None and request.states_precision:
         precision = request.workload.precision
     precision = precision or pipeline.precision or request.workload.precision
-    has_denoiser = any(each.kind is PartKind.DENOISER for each in pipeline.parts)
+    has_denoiser = any(other.kind is PartKind.DENOISER for other in pipeline.parts)
     takes_framework = part.kind is PartKind.DENOISER or not has_denoiser
     framework = part.framework or (request.workload.framework if takes_framework else Framework.EAGER)
     return replace(request.workload, precision=precision, framework=framework)
@@ -281,9 +281,9 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
     rejections: dict[tuple[str, int], Rejection] = {}
     plans = []
     left = list(context.gpus)
-    for each in prepared:
+    for place in prepared:
         made = make_plan(
-            each,
+            place,
             gpus=left,
             batches=batches,
             limits=terms.limits,
@@ -294,7 +294,7 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
         plans.append(made)
         for fit in made.fits:
             room = available_memory(fit.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
-            fits.setdefault((fit.gpu.id, fit.batch), each.with_parts(fit, available_bytes=room))
+            fits.setdefault((fit.gpu.id, fit.batch), place.with_parts(fit, available_bytes=room))
         for rejection in made.rejections:
             rejections[rejection.gpu.id, rejection.batch] = rejection
         asked = batches.sizes if batches.choice is BatchChoice.LISTED else ()
@@ -303,18 +303,15 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
         if not left:
             break
     first = merge_plans(plans[:1], sort=terms.sort)
-    kept = tuple(each for key, each in rejections.items() if key not in fits and key[0] not in _whole(fits, batches))
+    # where a GPU's batch was chosen for it, another place's refusal of a batch says nothing
+    whole = set() if batches.choice is BatchChoice.LISTED else {gpu_id for gpu_id, _ in fits}
+    kept = [rejection for key, rejection in rejections.items() if key not in fits and key[0] not in whole]
     return replace(
         first,
         fits=rank_fits(fits.values(), terms.sort),
-        rejections=tuple(sorted(kept, key=lambda each: (each.batch, each.gpu.id))),
+        rejections=tuple(sorted(kept, key=lambda rejection: (rejection.batch, rejection.gpu.id))),
         pipeline=prepared[0].pipeline_facts,
     )
-
-
-def _whole(fits: Mapping[tuple[str, int], Fit], batches: Batches) -> set[str]:
-    """Return the GPUs whose batch was chosen for them, so that another place's refusal of a batch says nothing."""
-    return set() if batches.choice is BatchChoice.LISTED else {gpu_id for gpu_id, _ in fits}
 
 
 def _changes(
@@ -351,11 +348,11 @@ def _fit_under(
     best: Fit, prepared: Sequence[PreparedPipeline], terms: PlanTerms, *, available_bytes: float
 ) -> Fit | None:
     """Return a fit as it would be under other conditions, with weights in the first place that has room."""
-    for each in prepared:
-        memory = each.memory_at(best.batch, best.gpu, available_bytes=available_bytes)
-        row = latencies_under_cap(each.latencies, each.peak_seconds, [best.gpu], [best.batch], terms.power_law)[0]
+    for place in prepared:
+        memory = place.memory_at(best.batch, best.gpu, available_bytes=available_bytes)
+        row = latencies_under_cap(place.latencies, place.peak_seconds, [best.gpu], [best.batch], terms.power_law)[0]
         if memory.total_bytes.expected <= available_bytes and not isinstance(row, Unsupported):
-            return replace(best, memory=memory, latency=row[0], offload=each.offload.value)
+            return replace(best, memory=memory, latency=row[0], offload=place.offload.value)
     return None
 
 
@@ -379,20 +376,20 @@ def pipeline_memory(
     places = []
     for gpu in context.gpus if gpus is not None else (None,):
         room = None if gpu is None else available_memory(gpu, utilization_fraction=utilization_fraction)
-        for each in prepared:
+        for place in prepared:
             moments = tuple(
                 PipelineMoment(part=name, memory=memory)
-                for name, memory in each.moments(batch, gpu, available_bytes=None if room is None else room.expected)
+                for name, memory in place.moments(batch, gpu, available_bytes=None if room is None else room.expected)
             )
             worst = max((moment.memory for moment in moments), key=lambda memory: memory.total_bytes.expected)
             if gpu is None or room is None:
-                places.append(PipelineMemoryOn(gpu=None, offload=each.offload, worst=worst, moments=moments))
+                places.append(PipelineMemoryOn(gpu=None, offload=place.offload, worst=worst, moments=moments))
                 continue
-            most = each.largest_batch(gpu, available_bytes=room.expected)
+            most = place.largest_batch(gpu, available_bytes=room.expected)
             places.append(
                 PipelineMemoryOn(
                     gpu=gpu,
-                    offload=each.offload,
+                    offload=place.offload,
                     worst=worst,
                     moments=moments,
                     available_bytes=room.expected,

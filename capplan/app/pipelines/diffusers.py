@@ -154,11 +154,12 @@ def diffusers_pipeline(words: str) -> Pipeline:
         )
     encoders = [component for component in index.components if component.startswith("text_encoder")]
     tokens = {
-        each: index.text_tokens.get(each, length) for each, length in zip(encoders, known.text_tokens, strict=False)
+        encoder: index.text_tokens.get(encoder, length)
+        for encoder, length in zip(encoders, known.text_tokens, strict=False)
     }
     guidance = index.guidance or known.guidance
     parameters: dict[str, Number] = {**known.parameters, **index.parameters}
-    parameters |= {f"{each}_tokens": length for each, length in tokens.items()}
+    parameters |= {f"{encoder}_tokens": length for encoder, length in tokens.items()}
     parameters |= {"passes": 1 if guidance == "distilled" else 2}
     numbers = {key: value for key, value in config.items() if type(value) in (int, float)}
     main = encoders[0] if index.pipeline.startswith("HunyuanVideo") else encoders[-1]
@@ -213,7 +214,7 @@ def _denoiser_inputs(known: _Denoiser, config: Mapping[str, Any]) -> tuple[str, 
         "_class_name"
     ) == "CogVideoXTransformer3DModel" and not config.get("use_rotary_positional_embeddings", False)
     left_out["style"] = left_out["image_meta_size"] = not config.get("use_style_cond_and_image_meta_size", True)
-    inputs = tuple(each for each in known.inputs if not left_out.get(each.partition("=")[0], False))
+    inputs = tuple(words for words in known.inputs if not left_out.get(words.partition("=")[0], False))
     return inputs + (_SDXL_CONDITIONS if config.get("addition_embed_type") == "text_time" else ())
 
 

@@ -98,11 +98,11 @@ def validate_pipelines(
     Raises:
         UsageError: a file is missing, unreadable, or lacks a column.
     """
-    read = [read_measured_pipelines(path) for path in files]
+    tables = [read_measured_pipelines(path) for path in files]
     skipped = Counter[str]()
-    for found in read:
-        skipped.update(found.skipped)
-    rows = [row for found in read for row in found.rows]
+    for table in tables:
+        skipped.update(table.skipped)
+    rows = [row for table in tables for row in table.rows]
     parts = MeasuredParts(
         {row.gpu for row in rows}, pipelines=load_pipeline_calibration(), calibration=calibration, feedback=feedback
     )

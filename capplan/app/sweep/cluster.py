@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.app.sweep.isolation import DevicesTask, IsolatedTracer, MeasureTask, asked_conditions, tracing_worker
-from capplan.app.sweep.keys import code_digest, library_versions
+from capplan.app.sweep.keys import code_digest
 from capplan.app.sweep.measuring import MeasuringDevice, matching_places, measure_here, run_once
 from capplan.app.sweep.request import ModelLimits, SweepContext
 from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer, plan_model
+from capplan.app.trace_cache import library_versions
 from capplan.core.sweep.overview import Failed
 from capplan.core.sweep.schema import FailureKind
 from capplan.errors import UsageError
@@ -166,8 +167,8 @@ def _make_probe() -> Any:
             return {"capplan": None}
         found: dict[str, Any] = {"capplan": getattr(package, "__version__", "unknown")}
         try:
-            keys = import_module("capplan.app.sweep.keys")
-            return {**found, "code": keys.code_digest(), "libraries": keys.library_versions()}
+            keys, cache = import_module("capplan.app.sweep.keys"), import_module("capplan.app.trace_cache")
+            return {**found, "code": keys.code_digest(), "libraries": cache.library_versions()}
         except (ImportError, AttributeError):
             return {**found, "code": None, "libraries": {}}
 
@@ -312,8 +313,8 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
 
 def _measuring_nodes(ray: Any) -> list[dict[str, Any]]:
     """Return the nodes that have GPUs in Ray's books; all where none has, so that processors can be measured."""
-    alive: list[dict[str, Any]] = [each for each in ray.nodes() if each["Alive"]]
-    return [each for each in alive if each["Resources"].get("GPU")] or alive
+    alive: list[dict[str, Any]] = [node for node in ray.nodes() if node["Alive"]]
+    return [node for node in alive if node["Resources"].get("GPU")] or alive
 
 
 def _held_devices(ray: Any, reference: Any) -> tuple[Mapping[str, str], str]:

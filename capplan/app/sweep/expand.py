@@ -212,8 +212,8 @@ def _matches(pattern: str, beside: Path | None) -> list[str]:
         libraries = (prefix,) if colon else ZOOS
         if not set(libraries) <= set(ZOOS):
             raise UsageError(f"models: {pattern!r} is a glob over {prefix}:, whose models have no list; name them.")
-        known = {each: library for library in reversed(libraries) for each in source_names(library)}
-        found = [f"{known[each]}:{each}" for each in sorted(known) if fnmatchcase(each, name)]
+        known = {model: library for library in reversed(libraries) for model in source_names(library)}
+        found = [f"{known[model]}:{model}" for model in sorted(known) if fnmatchcase(model, name)]
         if not found:
             near = nearest_names(name.replace("*", ""), known)
             meant = f"; near are {', '.join(near)}" if near else ""
@@ -224,7 +224,7 @@ def _matches(pattern: str, beside: Path | None) -> list[str]:
 
 
 def _served_matches(pattern: str, name: str) -> list[str]:
-    found = [f"{LLM_PREFIX}{each}" for each in catalogue_ids() if fnmatchcase(each, name)]
+    found = [f"{LLM_PREFIX}{model}" for model in catalogue_ids() if fnmatchcase(model, name)]
     if not found:
         raise UsageError(f"models: the glob {pattern!r} matches no language model; `capplan llm models` lists them.")
     return found

@@ -155,8 +155,8 @@ class IsolatedStages:
 
 def asked_conditions(job: PlanningJob, workloads: Mapping[str, AnyConditions]) -> list[Conditions]:
     """Return the conditions that a job's model must be traced for."""
-    found = [workloads[name] for name in job.asked]
-    return [each for each in found if isinstance(each, Conditions)]
+    asked = [workloads[name] for name in job.asked]
+    return [conditions for conditions in asked if isinstance(conditions, Conditions)]
 
 
 def _call(worker: Worker, task: object, time_s: float, stop: Event | None) -> Any:

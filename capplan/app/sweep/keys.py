@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.sweep.stages import is_code
-from capplan.app.trace_cache import LIBRARIES, TraceCache, TraceKey
+from capplan.app.trace_cache import TraceCache, TraceKey, library_versions
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
@@ -44,11 +43,11 @@ def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return sorted(([_plain(key), _plain(each)] for key, each in value.items()), key=str)
+        return sorted(([_plain(key), _plain(item)] for key, item in value.items()), key=str)
     if isinstance(value, set | frozenset):
-        return sorted((_plain(each) for each in value), key=str)
+        return sorted((_plain(item) for item in value), key=str)
     if isinstance(value, Iterable):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     raise TypeError(f"no digest of a {type(value).__name__}")
 
 
@@ -70,18 +69,6 @@ def code_digest() -> str:
         for path in sorted((PACKAGE / part).rglob("*.py")):
             digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:_DIGITS]
-
-
-def library_versions() -> dict[str, str | None]:
-    """Return the versions of the libraries that a trace depends on; None for one that is not installed."""
-    return {name: _version(name) for name in LIBRARIES}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +110,9 @@ class KeyMaker:
             return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
         if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):
             return digest_of(["library", request.words, request.options])
-        kept = [self._kept(model, each.workload.configuration) for each in conditions if isinstance(each, Conditions)]
+        kept = [
+            self._kept(model, asked.workload.configuration) for asked in conditions if isinstance(asked, Conditions)
+        ]
         return None if None in kept else digest_of(["kept", request.words, request.options, kept])
 
     def failed_key(self, model: SweepModel) -> str:

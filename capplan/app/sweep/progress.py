@@ -4,7 +4,6 @@ import json
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from capplan.core.sweep.overview import Failed, Standing
 from capplan.files import replace_whole
@@ -55,8 +54,8 @@ def read_progress(path: Path) -> LiveStanding | None:
         return None
 
 
-class Watcher(Protocol):
-    """Receives the progress of a sweep."""
+class Watcher:
+    """Receives the progress of a sweep, and shows nothing."""
 
     def started(self, standing: Standing) -> None:
         """Receive that the work is known and begins."""
@@ -72,25 +71,6 @@ class Watcher(Protocol):
 
     def ended(self, standing: Standing) -> None:
         """Receive that all results are written."""
-
-
-class Unwatched:
-    """A watcher that shows nothing."""
-
-    def started(self, standing: Standing) -> None:
-        """Show nothing."""
-
-    def moved(self, standing: Standing) -> None:
-        """Show nothing."""
-
-    def failed(self, model: str, workload: str, failed: Failed) -> None:
-        """Show nothing."""
-
-    def measured(self, model: str, gpu: str, batch: int) -> None:
-        """Show nothing."""
-
-    def ended(self, standing: Standing) -> None:
-        """Show nothing."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -235,7 +235,7 @@ def _files_of(folder: Path, *, may_be_none: bool = False) -> list[Path]:
         UsageError: there are none, or the manifest is damaged.
     """
     try:
-        files = [folder / each["path"] for each in read_manifest(folder)["files"]]
+        files = [folder / file["path"] for file in read_manifest(folder)["files"]]
     except (KeyError, TypeError) as error:
         raise UsageError(f"{manifest_path(folder)} is damaged: it lists no files.") from error
     if not files and not may_be_none:
@@ -338,7 +338,7 @@ def canned_query(name: str, *, where: Sequence[str] = (), threshold_fraction: fl
         where: conditions on the rows, in SQL.
         threshold_fraction: what changes by no more than this share is not a regression.
     """
-    conditions = " AND ".join(f"({each})" for each in where) or "true"
+    conditions = " AND ".join(f"({condition})" for condition in where) or "true"
     sql = CANNED[name].sql
     for place, value in (("{table}", TABLE), ("{where}", conditions), ("{threshold}", repr(threshold_fraction))):
         sql = sql.replace(place, value)

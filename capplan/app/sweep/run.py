@@ -1,6 +1,7 @@
 """Run a sweep: find what is not known yet, compute it on this machine or a cluster, keep it, and say what failed."""
 
 import os
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from capplan.app.measure.store import MeasurementStore
 from capplan.app.sweep import tables
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.isolation import LocalEngine
-from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest, library_versions
+from capplan.app.sweep.keys import KeyMaker, digest_of, gpu_digest
 from capplan.app.sweep.measuring import (
     MEASUREMENTS,
     MeasuringDevice,
@@ -22,7 +23,7 @@ from capplan.app.sweep.measuring import (
     measured_rows,
     points_to_measure,
 )
-from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Unwatched, Watcher
+from capplan.app.sweep.progress import PROGRESS_FILE, ProgressFile, Tally, Watcher
 from capplan.app.sweep.records import COMPLETE, PARTIAL, STATE_FOLDER, Unit, UnitName, has_state
 from capplan.app.sweep.request import Sweep, SweepModel, SweepRequest
 from capplan.app.sweep.stages import JobAnswer, PlanningJob
@@ -36,7 +37,7 @@ from capplan.app.sweep.store import (
     read_pending,
 )
 from capplan.app.sweep.tables import MeasuredRow
-from capplan.app.trace_cache import TraceKey, default_cache
+from capplan.app.trace_cache import TraceKey, default_cache, library_versions
 from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.sweep.definition import Conditions, definition_to_json
 from capplan.core.sweep.overview import SweepOverview, SweepPreview, group_failures
@@ -73,7 +74,7 @@ def sweep(request: SweepRequest, *, watcher: Watcher | None = None) -> SweepOver
     if request.force and has_state(request.output):
         empty_folder(request.output)
     with SweepStore(folder=request.output) as store:
-        run = _SweepRun(request=request, sweep=asked, store=store, watcher=watcher or Unwatched())
+        run = _SweepRun(request=request, sweep=asked, store=store, watcher=watcher or Watcher())
         answer = run.answer()
         store.pack()
         return answer
@@ -95,7 +96,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     if not request.force and has_state(request.output):
         store.contents = read_contents(request.output)
         store.pending = list(read_pending(request.output))
-    return _SweepRun(request=request, sweep=asked, store=store, watcher=Unwatched()).preview()
+    return _SweepRun(request=request, sweep=asked, store=store, watcher=Watcher()).preview()
 
 
 def _refuse_other_folder(request: SweepRequest) -> None:
@@ -417,7 +418,7 @@ class _SweepRun:
             "command": request.command,
             "sweep_file": str(request.file.resolve()) if request.file else None,
             "definition": definition_to_json(request.definition),
-            "versions": {"capplan": __version__, "python": _python_version(), **library_versions()},
+            "versions": {"capplan": __version__, "python": platform.python_version(), **library_versions()},
             "calibration": {"name": context.calibration.name, "digest": digest_of(context.calibration)},
             "memory_calibration": {"digest": digest_of(context.memory_calibration)},
             "prices": {
@@ -435,9 +436,3 @@ def _now() -> str:
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), tz=UTC) if epoch.isdecimal() else datetime.now(tz=UTC)
     return moment.isoformat(timespec="seconds")
-
-
-def _python_version() -> str:
-    import platform
-
-    return platform.python_version()

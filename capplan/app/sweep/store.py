@@ -160,8 +160,8 @@ class SweepStore:
     def pending_units(self) -> dict[UnitName, list[Unit]]:
         """Return the units of pending jobs by name."""
         found: dict[UnitName, list[Unit]] = {}
-        for each in self.pending:
-            for unit in each.units:
+        for job in self.pending:
+            for unit in job.units:
                 found.setdefault(unit.name, []).append(unit)
         return found
 
@@ -180,9 +180,9 @@ class SweepStore:
 
     def drop_pending(self, dropped: Sequence[Pending]) -> None:
         """Forget pending jobs that answer another question than the present one."""
-        self.pending = [each for each in self.pending if each not in dropped]
-        for each in dropped:
-            each.path.unlink(missing_ok=True)
+        self.pending = [job for job in self.pending if job not in dropped]
+        for job in dropped:
+            job.path.unlink(missing_ok=True)
 
     def commit_new(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         """Join pending jobs of units that the dataset does not hold, beside the caller; older units stay until the end.
@@ -224,7 +224,7 @@ class SweepStore:
             rewrites: write all files anew, because prices or measurements changed.
         """
         self.settle(manifest)
-        changed = {unit.name for each in self.pending for unit in each.units}
+        changed = {unit.name for job in self.pending for unit in job.units}
         stale = [path for path in self.contents.files if rewrites or self._is_stale(path, changed, wanted)]
         self._commit(self.pending, stale, wanted, manifest)
 
@@ -235,8 +235,8 @@ class SweepStore:
         self, taken: Sequence[Pending], stale: Sequence[str], wanted: Wanted, manifest: Mapping[str, Any]
     ) -> None:
         newer: dict[UnitName, list[Unit]] = {}
-        for each in taken:
-            for unit in each.units:
+        for job in taken:
+            for unit in job.units:
                 newer.setdefault(unit.name, []).append(unit)
         writer = _Writer(folder=self.folder, wanted=wanted)
         parts = {path: self.contents.files[path] for path in stale}
@@ -249,7 +249,7 @@ class SweepStore:
         writer.close()
         self._forget(stale)
         writer.record(self.contents)
-        self.write_manifest(manifest, taken=[each.path.name for each in taken])
+        self.write_manifest(manifest, taken=[job.path.name for job in taken])
         for path in stale:
             if path not in self.contents.files:
                 (self.folder / path).unlink(missing_ok=True)
@@ -337,9 +337,9 @@ def read_job_rows(path: Path) -> "pyarrow.Table":
 
 def _left_of(unit: Unit, newer: Sequence[Unit], wanted: Wanted) -> Unit:
     """Return what stays of a committed unit beside newer answers: GPUs that hold, if the key is still the same."""
-    if any(each.key != unit.key or each.failed or unit.failed for each in newer):
+    if any(answer.key != unit.key or answer.failed or unit.failed for answer in newer):
         return replace(unit, gpus={})
-    replaced = {gpu for each in newer for gpu in each.gpus}
+    replaced = {gpu for answer in newer for gpu in answer.gpus}
     return replace(unit, gpus={gpu: held for gpu, held in wanted.of(unit).items() if gpu not in replaced})
 
 
@@ -473,7 +473,7 @@ def read_contents(folder: Path) -> Contents:
     try:
         content = state_content(folder, manifest["units"])
         rows = tables.from_bytes(content).to_pylist()
-        files = {each["path"]: TableFile(**each) for each in manifest["files"]}
+        files = {file["path"]: TableFile(**file) for file in manifest["files"]}
         contents = Contents(files=files, manifest=manifest)
         for row in rows:
             failed = Failed(kind=row["failure"], reason=row["reason"] or "") if row["failure"] else None

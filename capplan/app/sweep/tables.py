@@ -356,7 +356,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, str | int | bool):
         return value
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     return str(value)

@@ -55,10 +55,10 @@ class Context(ABC):
         Args:
             choice: auto, text, json or none; a door that shows no progress takes none.
         """
-        from capplan.app.sweep.progress import Unwatched
+        from capplan.app.sweep.progress import Watcher
 
         del choice
-        return Unwatched()
+        return Watcher()
 
     def held(self, words: str) -> Any:
         """Return the object of this process that words stand for, or the words themselves."""

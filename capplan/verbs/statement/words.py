@@ -422,6 +422,20 @@ def check_pictures(*paths: Path | None) -> None:
                 raise UsageError(f"{path}: plots need {package}; install it with pip install 'capplan[report]'.")
 
 
+def checking_pictures(*names: str) -> Callable[[Any, Any], Any]:
+    """Return what settles a question: fields of it that name files of charts are checked before anything is computed.
+
+    Args:
+        names: the fields.
+    """
+
+    def settle(question: Any, _look: Any) -> Any:
+        check_pictures(*(getattr(question, name) for name in names))
+        return question
+
+    return settle
+
+
 def pictures(drawings: "Mapping[Path, Drawing]") -> dict[Path, bytes]:
     """Return the contents of charts' files.
 

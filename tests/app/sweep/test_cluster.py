@@ -15,10 +15,11 @@ import pytest
 
 from capplan.app.sweep.cluster import check_nodes, cluster_places, difference
 from capplan.app.sweep.isolation import MeasureTask
-from capplan.app.sweep.keys import code_digest, library_versions
+from capplan.app.sweep.keys import code_digest
 from capplan.app.sweep.request import MeasuringRules, SweepRequest
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
+from capplan.app.trace_cache import library_versions
 from capplan.errors import UsageError
 from capplan.specs import load_gpus
 from capplan.version import __version__

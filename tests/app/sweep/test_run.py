@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import capplan
+from capplan.app.sweep.progress import Watcher
 from capplan.app.sweep.records import unpack_state
 from capplan.app.sweep.results import read_sweep, request_of
 from capplan.app.sweep.run import sweep
@@ -21,7 +22,7 @@ from tests.app.sweep.conftest import make_request
 pytestmark = pytest.mark.slow
 
 
-class Seen:
+class Seen(Watcher):
     """Remembers what a sweep reported."""
 
     def __init__(self, on_moved: Callable[[], None] = lambda: None) -> None:
@@ -38,9 +39,6 @@ class Seen:
 
     def failed(self, model: str, workload: str, failed: Failed) -> None:
         self.failures.append((model, failed))
-
-    def measured(self, model: str, gpu: str, batch: int) -> None:
-        pass
 
     def ended(self, standing: Standing) -> None:
         self.standings.append(standing)
