@@ -116,8 +116,8 @@ class Client:
         Raises:
             CapplanError: the service refuses the question.
         """
-        found = self.ask("report", {**self._named(model), **question}, spelling=format)
-        return json.loads(found.content) if format == "json" else found.content
+        reply = self.ask("report", {**self._named(model), **question}, spelling=format)
+        return json.loads(reply.content) if format == "json" else reply.content
 
     def trace(self, model: "str | None" = None, **question: Any) -> bytes:
         """Have the service trace a model, and return the content of the trace file.
@@ -264,13 +264,13 @@ class Client:
         if self._token is not None:
             given["Authorization"] = f"Bearer {self._token}"
         request = Request(self.url + path, data=body, headers=given, method=method)
-        found = self._patiently(request, kept)
-        if found.etag and len(found.content) < 2**20:
-            self._kept[key] = found
+        reply = self._patiently(request, kept)
+        if reply.etag and len(reply.content) < 2**20:
+            self._kept[key] = reply
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return reply
 
     def _patiently(self, request: "Request", kept: ServiceReply | None) -> ServiceReply:
         """Send a request, and again where the service says that it is busy, as long as is worth waiting.

@@ -288,12 +288,12 @@ def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:
 def _energy(steps: Sequence[_Step], gpu: GpuSpec, curve: _Curve, law: PowerLaw) -> dict[int, StepEnergy]:
     """Return the power and energy of each point of a curve, by batch."""
     work = [work for step in steps for work in step_peak_seconds(step.step, gpu, step.batches)]
-    found = (
+    energies = (
         (point.batch, step_energy(gpu, done, point.latency_s, law, samples=point.samples, gpus=point.gpu_count))
         for point, done in zip(curve, work, strict=True)
         if done is not None
     )
-    return {batch: energy for batch, energy in found if energy is not None}
+    return {batch: energy for batch, energy in energies if energy is not None}
 
 
 def _report(

@@ -223,10 +223,10 @@ def _joined(traces: Sequence[Trace]) -> Trace:
     return replace(traces[0], recordings=tuple(recording for trace in traces for recording in trace.recordings))
 
 
-def _with_notes_of(first: Trace, made: Trace) -> Trace:
+def _with_notes_of(first: Trace, later: Trace) -> Trace:
     """Return a trace with the notes of an earlier one of the same model, made at other batches, before its own."""
-    notes = tuple(dict.fromkeys((*first.provenance.notes, *made.provenance.notes)))
-    return replace(made, provenance=replace(made.provenance, notes=notes))
+    notes = tuple(dict.fromkeys((*first.provenance.notes, *later.provenance.notes)))
+    return replace(later, provenance=replace(later.provenance, notes=notes))
 
 
 def not_scaling(words: str, instead: str) -> UsageError:
@@ -412,9 +412,9 @@ class QuantisedModel(Model):
 
     def trace(self, configurations: Sequence[Configuration], *, exact_batch: int | None = None) -> Trace:
         """Return the trace with its linear layers quantised."""
-        found = self.inner.trace(configurations, exact_batch=exact_batch)
-        asked = tuple(recording for recording in found.recordings if recording.configuration in configurations)
-        return quantise_trace(replace(found, recordings=asked) if asked else found, self.scheme)
+        whole = self.inner.trace(configurations, exact_batch=exact_batch)
+        asked = tuple(recording for recording in whole.recordings if recording.configuration in configurations)
+        return quantise_trace(replace(whole, recordings=asked) if asked else whole, self.scheme)
 
     def target(self) -> "Target":
         """Refuse to build a module, because the quantised model is worked out from a trace."""

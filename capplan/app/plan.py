@@ -76,13 +76,13 @@ class PlanContext:
         Raises:
             UsageError: there is no such GPU or provider, or no GPU is left.
         """
-        found = find_priced_gpus(gpus, prices)
+        priced = find_priced_gpus(gpus, prices)
         return cls(
-            gpus=found.chosen,
-            rents=found.prices.to_plan_with,
-            named=found.choice.named,
-            offers=offers_on_demand(found.prices.hourly),
-            notes=found.choice.notes,
+            gpus=priced.chosen,
+            rents=priced.prices.to_plan_with,
+            named=priced.choice.named,
+            offers=offers_on_demand(priced.prices.hourly),
+            notes=priced.choice.notes,
             calibration=load_calibration(calibration),
             memory_calibration=load_memory_calibration(),
             feedback=feedback,
@@ -118,16 +118,16 @@ def plan(
     """
     if is_strict:
         refuse_uncertain(model.words, model.recording(terms.workload.configuration))
-    made = plan_at_batches(model, terms, context)
-    made = _with_choices(made, model, terms, context, tries_half=tries_half)
-    beside = (*_beside_full_width(made, model, terms, context), *without_gpu(made))
-    return replace(made, job=job, notes=(*context.notes, *beside, *made.notes))
+    answer = plan_at_batches(model, terms, context)
+    answer = _with_choices(answer, model, terms, context, tries_half=tries_half)
+    beside = (*_beside_full_width(answer, model, terms, context), *without_gpu(answer))
+    return replace(answer, job=job, notes=(*context.notes, *beside, *answer.notes))
 
 
-def _beside_full_width(made: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
+def _beside_full_width(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
     """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
-    best = made.best()
-    quantised = None if best is None else _at_full_width(model, made.workload.configuration)
+    best = answer.best()
+    quantised = None if best is None else _at_full_width(model, answer.workload.configuration)
     if best is None or quantised is None:
         return ()
     name, inner = quantised
@@ -194,17 +194,17 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=terms.sort)
 
 
-def _with_choices(made: Plan, model: Model, terms: PlanTerms, context: PlanContext, *, tries_half: bool) -> Plan:
+def _with_choices(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext, *, tries_half: bool) -> Plan:
     """Add the recommendations, and what other conditions would change on the first of them."""
-    made = with_recommendations(made, named=context.named, offers=context.offers)
-    best = made.best()
+    answer = with_recommendations(answer, named=context.named, offers=context.offers)
+    best = answer.best()
     if best is None:
-        return made
+        return answer
     changes = [
         _changed(best, other, model=model, terms=terms, context=context)
         for other in _alternatives(model, terms, tries_half=tries_half)
     ]
-    return replace(made, changes=tuple(change for change in changes if change is not None))
+    return replace(answer, changes=tuple(change for change in changes if change is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,39 +222,41 @@ def _alternatives(model: Model, terms: PlanTerms, *, tries_half: bool) -> list[_
     workload, training = terms.workload, terms.workload.training
     recording = model.recording(workload.configuration)
     convolves = any(kernel.name.startswith("aten.convolution") for kernel in recording.kernels)
-    found = []
+    alternatives = []
     is_wide = tries_half and in_own_precision(recording, workload).precision.half_dtype is None
     if is_wide and training is None:
         half = replace(workload, precision=Precision.FP16)
-        found.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
+        alternatives.append(_Alternative(name="half precision", option="--precision fp16", workload=half))
     if training is not None:
-        found += _training_alternatives(model, workload, training, recording, tries_half=tries_half)
+        alternatives += _training_alternatives(model, workload, training, recording, tries_half=tries_half)
     if workload.framework is Framework.EAGER:
         compiled = replace(workload, framework=Framework.COMPILE)
-        found.append(_Alternative(name="compiled", option="--framework compile", workload=compiled))
+        alternatives.append(_Alternative(name="compiled", option="--framework compile", workload=compiled))
     if convolves and workload.layout is Layout.NCHW and recording.exact_batch is None:
         last = replace(workload, layout=Layout.NHWC)
-        found.append(_Alternative(name="channels_last", option="--layout nhwc", workload=last))
-    return found
+        alternatives.append(_Alternative(name="channels_last", option="--layout nhwc", workload=last))
+    return alternatives
 
 
 def _training_alternatives(
     model: Model, workload: Workload, training: Training, recording: Recording, *, tries_half: bool
 ) -> list[_Alternative]:
     """Return what is worth trying of a training step: autocast, TF32, checkpointing, adapters alone."""
-    found = []
+    alternatives = []
     if tries_half and in_own_precision(recording, workload).precision.half_dtype is None:
         for name, precision in (("autocast", Precision.AMP_FP16), ("TF32 products", Precision.TF32)):
             other = replace(workload, precision=precision)
-            found.append(_Alternative(name=name, option=f"--precision {precision}", workload=other))
+            alternatives.append(_Alternative(name=name, option=f"--precision {precision}", workload=other))
     if not training.checkpointing:
         saved = replace(workload, training=replace(training, checkpointing=True))
-        found.append(_Alternative(name="checkpointing", option="--checkpointing", workload=saved))
+        alternatives.append(_Alternative(name="checkpointing", option="--checkpointing", workload=saved))
     linear = any(kernel.name.startswith("aten.addmm") or kernel.name == "aten.mm" for kernel in recording.kernels)
     attends = any("attention" in kernel.name for kernel in recording.kernels)
     if linear and attends and (adapted := model.with_step(_ADAPTERS)) is not None:
-        found.append(_Alternative(name="adapters", option=f"--prepare {_ADAPTERS}", workload=workload, model=adapted))
-    return found
+        alternatives.append(
+            _Alternative(name="adapters", option=f"--prepare {_ADAPTERS}", workload=workload, model=adapted)
+        )
+    return alternatives
 
 
 _ADAPTERS = "lora=16"

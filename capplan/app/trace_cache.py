@@ -124,8 +124,8 @@ class TraceCache:
             raise UsageError(f"the cache {self.folder} belongs to another user: set CAPPLAN_CACHE.") from error
         except OSError as error:
             raise UsageError(f"the cache {self.folder} cannot be read: {error.strerror or error}.") from error
-        found = [entry for path in paths if (entry := _entry(path)) is not None]
-        yield from sorted(found, key=lambda entry: (entry.made_s, entry.path))
+        entries = [entry for path in paths if (entry := _entry(path)) is not None]
+        yield from sorted(entries, key=lambda entry: (entry.made_s, entry.path))
 
     def clear(self, *, words: str | None = None) -> int:
         """Forget all traces, damaged ones included, or those of one model; returns how many."""
@@ -235,15 +235,15 @@ def files_behind(question: TraceKey) -> tuple[Path, ...]:
 def _own_modules(question: TraceKey) -> list[Path]:
     """Return the files of loaded modules that are the user's, or of the package that the question names."""
     named = question.words.partition(":")[0].partition(".")[0]
-    found = []
+    files = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__dict__", {}).get("__file__")  # lazy modules load at any other question
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
         path = Path(file).resolve()
         if path.is_file() and (not is_installed(path) or name.partition(".")[0] == named):
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def _key(question: TraceKey, named: Callable[[str], str]) -> str:

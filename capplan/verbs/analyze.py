@@ -89,19 +89,19 @@ def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
 def _sections(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> "Iterable[Section]":
     from capplan.report.text.counts import analysis_sections, counter_sections
 
-    made = answers[0]
-    sections = analysis_sections(made.analysis, depth=question.depth, top=question.top)
+    answer = answers[0]
+    sections = analysis_sections(answer.analysis, depth=question.depth, top=question.top)
     if question.compare:
-        sections += counter_sections(made.comparisons, macs=made.analysis.macs, params=made.parameter_count)
+        sections += counter_sections(answer.comparisons, macs=answer.analysis.macs, params=answer.parameter_count)
     return sections
 
 
 def _document(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> Any:
     from capplan.report.documents.analysis import analysis_document
 
-    made = answers[0]
-    comparisons = made.comparisons if question.compare else None
-    return analysis_document(made.analysis, comparisons=comparisons, depth=question.depth)
+    answer = answers[0]
+    comparisons = answer.comparisons if question.compare else None
+    return analysis_document(answer.analysis, comparisons=comparisons, depth=question.depth)
 
 
 ANALYZE = Verb(

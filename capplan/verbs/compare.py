@@ -135,10 +135,10 @@ def _lines(answers: "Sequence[Comparison]", _question: CompareQuestion, look: Lo
     return list(styled_lines(comparison_sections(answers[0], width=look.width), width=look.width))
 
 
-def _outcome(made: "Comparison") -> Outcome:
+def _outcome(comparison: "Comparison") -> Outcome:
     """A model that fits under none of the conditions ends in exit code 1."""
-    fitting = {row.model for row in made.fitting}
-    return Outcome(exit_code=int(not all(model.label in fitting for model in made.models)))
+    fitting = {row.model for row in comparison.fitting}
+    return Outcome(exit_code=int(not all(model.label in fitting for model in comparison.models)))
 
 
 COMPARE = Verb(

@@ -146,17 +146,17 @@ def _sections(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQues
     from capplan.core.plan.types import Plan
     from capplan.report.text.estimate import estimate_sections
 
-    made = answers[0]
-    if isinstance(made, Plan):
+    answer = answers[0]
+    if isinstance(answer, Plan):
         from capplan.report.text.plan import plan_sections
 
-        return plan_sections([made])
+        return plan_sections([answer])
     return estimate_sections(
-        made.reports,
+        answer.reports,
         top=question.top,
         explain=question.explain,
-        calibration=made.calibration,
-        compared=made.compared,
+        calibration=answer.calibration,
+        compared=answer.compared,
     )
 
 
@@ -164,38 +164,38 @@ def _document(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQues
     from capplan.core.plan.types import Plan
     from capplan.report.documents.estimate import estimate_document
 
-    made = answers[0]
-    if isinstance(made, Plan):
+    answer = answers[0]
+    if isinstance(answer, Plan):
         from capplan.report.documents.plan import plan_document
 
-        return plan_document(made)
-    return estimate_document(made.reports, top=question.top, compared=made.compared)
+        return plan_document(answer)
+    return estimate_document(answer.reports, top=question.top, compared=answer.compared)
 
 
 def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> Mapping[Path, bytes]:
     from capplan.core.plan.types import Plan
 
-    made = answers[0]
-    if isinstance(made, Plan):
-        return {} if question.plot is None or not made.fits else pictures({question.plot: _timeline(made)})
+    answer = answers[0]
+    if isinstance(answer, Plan):
+        return {} if question.plot is None or not answer.fits else pictures({question.plot: _timeline(answer)})
     if question.plot is None and question.roofline is None:
         return {}
     from capplan.report.charts.plots import curve_chart, roofline_chart
 
     drawn = ((question.plot, curve_chart), (question.roofline, roofline_chart))
-    return pictures({path: draw(made.reports) for path, draw in drawn if path is not None})
+    return pictures({path: draw(answer.reports) for path, draw in drawn if path is not None})
 
 
-def _timeline(made: "Plan") -> "Drawing":
+def _timeline(plan: "Plan") -> "Drawing":
     """Return the chart of a pipeline's parts over time, on the recommended GPU."""
     from capplan.core.memory.fit import available_memory
     from capplan.report.charts.plots import timeline_chart
 
-    fit = made.best() or made.fits[0]
+    fit = plan.best() or plan.fits[0]
     return timeline_chart(
         fit.parts,
-        title=f"{made.model.name}, batch {fit.batch} on {fit.gpu.id}",
-        usable_bytes=available_memory(fit.gpu, utilization_fraction=made.limits.utilization_fraction).expected,
+        title=f"{plan.model.name}, batch {fit.batch} on {fit.gpu.id}",
+        usable_bytes=available_memory(fit.gpu, utilization_fraction=plan.limits.utilization_fraction).expected,
     )
 
 

@@ -137,10 +137,6 @@ def import_microbench(question: MicrobenchQuestion, context: Context) -> "Import
     return done
 
 
-def _microbench_outcome(done: "ImportedMicrobenchmarks") -> Outcome:
-    return Outcome(warnings=(f"left out, no spec: {', '.join(done.unknown)}",) if done.unknown else ())
-
-
 GPUS_IMPORT_MICROBENCH = Verb(
     path="gpus import-microbench",
     question=MicrobenchQuestion,
@@ -152,7 +148,7 @@ GPUS_IMPORT_MICROBENCH = Verb(
     examples=("capplan gpus import-microbench mine.csv -o ~/.config/capplan/gpu_specs",),
     answer=import_microbench,
     text=lambda done, _: "".join(f"{path}\n" for path in done.written),
-    outcome=_microbench_outcome,
+    outcome=lambda done: Outcome(warnings=(f"left out, no spec: {', '.join(done.unknown)}",) if done.unknown else ()),
     only_told=True,
     is_local=True,
     effort=Effort.SHORT,

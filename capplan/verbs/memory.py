@@ -168,31 +168,31 @@ def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQ
     return {} if question.plot is None else pictures({question.plot: _drawing(answers[0])})
 
 
-def _drawing(made: "MemoryResult") -> "Drawing":
+def _drawing(memory: "MemoryResult") -> "Drawing":
     """Return the chart of live bytes over the operators."""
     from capplan.report.charts.plots import live_chart
 
-    batch = made.answer.estimate.batch
-    live: list[int] = made.model.curve.at(batch).tolist()
+    batch = memory.answer.estimate.batch
+    live: list[int] = memory.model.curve.at(batch).tolist()
     op = max(0, live.index(max(live)) - 1)
-    recording = made.model.recording
+    recording = memory.model.recording
     kernel, module = recording.kernels[recording.ops[op].kernel].name, recording.modules[recording.ops[op].module]
     return live_chart(
         live,
-        title=f"{made.answer.name}, batch {batch}: live bytes of weights, inputs and activations",
+        title=f"{memory.answer.name}, batch {batch}: live bytes of weights, inputs and activations",
         peak_label=f"{kernel} {module}".strip(),
         phases=[(f"{phase.name} {phase.step}", phase.first_op) for phase in recording.phases],
     )
 
 
-def _outcome(made: "MemoryResult | PipelineMemory") -> Outcome:
+def _outcome(memory: "MemoryResult | PipelineMemory") -> Outcome:
     """A model that fits none of the GPUs asked for ends in exit code 1."""
     from capplan.core.pipelines.prepared import PipelineMemory
 
-    if isinstance(made, PipelineMemory):
-        found = [place.status.value for place in made.places if place.status is not None]
-        return Outcome(exit_code=int(bool(found) and all(status == "does not fit" for status in found)))
-    fits_nowhere = bool(made.answer.gpus) and all(gpu.status.value == "does not fit" for gpu in made.answer.gpus)
+    if isinstance(memory, PipelineMemory):
+        statuses = [place.status.value for place in memory.places if place.status is not None]
+        return Outcome(exit_code=int(bool(statuses) and all(status == "does not fit" for status in statuses)))
+    fits_nowhere = bool(memory.answer.gpus) and all(gpu.status.value == "does not fit" for gpu in memory.answer.gpus)
     return Outcome(exit_code=int(fits_nowhere))
 
 

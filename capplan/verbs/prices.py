@@ -176,20 +176,16 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Pr
     """
     from capplan.app.prices import import_prices
 
-    made = import_prices(question.table, folder=question.output, read_on=date.today(), overlays=question.specs)
-    taken = [path for path in made.files if path.exists()]
+    imported = import_prices(question.table, folder=question.output, read_on=date.today(), overlays=question.specs)
+    taken = [path for path in imported.files if path.exists()]
     if taken:
         raise UsageError(f"{taken[0]} exists and is kept; remove it or choose another folder.")
-    return made
+    return imported
 
 
 def _import_files(answers: "Sequence[PriceImport]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
     (question.output / "prices").mkdir(parents=True, exist_ok=True)
     return {path: text.encode() for path, text in answers[0].files.items()}
-
-
-def _import_text(made: "PriceImport", question: PriceImportQuestion) -> str:
-    return f"{made.quotes} prices in {len(made.files)} files under {question.output / 'prices'}.\n"
 
 
 PRICES_IMPORT = Verb(
@@ -204,7 +200,9 @@ PRICES_IMPORT = Verb(
     "as .csv.",
     examples=("capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs",),
     answer=answer_price_import,
-    text=_import_text,
+    text=lambda imported, question: (
+        f"{imported.quotes} prices in {len(imported.files)} files under {question.output / 'prices'}.\n"
+    ),
     files=_import_files,
     outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in made.left_out)),
     only_told=True,

@@ -151,11 +151,6 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
     )
 
 
-def _check_outcome(outcomes: "tuple[CheckedLimit, ...]") -> Outcome:
-    """A limit that is broken ends in exit code 1."""
-    return Outcome(exit_code=int(not all(outcome.is_kept for outcome in outcomes)))
-
-
 CHECK = Verb(
     path="check",
     question=CheckQuestion,
@@ -167,7 +162,7 @@ CHECK = Verb(
     answer=answer_check,
     sections=laid_out_by("capplan.report.text.plan:outcome_sections"),
     document=laid_out_by("capplan.report.documents.diff:check_document"),
-    outcome=_check_outcome,
+    outcome=lambda outcomes: Outcome(exit_code=int(not all(outcome.is_kept for outcome in outcomes))),
     schema="check",
     effort=Effort.SHORT,
     returns="capplan.report.documents.diff:CheckedLimit[]",

@@ -180,8 +180,8 @@ class _SweepReader(Checker):
         if not items and given is not None:
             self.refuse("gpus", _MISSING["gpus"].replace("is missing", "is empty"))
         one = not isinstance(given, list)
-        found = [self._gpu("gpus" if one else f"gpus[{index}]", item) for index, item in enumerate(items)]
-        return tuple(entry for entry in found if entry is not None)
+        entries = [self._gpu("gpus" if one else f"gpus[{index}]", item) for index, item in enumerate(items)]
+        return tuple(entry for entry in entries if entry is not None)
 
     def _gpu(self, key: str, given: object) -> GpuEntry | None:
         if isinstance(given, str) and given.strip():

@@ -107,9 +107,9 @@ def _sections(
         from capplan.report.text.pipelines import pipeline_validation_sections
 
         return pipeline_validation_sections(answers[0], worst=question.worst)
-    found = answers[0].validation
-    shown = validation_sections(found, by=list(question.by), worst=question.worst)
-    if question.calibration is None and any(row.step.gpu == CPU_AT_HAND for row in found.judged):
+    validation = answers[0].validation
+    shown = validation_sections(validation, by=list(question.by), worst=question.worst)
+    if question.calibration is None and any(row.step.gpu == CPU_AT_HAND for row in validation.judged):
         shown.append(Section([Lines([_CALIBRATE_FIRST])]))
     return shown
 

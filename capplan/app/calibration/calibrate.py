@@ -68,11 +68,11 @@ def timed_steps(
             kernels = (kernel_step(kernel, gpus[kernel.gpu], load_rate_laws()) for kernel in read_kernels(path))
             yield from (step for step in kernels if step is not None)
             return
-        found = read_measured(path, allow_code=allows_code)
-        if found.skipped:
-            reason = found.skipped[0].reason
-            feedback.warn(f"{path.name}: {len(found.skipped)} rows skipped, the first because {reason}")
-        pairs = described_steps(found.steps, gpus, traces, serves=serves, only_traced=only_traced, feedback=feedback)
+        file = read_measured(path, allow_code=allows_code)
+        if file.skipped:
+            reason = file.skipped[0].reason
+            feedback.warn(f"{path.name}: {len(file.skipped)} rows skipped, the first because {reason}")
+        pairs = described_steps(file.steps, gpus, traces, serves=serves, only_traced=only_traced, feedback=feedback)
         yield from (step for _, step in pairs)
 
     steps = [step for path in measured for step in described(path)]
@@ -122,9 +122,9 @@ def described_steps(
                 feedback.warn(f"left out: unknown GPU {step.gpu!r} in row {step.line}")
                 continue
             family = held_out_together(step, is_rich=rows_by_gpu[step.gpu] >= MANY_ROWS)
-            found = _described(step, recording_for(trace, run, step), gpu, family, laws)
-            if found is not None:
-                yield step, found
+            timed = _described(step, recording_for(trace, run, step), gpu, family, laws)
+            if timed is not None:
+                yield step, timed
 
 
 def _described(step: MeasuredStep, recording: Recording, gpu: GpuSpec, family: str, laws: RateLaws) -> TimedStep | None:

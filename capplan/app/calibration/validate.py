@@ -250,11 +250,11 @@ def _predicted(
                 if isinstance(answer, str):
                     skipped.append(SkippedRow(line=step.line, file=step.file, reason=answer))
                     continue
-                found = _as_timed(step, answer, trace, gpus, with_copies=with_copies)
-                if isinstance(found, str):
-                    skipped.append(SkippedRow(line=step.line, file=step.file, reason=found))
+                estimate = _as_timed(step, answer, trace, gpus, with_copies=with_copies)
+                if isinstance(estimate, str):
+                    skipped.append(SkippedRow(line=step.line, file=step.file, reason=estimate))
                 else:
-                    judged.append(_with_energy(JudgedStep(step=step, estimate=found), trace, gpus, calibration, law))
+                    judged.append(_with_energy(JudgedStep(step=step, estimate=estimate), trace, gpus, calibration, law))
     return judged, skipped
 
 
@@ -312,7 +312,7 @@ def _answers(
     """Answer for every GPU and batch of steps that share a graph and a workload."""
     names = dict.fromkeys(step.gpu for step in steps)
     specs = {name: gpus.find_or_none(name) for name in names}
-    found: Answers = {}
+    answers: Answers = {}
     for recording, members in _recordings(steps, run, trace):
         batches = sorted({step.batch for step in members})
         known = {name: spec for name, spec in specs.items() if spec is not None}
@@ -322,12 +322,12 @@ def _answers(
         for step in members:
             key = step.gpu, step.batch
             if specs[step.gpu] is None:
-                found[key] = f"unknown GPU {step.gpu!r}"
+                answers[key] = f"unknown GPU {step.gpu!r}"
             elif isinstance(estimates, str):
-                found[key] = estimates
+                answers[key] = estimates
             else:
-                found[key] = estimates[key]
-    return found
+                answers[key] = estimates[key]
+    return answers
 
 
 def _recordings(
@@ -356,12 +356,12 @@ def _estimates(
     batches: Sequence[int],
     calibration: Calibration,
 ) -> Answers:
-    found: Answers = {}
+    answers_by_name: Answers = {}
     step = ExecutedStep.of(recording, workload, calibration=calibration)
     for first in range(0, len(batches), _TOGETHER):
         together = batches[first : first + _TOGETHER]
         answers = estimate_latencies(step, gpus=list(gpus.values()), batches=together)
         for name, answer in zip(gpus, answers, strict=True):
             for index, batch in enumerate(together):
-                found[name, batch] = answer.reason if isinstance(answer, Unsupported) else answer[index]
-    return found
+                answers_by_name[name, batch] = answer.reason if isinstance(answer, Unsupported) else answer[index]
+    return answers_by_name

@@ -95,12 +95,12 @@ class MeasurementStore:
     def _mend(self) -> None:
         """Read what is there; drop a last line that was cut off, and end one that only lacks its end."""
         content = self.path.read_bytes()
-        found = parse_points(content, where=str(self.path))
-        if found.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
+        file = parse_points(content, where=str(self.path))
+        if file.whole_bytes == len(content) and content.lstrip().startswith(b"{\n"):
             raise MeasurementFileError(f"{self.path} is a JSON document, not JSON lines; append to another file.")
-        self.points, self.was_cut = found.points, found.is_cut
-        if found.is_cut:
-            os.ftruncate(self._descriptor, found.whole_bytes)
+        self.points, self.was_cut = file.points, file.is_cut
+        if file.is_cut:
+            os.ftruncate(self._descriptor, file.whole_bytes)
         elif content and not content.endswith(b"\n"):
             os.write(self._descriptor, b"\n")
 
@@ -126,12 +126,12 @@ def stored_measurements(path: Path, *, feedback: Feedback = SILENCE) -> tuple[Me
         UsageError: it cannot be read, or holds no measurement.
         MeasurementFileError: it is damaged elsewhere than in a last line that was cut off.
     """
-    found = read_measurements(path)
-    if found.is_cut:
+    file = read_measurements(path)
+    if file.is_cut:
         feedback.warn(f"warning: {path}: the last line is cut off and left out.")
-    if not found.measurements:
+    if not file.measurements:
         raise UsageError(f"{path} holds no measurement.")
-    return tuple(found.measurements)
+    return tuple(file.measurements)
 
 
 def compare_files(first: Path, second: Path, *, feedback: Feedback = SILENCE) -> Pairing:

@@ -259,10 +259,10 @@ def plan_pipeline(
     traced = TracedParts(context=context, calibration=load_pipeline_calibration())
     prepared = prepare_pipeline(request, traced)
     with feedback.progress(f"planning {request.words}"):
-        made = judge_pipeline(prepared, terms, context)
-    made = with_recommendations(made, named=context.named, offers=context.offers)
-    changes = _changes(made, request, terms, traced)
-    return replace(made, job=job, changes=changes, notes=(*context.notes, *made.notes))
+        plan = judge_pipeline(prepared, terms, context)
+    plan = with_recommendations(plan, named=context.named, offers=context.offers)
+    changes = _changes(plan, request, terms, traced)
+    return replace(plan, job=job, changes=changes, notes=(*context.notes, *plan.notes))
 
 
 _AT_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
@@ -282,7 +282,7 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
     plans = []
     left = list(context.gpus)
     for place in prepared:
-        made = make_plan(
+        plan = make_plan(
             place,
             gpus=left,
             batches=batches,
@@ -291,11 +291,11 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
             sort=terms.sort,
             power_law=terms.power_law,
         )
-        plans.append(made)
-        for fit in made.fits:
+        plans.append(plan)
+        for fit in plan.fits:
             room = available_memory(fit.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
             fits.setdefault((fit.gpu.id, fit.batch), place.with_parts(fit, available_bytes=room))
-        for rejection in made.rejections:
+        for rejection in plan.rejections:
             rejections[rejection.gpu.id, rejection.batch] = rejection
         asked = batches.sizes if batches.choice is BatchChoice.LISTED else ()
         done = {gpu_id for gpu_id, _ in fits if all((gpu_id, size) in fits for size in asked)}
@@ -315,11 +315,11 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
 
 
 def _changes(
-    made: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts
+    plan: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts
 ) -> tuple[ConditionEffect, ...]:
     """Return what other conditions would make of the recommended fit: compiled, fp8 weights, half the steps."""
-    best = made.best()
-    if best is None or made.pipeline is None:
+    best = plan.best()
+    if best is None or plan.pipeline is None:
         return ()
     pipeline = request.pipeline()
     others: list[tuple[str, str, PipelineRequest]] = []
@@ -333,15 +333,15 @@ def _changes(
         halved = replace(request, settings={**request.settings, "steps": fewer})
         others.append(("half the steps", f"--set steps={fewer}", halved))
     room = available_memory(best.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
-    found = []
+    effects = []
     for name, option, other in others:
         try:
             after = _fit_under(best, prepare_pipeline(other, traced), terms, available_bytes=room)
         except CapplanError:  # a remark beside the answer, which other conditions may not take
             continue
         if after is not None:
-            found.append(ConditionEffect(name=name, option=option, before=best, after=after))
-    return tuple(found)
+            effects.append(ConditionEffect(name=name, option=option, before=best, after=after))
+    return tuple(effects)
 
 
 def _fit_under(

@@ -139,10 +139,10 @@ def _judged_energy(
         return step_energy(gpu, work, time_s, law, samples=row.batch, gpus=row.degrees.gpu_count)
 
     at_time, estimated = energy_of(Interval.exact(row.latency_s)), energy_of(latency_s)
-    found: dict[PipelineMetric, Judged] = {}
+    figures: dict[PipelineMetric, Judged] = {}
     if row.power_w and at_time and estimated:
-        found[PipelineMetric.POWER] = Judged(measured=row.power_w, estimated=at_time.power_w)
-        found[PipelineMetric.POWER_END_TO_END] = Judged(measured=row.power_w, estimated=estimated.power_w)
+        figures[PipelineMetric.POWER] = Judged(measured=row.power_w, estimated=at_time.power_w)
+        figures[PipelineMetric.POWER_END_TO_END] = Judged(measured=row.power_w, estimated=estimated.power_w)
     if row.joule_per_item and estimated:
-        found[PipelineMetric.JOULES] = Judged(measured=row.joule_per_item, estimated=estimated.joules_per_sample)
-    return found
+        figures[PipelineMetric.JOULES] = Judged(measured=row.joule_per_item, estimated=estimated.joules_per_sample)
+    return figures

@@ -140,19 +140,19 @@ def _answers_of_nodes(ray: Any) -> dict[str, str]:
         for node_id in nodes
     }  # fmt: skip
     ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=_PROBE_TIMEOUT_S)
-    found = {}
+    answers = {}
     for node_id, reference in asked.items():
         name = f"node {nodes[node_id]['NodeManagerAddress']} ({node_id[:8]})"
         if reference not in ready:
-            found[name] = f"did not answer within {_PROBE_TIMEOUT_S:g} s"
+            answers[name] = f"did not answer within {_PROBE_TIMEOUT_S:g} s"
             continue
         try:
-            found[name] = difference(ray.get(reference))
+            answers[name] = difference(ray.get(reference))
         except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
             continue  # a task that needs no core is refused where its node is gone
         except ray.exceptions.RayError as error:
-            found[name] = f"could not run a task ({type(error).__name__})"
-    return found
+            answers[name] = f"could not run a task ({type(error).__name__})"
+    return answers
 
 
 def _make_probe() -> Any:
@@ -165,12 +165,12 @@ def _make_probe() -> Any:
             package = import_module("capplan")
         except ImportError:
             return {"capplan": None}
-        found: dict[str, Any] = {"capplan": getattr(package, "__version__", "unknown")}
+        held: dict[str, Any] = {"capplan": getattr(package, "__version__", "unknown")}
         try:
             keys, cache = import_module("capplan.app.sweep.keys"), import_module("capplan.app.trace_cache")
-            return {**found, "code": keys.code_digest(), "libraries": cache.library_versions()}
+            return {**held, "code": keys.code_digest(), "libraries": cache.library_versions()}
         except (ImportError, AttributeError):
-            return {**found, "code": None, "libraries": {}}
+            return {**held, "code": None, "libraries": {}}
 
     return probe
 
@@ -237,8 +237,8 @@ class _Flow:
         """Trace what waits for it, several models a task, and plan each from the reference to its traces."""
         while self.to_trace and not (only_full and len(self.to_trace) < _TRACED_TOGETHER):
             chunk = [self.to_trace.popleft() for _ in range(min(_TRACED_TOGETHER, len(self.to_trace)))]
-            made = trace.options(num_returns=len(chunk)).remote(chunk, context, self.limits)
-            references = [made] if len(chunk) == 1 else list(made)
+            traced = trace.options(num_returns=len(chunk)).remote(chunk, context, self.limits)
+            references = [traced] if len(chunk) == 1 else list(traced)
             for job, reference in zip(chunk, references, strict=True):
                 self.planning[plan.remote(job, context, reference)] = job
 
@@ -268,10 +268,10 @@ def remote_trace(
     worker = tracing_worker(limits)
     tracer = IsolatedTracer(worker=worker, time_s=limits.time_s)
     try:
-        found = tuple(tracer.traces(job.model, asked_conditions(job, context.workloads)) for job in jobs)
+        traces = tuple(tracer.traces(job.model, asked_conditions(job, context.workloads)) for job in jobs)
     finally:
         worker.close()
-    return found if len(found) > 1 else found[0]
+    return traces if len(traces) > 1 else traces[0]
 
 
 def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list[MeasuringDevice], dict[str, str]]:
@@ -291,7 +291,8 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
 
     ray = connect(address)
     asked: dict[Any, tuple[str, int, Any]] = {}
-    for node in _measuring_nodes(ray):
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    for node in [node for node in alive if node["Resources"].get("GPU")] or alive:  # else processors are measured
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
         count = int(node["Resources"].get("GPU", 0))
         task = ray.remote(num_cpus=0, num_gpus=count, scheduling_strategy=here, max_retries=0)(remote_devices)
@@ -304,17 +305,11 @@ def cluster_places(address: str, known: Gpus, gpus: Iterable[str]) -> tuple[list
         held, trouble = _held_devices(ray, reference) if reference in ready else ({}, "its GPUs are taken")
         devices |= {f"{where} {device}": name for device, name in held.items()}
         devices |= {where: trouble} if trouble else {}
-        found = matching_places(known, wanted, held, where=where)
-        places += [_on_node(ray, place, here, has_gpus=count > 0) for place in found]
+        matching = matching_places(known, wanted, held, where=where)
+        places += [_on_node(ray, place, here, has_gpus=count > 0) for place in matching]
     if not places:
         ray.shutdown()
     return places, devices
-
-
-def _measuring_nodes(ray: Any) -> list[dict[str, Any]]:
-    """Return the nodes that have GPUs in Ray's books; all where none has, so that processors can be measured."""
-    alive: list[dict[str, Any]] = [node for node in ray.nodes() if node["Alive"]]
-    return [node for node in alive if node["Resources"].get("GPU")] or alive
 
 
 def _held_devices(ray: Any, reference: Any) -> tuple[Mapping[str, str], str]:

@@ -100,9 +100,9 @@ def _gpus(entry: GpuEntry, known: Gpus) -> Iterator[tuple[GpuSpec, str]]:
     filters = GpuFilters(
         where=entry.where, vendors=entry.vendors, architectures=entry.architectures, min_memory=entry.min_memory
     )
-    found = find_gpus(GpuRequest(ids=entry.names, filters=filters, database=known))
-    note = "; ".join(found.notes)
-    for gpu in found.chosen:
+    choice = find_gpus(GpuRequest(ids=entry.names, filters=filters, database=known))
+    note = "; ".join(choice.notes)
+    for gpu in choice.chosen:
         yield gpu, note
 
 

@@ -86,17 +86,17 @@ class IsolatedTracer:
         if len(conditions) == 1:
             return _failed_traces(conditions, failed)
         is_late = failed.kind == FailureKind.TIMEOUT.value
-        found = Traces()
+        together = Traces()
         for index, condition in enumerate(conditions):
             try:
-                made = self._traced_together(model, [condition])
+                alone = self._traced_together(model, [condition])
             except _FailedError as error:
                 failed = error.failed
-                made = _failed_traces([condition], failed)
+                alone = _failed_traces([condition], failed)
                 if is_late and failed.kind == FailureKind.TIMEOUT.value:
-                    return found.joined(_failed_traces(conditions[index:], failed))
-            found = found.joined(made)
-        return found
+                    return together.joined(_failed_traces(conditions[index:], failed))
+            together = together.joined(alone)
+        return together
 
     def _traced_together(self, model: SweepModel, conditions: Sequence[Conditions]) -> Traces:
         if self._traced >= _TRACED_AT_MOST:
@@ -229,10 +229,10 @@ class _SharedState:
 
     def take(self) -> tuple[PlanningJob, JobAnswer] | None:
         """Wait for the next answer; None when a thread has ended."""
-        found = self.answers.get()
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        answer = self.answers.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 def _work(shared: _SharedState, context: SweepContext, limits: ModelLimits) -> None:
@@ -267,11 +267,11 @@ def default_memory_bytes(workers: int) -> int | None:
 
 def _group_limits() -> list[int]:
     """Return the memory limits that the control groups of this machine state. [bytes]"""
-    found = []
+    limits = []
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
-            found.append(int(Path(name).read_text()))
-    return found
+            limits.append(int(Path(name).read_text()))
+    return limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,11 +59,11 @@ def measured_rows(path: Path) -> dict[RowName, tables.MeasuredRow]:
     """
     if not path.exists():
         return {}
-    found = {}
+    rows = {}
     for point in read_measurements(path).measurements:
         if (name := _row_of(point)) is not None:
-            found[name] = _measured_row(point)
-    return found
+            rows[name] = _measured_row(point)
+    return rows
 
 
 def measured_names(path: Path) -> set[RowName]:
@@ -166,15 +166,15 @@ def matching_places(
     known: Gpus, gpus: Iterable[str], devices: Mapping[str, str], *, where: str
 ) -> list[MeasuringDevice]:
     """Return a place for each device whose driver's name is that of one of the GPUs."""
-    wanted, found = set(gpus), []
+    wanted, places = set(gpus), []
     for device, name in devices.items():
         try:
             gpu = known.find(name)
         except UnknownNameError:
             continue
         if gpu.id in wanted:
-            found.append(MeasuringDevice(gpu=gpu.id, device=device, where=where, run=measure_here))
-    return found
+            places.append(MeasuringDevice(gpu=gpu.id, device=device, where=where, run=measure_here))
+    return places
 
 
 def measure_here(task: MeasureTask) -> str:

@@ -191,8 +191,8 @@ def request_of(label: str) -> ModelRequest:
     """Return the request that a row's `model` stands for: the words, and the options of a command line."""
     words, *options = label.split(" --") if " --" in label else [label]
     values: dict[str, list[str]] = {}
-    for option, value in map(_parted, options):
-        values.setdefault(option, []).append(value)
+    for option, _, value in (text.partition(" ") for text in options):
+        values.setdefault(f"--{option}", []).append(value)
     if stated := [option for option in ("--set", "--part", "--offload") if option in values]:
         raise UsageError(
             f"a report of a sweep's models cannot repeat {', '.join(stated)} of {label[:120]}; name the pipeline: "
@@ -213,8 +213,3 @@ def request_of(label: str) -> ModelRequest:
         seq_len=int(seq_len) if seq_len else None,
         inputs_from=single("--inputs-from"),
     )
-
-
-def _parted(text: str) -> tuple[str, str]:
-    option, _, value = text.partition(" ")
-    return f"--{option}", value

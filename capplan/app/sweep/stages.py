@@ -159,7 +159,7 @@ def plan_model(job: PlanningJob, context: SweepContext) -> JobAnswer:
 
     if job.model.unknown is not None:
         return failed_answer(job, context, Failed(kind=FailureKind.MODEL.value, reason=job.model.unknown))
-    made, failed = [], {}
+    parts, failed = [], {}
     opened: Model | None = None
     for workload, gpu_ids in job.asked.items():
         conditions = context.workloads[workload]
@@ -179,8 +179,8 @@ def plan_model(job: PlanningJob, context: SweepContext) -> JobAnswer:
         except CapplanError as error:
             failed[workload] = _as_failed(error)
             columns = failed_columns(conditions, gpus, failure=failed[workload].kind, reason=failed[workload].reason)
-        made.append(tables.in_order(tables.planned_table(columns, model=job.model.label, workload=workload)))
-    whole = tables.join_tables(made)
+        parts.append(tables.in_order(tables.planned_table(columns, model=job.model.label, workload=workload)))
+    whole = tables.join_tables(parts)
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=failed)
 
 
@@ -194,7 +194,7 @@ def failed_answer(job: PlanningJob, context: SweepContext, failure: Failed) -> J
     """
     from capplan.app.sweep import tables
 
-    made = [
+    parts = [
         tables.in_order(
             tables.planned_table(
                 failed_columns(
@@ -209,7 +209,7 @@ def failed_answer(job: PlanningJob, context: SweepContext, failure: Failed) -> J
         )
         for workload, gpu_ids in job.asked.items()
     ]
-    whole = tables.join_tables(made)
+    whole = tables.join_tables(parts)
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=dict.fromkeys(job.asked, failure))
 
 
@@ -225,8 +225,8 @@ def _planned(model: Model, conditions: Conditions, context: SweepContext, gpus: 
             memory_calibration=context.memory_calibration,
             power_law=context.power_law if conditions.energy else None,
         )
-        found = planner.columns(gpus)
-        columns = found if columns is None else {name: columns[name] + found[name] for name in columns}
+        more = planner.columns(gpus)
+        columns = more if columns is None else {name: columns[name] + more[name] for name in columns}
     assert columns is not None
     return columns
 
@@ -274,13 +274,13 @@ def served_columns(
         replace(context.power_law, cap_w=conditions.power_limit_w) if conditions.energy and context.power_law else None
     )
     deployments = Deployments(gpus=known, memory=context.llm.memory, power_law=law)
-    found: Columns = {column.name: [] for column in PLANNED_COLUMNS}
+    columns: Columns = {column.name: [] for column in PLANNED_COLUMNS}
     for gpu in gpus:
         asked = {**conditions.asked(), "gpu": gpu.id, "usable_bytes": round(usable_memory(gpu).expected)}
         for row in _rows(_question(model, conditions, gpu), asked, deployments, context):
-            for name, values in found.items():
+            for name, values in columns.items():
                 values.append(row.get(name))
-    return found
+    return columns
 
 
 def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> ServingQuestion:

@@ -135,14 +135,14 @@ _NO_BOUND = 1e12
 
 def _in_words(reason: str, field: Field) -> str:
     """Return what msgspec expected in plain English, with the bounds of a number."""
-    found = _REFUSED.match(reason)
-    if found is None:
+    expected = _REFUSED.match(reason)
+    if expected is None:
         return reason
-    kinds = [kind for kind in found[1].split(" | ") if kind != "null"]
+    kinds = [kind for kind in expected[1].split(" | ") if kind != "null"]
     words = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
-    if found[2]:
+    if expected[2]:
         unit = "items" if "array" in kinds else "characters"
-        return f"expected {words} of at {'most' if found[2] == '<=' else 'least'} {int(found[3]):,} {unit}"
+        return f"expected {words} of at {'most' if expected[2] == '<=' else 'least'} {int(expected[3]):,} {unit}"
     if field.meta is None or not {"int", "float"} & set(kinds):
         return f"expected {words}"
     limits = (field.meta.ge, field.meta.gt, field.meta.le)
@@ -258,10 +258,10 @@ def to_wire(question: Any) -> dict[str, Any]:
     for field in changed_fields(question, door=~Door.HTTP):
         if not field.option.doors & Door.HTTP:
             raise UsageError(f"{field.flag} works on this machine only; leave it out, or leave out --server.")
-    found = changed_fields(question, door=Door.HTTP)
+    changed = changed_fields(question, door=Door.HTTP)
     return {
         field.wire: msgspec.to_builtins(value if field.option.words is None else field.option.words.to_wire(value))
-        for field, value in found.items()
+        for field, value in changed.items()
     }
 
 

@@ -186,12 +186,12 @@ def _read_version(given: Any, what: str) -> tuple[int, int]:
     return int(pieces[0]), int(pieces[1])
 
 
-def _write_version(version: tuple[int, int]) -> str:
-    return "{}.{}".format(*version)
-
-
 TORCH_VERSION = Words(
-    python="tuple[int, int] | str", read=_read_version, write=_write_version, wire=_Text, to_wire=_write_version
+    python="tuple[int, int] | str",
+    read=_read_version,
+    write="{0[0]}.{0[1]}".format,
+    wire=_Text,
+    to_wire="{0[0]}.{0[1]}".format,
 )
 """A PyTorch release: 2.11, or 2.11.0+cu130."""
 
@@ -308,13 +308,13 @@ def _read_pixels(given: Any, what: str) -> tuple[int, int]:
     return int(sizes[0]), int(sizes[1])
 
 
-def _write_pixels(size: tuple[int, int]) -> str:
-    return "{}x{}".format(*size)
-
-
 _MOST_PIXELS = 32768
 PIXELS = Words(
-    python="tuple[int, int] | str", read=_read_pixels, write=_write_pixels, wire=_Text, to_wire=_write_pixels
+    python="tuple[int, int] | str",
+    read=_read_pixels,
+    write="{0[0]}x{0[1]}".format,
+    wire=_Text,
+    to_wire="{0[0]}x{0[1]}".format,
 )
 """The width and height of an image in pixels: 1024x768."""
 
@@ -345,14 +345,10 @@ def _read_token_prices(given: Any, what: str) -> tuple[float, float]:
     return amounts[0], amounts[1]
 
 
-def _write_token_prices(amounts: tuple[float, float]) -> str:
-    return "{:g},{:g}".format(*amounts)
-
-
 TOKEN_PRICES = Words(
     python="tuple[float, float] | str",
     read=_read_token_prices,
-    write=_write_token_prices,
+    write="{0[0]:g},{0[1]:g}".format,
     wire=Annotated[list[float], Meta(min_length=2, max_length=2)] | _Text,
     to_wire=list,
 )
