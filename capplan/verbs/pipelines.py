@@ -6,7 +6,7 @@ from capplan.core.pipelines.types import Part
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context
-from capplan.verbs.statement.fields import InputFields, ModelFields, PipelineFields, PipelineItemFields
+from capplan.verbs.statement.fields import InputFields, ModelFields, PipelineFields, PipelineItemFields, from_fields
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
@@ -60,14 +60,13 @@ def pipeline_request(question: PipelineItemFields, context: Context, workload: W
     if isinstance(question, ModelFields):
         refuse_options_of_models(question)
         words = context.pipeline_words(question.model)
-    return PipelineRequest(
+    return from_fields(
+        PipelineRequest,
+        question,
         words=words,
         settings=settings_of(question.settings),
-        part_settings=question.part_settings,
         workload=workload,
         states_precision=getattr(question, "precision", None) is not None,
-        weights=question.weights,
-        offload=question.offload,
         degrees=degrees,
         source=source,
     )

@@ -12,7 +12,7 @@ from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UsageError
 from capplan.report.text.gpus import PriceGroup
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import Name, OwnSpecs
+from capplan.verbs.statement.fields import Name, OwnSpecs, from_fields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
@@ -93,16 +93,8 @@ def answer_prices(question: PricesQuestion, context: Context) -> "PriceList":
     if question.old and question.max_age_days is None:
         raise UsageError("--old needs --max-age, such as --max-age 365.")
     known = context.gpu_database(question.specs)
-    wanted = PriceSelection(
-        gpus={gpu.id for name in split_names(question.gpus) for gpu in known.find_all(name).gpus},
-        providers=question.providers,
-        regions=question.regions,
-        terms=question.terms,
-        tiers=question.tiers,
-        max_age_days=question.max_age_days,
-        old=question.old,
-        history=question.history,
-    )
+    gpus = {gpu.id for name in split_names(question.gpus) for gpu in known.find_all(name).gpus}
+    wanted = from_fields(PriceSelection, question, gpus=gpus)
     return select_prices(context.price_list(question.specs), wanted, today=date.today())
 
 

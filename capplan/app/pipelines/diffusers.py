@@ -41,6 +41,16 @@ _VIDEO_LATENT = "Nx{in_channels}x{latent_frames}x{latent_height}x{latent_width}"
 _GRID = "(latent_height // patch) * (latent_width // patch)"
 _VIDEO_GRID = f"ceil(latent_frames / patch_t) * {_GRID}"
 
+_OF_CAPTIONS = _Denoiser(
+    inputs=(
+        f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
+        "encoder_attention_mask=Nx{text}",
+    ),
+    tokens=(_GRID,),
+    text_tokens=(300,),
+    parameters={**_IMAGE, "steps": 20},
+)  # fmt: skip
+"""What Sana and PixArt take alike."""
 _DENOISERS: Mapping[str, _Denoiser] = {
     "FluxTransformer2DModel": _Denoiser(
         inputs=(
@@ -63,24 +73,8 @@ _DENOISERS: Mapping[str, _Denoiser] = {
         parameters={**_IMAGE, "steps": 28},
         joint="image_tokens + text + 77",  # CLIP's prompt stands before T5's
     ),
-    "SanaTransformer2DModel": _Denoiser(
-        inputs=(
-            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
-            "encoder_attention_mask=Nx{text}",
-        ),
-        tokens=(_GRID,),
-        text_tokens=(300,),
-        parameters={**_IMAGE, "steps": 20},
-    ),
-    "PixArtTransformer2DModel": _Denoiser(
-        inputs=(
-            f"hidden_states={_LATENT}", "encoder_hidden_states=Nx{text}x{caption_channels}", "timestep=N",
-            "encoder_attention_mask=Nx{text}",
-        ),
-        tokens=(_GRID,),
-        text_tokens=(300,),
-        parameters={**_IMAGE, "steps": 20},
-    ),
+    "SanaTransformer2DModel": _OF_CAPTIONS,
+    "PixArtTransformer2DModel": _OF_CAPTIONS,
     "HunyuanDiT2DModel": _Denoiser(
         inputs=(
             f"hidden_states={_LATENT}", "timestep=N", "encoder_hidden_states=Nx77x{cross_attention_dim}",

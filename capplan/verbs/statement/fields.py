@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Meta
 
@@ -47,6 +47,19 @@ MODEL_HELP = (
     "a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml."
 )
 _TORCHAO = "torchao="
+_Kind = TypeVar("_Kind")
+
+
+def from_fields(kind: type[_Kind], question: Any, **stated: Any) -> _Kind:
+    """Return a dataclass whose fields hold what the question's fields of the same names hold.
+
+    Args:
+        kind: the dataclass; a field that the question lacks has its default.
+        question: the question, or a part of one.
+        stated: the fields that are called or written otherwise in the question.
+    """
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # only dataclasses are asked for
+    return kind(**{name: getattr(question, name) for name in names if hasattr(question, name)} | stated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,21 +219,13 @@ class ModelFields(InputFields):
         """
         from capplan.probe.inputs.grammar import ModelRequest
 
-        return ModelRequest(
+        return from_fields(
+            ModelRequest,
+            self,
             words=self.model,
             arg=tuple(assignment(name, value) for name, value in self.arguments.items()),
-            inputs=self.inputs,
-            input_size=self.input_size,
-            seq_len=self.seq_len,
-            inputs_from=self.inputs_from,
             prepare=tuple(step for step in self.prepare if not step.startswith(_TORCHAO)),
-            freeze=self.freeze,
-            selected_share=self.selected_share,
-            as_cpu=self.as_cpu,
-            grad=self.grad,
-            new_tokens=self.new_tokens,
             weights=self.quantised_weights(),
-            activations=self.activations,
         )
 
 
@@ -518,9 +523,7 @@ class GpuFields(GpuNameFields, GpuFilterFields):
         """Return the conditions that the GPUs must meet."""
         from capplan.app.gpu_choice import GpuFilters
 
-        return GpuFilters(
-            where=self.where, vendors=self.vendors, architectures=self.architectures, min_memory=self.min_memory
-        )
+        return from_fields(GpuFilters, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -600,12 +603,7 @@ class PriceFields(OfferFields):
         """Return the filters of prices."""
         from capplan.app.priced_gpus import PriceFilters
 
-        return PriceFilters(
-            providers=self.providers,
-            regions=self.regions,
-            only_priced=self.priced,
-            max_usd_per_hour=self.max_usd_per_hour,
-        )
+        return from_fields(PriceFilters, self, only_priced=self.priced)
 
 
 @dataclass(frozen=True, kw_only=True)
