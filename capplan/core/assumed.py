@@ -67,12 +67,9 @@ SHARED_LATENCY_VARIANCE = 0.5
 
 # Pipelines
 
-PAGEABLE_SHARE = {"low": 0.25, "expected": 0.5, "high": 0.9}
-"""The share of the printed PCIe rate at which weights move between pageable memory of the host and a GPU: copies pass a
-staging buffer of the driver. No pipeline with offloading was measured."""
-
 PINNED_SHARE = {"low": 0.6, "expected": 0.8, "high": 0.95}
-"""The same of copies on a stream of their own, which need pinned memory of the host."""
+"""The share of the printed PCIe rate at which weights move on a stream of their own, which needs pinned memory of the
+host. No pipeline with offloading was measured."""
 
 # Language models
 

@@ -82,12 +82,6 @@ def _with_epilogues(recording: Recording) -> Recording:
     return merging.recording()
 
 
-@dataclass(slots=True)
-class _KernelPlace:
-    kernel: Kernel
-    op: Op
-
-
 class _Merging:
     """Merges kernels in order; a product waits in `_open` for its only reader."""
 
@@ -95,7 +89,7 @@ class _Merging:
         self._source = recording
         self._readers = _reader_counts(recording)
         self._end = len(recording.ops)
-        self._placed: list[_KernelPlace | None] = []
+        self._placed: list[tuple[Kernel, Op] | None] = []
         self._writer: dict[int, int] = {}
 
     def add(self, index: int) -> None:
@@ -107,10 +101,10 @@ class _Merging:
             product = self._placed[ahead]
             assert product is not None
             self._placed[ahead] = None
-            kernel, op = _merged(product, kernel, op)
+            kernel, op = _merged(*product, kernel, op)
         for storage in op.writes:
             self._writer[storage] = len(self._placed)
-        self._placed.append(_KernelPlace(kernel, op))
+        self._placed.append((kernel, op))
 
     def _product_before(self, kernel: Kernel, op: Op) -> int | None:
         """Return the place of the last product whose result this elementwise kernel alone reads."""
@@ -125,18 +119,17 @@ class _Merging:
 
     def _takes(self, place: int, storage: int, operand: Operand, kernel: Kernel) -> bool:
         held = self._placed[place]
-        if held is None or operator_class(held.kernel) not in _PRODUCTS or len(held.op.writes) != 1:
+        if held is None or operator_class(held[0]) not in _PRODUCTS or len(held[1].writes) != 1:
             return False
         is_inside = self._readers.get(storage, 0) == 1 and self._source.storages[storage].death < self._end
-        made, out = held.kernel.outputs[0], kernel.outputs[0]
+        made, out = held[0].outputs[0], kernel.outputs[0]
         same = made.distinct_elements(_SAMPLE_BATCH) == out.distinct_elements(_SAMPLE_BATCH)
-        is_convolution = operator_class(held.kernel) is OperatorClass.CONVOLUTION
+        is_convolution = operator_class(held[0]) is OperatorClass.CONVOLUTION
         return is_inside and same and (not is_convolution or made.shape == out.shape) and operand.expanded == ()
 
     def recording(self) -> Recording:
         """Return the recording of what is left."""
-        places = [place for place in self._placed if place is not None]
-        kernels, ops = distinct_kernels((place.kernel, place.op) for place in places)
+        kernels, ops = distinct_kernels(place for place in self._placed if place is not None)
         return _replaced(replace(self._source, kernels=kernels), ops, self._source.storages)
 
 
@@ -148,20 +141,20 @@ def _is_elementwise(kernel: Kernel) -> bool:
     return not others & set(kernel.attributes)
 
 
-def _merged(product: _KernelPlace, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
-    inner = set(product.op.writes)
+def _merged(product: Kernel, product_op: Op, kernel: Kernel, op: Op) -> tuple[Kernel, Op]:
+    inner = set(product_op.writes)
     more = [
         (operand, storage) for operand, storage in zip(kernel.inputs, op.reads, strict=True) if storage not in inner
     ]
-    held = product.kernel.attributes.get(EPILOGUE, 0)
+    held = product.attributes.get(EPILOGUE, 0)
     assert isinstance(held, int)
     merged = replace(
-        product.kernel,
-        inputs=(*product.kernel.inputs, *(operand for operand, _ in more)),
+        product,
+        inputs=(*product.inputs, *(operand for operand, _ in more)),
         outputs=kernel.outputs,
-        attributes={**product.kernel.attributes, EPILOGUE: held + 1},
+        attributes={**product.attributes, EPILOGUE: held + 1},
     )
-    reads = (*product.op.reads, *(storage for _, storage in more))
+    reads = (*product_op.reads, *(storage for _, storage in more))
     return merged, replace(op, reads=reads)
 
 

@@ -60,18 +60,10 @@ _FORMATS = (
 )
 WEIGHT_FORMATS: Mapping[str, WeightFormat] = {known.name: known for known in _FORMATS}
 _ALIASES = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "float32": "fp32",
-    "fp8_e4m3": "fp8",
-    "block_fp8": "fp8_block",
-    "w8a8": "int8",
-    "int4": "int4_wo",
-    "w4a16": "int4_wo",
-    "gptq_int4": "gptq",
+    "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "fp8_e4m3": "fp8",
+    "block_fp8": "fp8_block", "w8a8": "int8", "int4": "int4_wo", "w4a16": "int4_wo", "gptq_int4": "gptq",
     "fp4": "nvfp4",
-}
+}  # fmt: skip
 
 
 def find_weight_format(name: str) -> WeightFormat:

@@ -332,9 +332,12 @@ def cost_of_renting(*, gpu_hours_by_year: Sequence[float], price: Price, money: 
     )
 
 
-def break_even(owned: OwnedCost, *, gpus: int, rent: Price) -> float | None:
-    """Return the hours of use a year above which the bought fleet is cheaper than renting by the hour. [h]"""
-    return break_even_hours(owned_per_year=owned.per_year, rent_per_hour=gpus * rent.usd_per_hour)
+def break_even(owned: OwnedCost, *, gpus: int, rent: Price) -> float:
+    """Return the hours of use a year above which the bought fleet is cheaper than renting by the hour. [h]
+
+    A result above 8760 cannot be reached by one year's use.
+    """
+    return owned.per_year / (gpus * rent.usd_per_hour)
 
 
 def payback_years(bought: OwnedCost, rented: RentedCost) -> float | None:
@@ -359,16 +362,6 @@ def payback_years(bought: OwnedCost, rented: RentedCost) -> float | None:
 def present_value(yearly: Sequence[float], *, rate_fraction: float) -> float:
     """Return the present value of amounts due at the ends of years 1, 2, ..."""
     return sum(present_usd(amount, rate_fraction, year) for year, amount in enumerate(yearly, start=1))
-
-
-def break_even_hours(*, owned_per_year: float, rent_per_hour: float, energy_per_used_hour: float = 0.0) -> float | None:
-    """Return the used hours a year above which owning beats renting by the hour; None if it never does. [h]
-
-    `owned_per_year` excludes energy that is only drawn in use, which `energy_per_used_hour` holds. A result above 8760
-    cannot be reached by one year's use.
-    """
-    saved = rent_per_hour - energy_per_used_hour
-    return owned_per_year / saved if saved > 0 else None
 
 
 def best_reserve(*, demand: Sequence[int], on_demand_per_hour: float, reserved_per_hour: float) -> int:

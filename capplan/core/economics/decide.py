@@ -440,21 +440,15 @@ def _admitted_offers(rents: Sequence[Price], purchases: Sequence[PurchasePrice],
     ]
     lasting = [price for price in current if price.term in LASTING_TERMS]
     rented, bought, refused = admitted_prices(lasting, purchases, standards.constraints)
-    kept = _newest(bought, standards)
+    # of each GPU the newest price among those that are well known, else among all
+    by_worth = sorted(bought, key=lambda price: (not standards.concerns_of_price(price), price.date))
+    kept = {price.gpu: price for price in by_worth}
     older = [
         ExcludedOffer(price=price, reason=_NEWER if price.date <= kept[price.gpu].date else WEAKER)
         for price in bought
         if price is not kept[price.gpu]
     ]
     return _Offers(rents=rented, purchases=tuple(kept.values()), left_out=(*brief, *refused, *older))
-
-
-def _newest(purchases: Sequence[PurchasePrice], standards: Standards) -> Mapping[str, PurchasePrice]:
-    """Return the newest purchase price of each GPU among those that are well known, else among all."""
-    newest: dict[str, PurchasePrice] = {}
-    for price in sorted(purchases, key=lambda price: (not standards.concerns_of_price(price), price.date)):
-        newest[price.gpu] = price
-    return newest
 
 
 def _uncertainty(demand: ReportLoad, sizings: Sequence[Sizing]) -> Uncertainty:

@@ -66,16 +66,10 @@ class Concern(StrEnum):
     SAFER_NEARBY = "a clearly safer fleet costs at most 5 % more"
 
 
-PRICE_CONCERNS = frozenset(
-    {
-        Concern.HEARSAY_PRICE,
-        Concern.UNDATED_PRICE,
-        Concern.OLD_PRICE,
-        Concern.EXPIRED_QUOTE,
-        Concern.OUTDATED_PRICE,
-        Concern.MARKETPLACE,
-    }
-)
+PRICE_CONCERNS = frozenset({
+    Concern.HEARSAY_PRICE, Concern.UNDATED_PRICE, Concern.OLD_PRICE, Concern.EXPIRED_QUOTE, Concern.OUTDATED_PRICE,
+    Concern.MARKETPLACE,
+})  # fmt: skip
 """What speaks against a price alone; another offer of the same GPU may have none of it."""
 
 AGE_CONCERNS = frozenset({Concern.OLD_PRICE, Concern.EXPIRED_QUOTE})

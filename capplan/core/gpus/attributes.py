@@ -167,19 +167,8 @@ ATTRIBUTES: Mapping[str, Attribute] = {
 """All attributes by name, in the order of a full listing."""
 
 DEFAULT_COLUMNS = (
-    "id",
-    "arch",
-    "memory",
-    "bandwidth",
-    "fp32",
-    "tf32",
-    "fp16",
-    "bf16",
-    "fp8",
-    "tdp",
-    "ridge",
-    "released",
-)
+    "id", "arch", "memory", "bandwidth", "fp32", "tf32", "fp16", "bf16", "fp8", "tdp", "ridge", "released",
+)  # fmt: skip
 
 
 def find_attribute(name: str) -> Attribute:

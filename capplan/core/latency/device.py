@@ -375,6 +375,21 @@ first, which a faster link does not speed up: PCIe 3 is taken as the most that i
 hosts may be anyone's."""
 
 
+def pageable_s(size_bytes: float, *, pcie_bytes_per_s: float) -> Interval:
+    """Return the time that bytes take from pageable memory of a host to a GPU, or back. [s]
+
+    Args:
+        size_bytes: what is copied. [bytes]
+        pcie_bytes_per_s: the printed rate of the link, one direction. [bytes/s]
+    """
+    rate = min(_PAGEABLE_SHARE * pcie_bytes_per_s, _STAGED_BYTES_PER_S)
+    return Interval(
+        low=size_bytes / (_MOST_PAGEABLE_SHARE * pcie_bytes_per_s),
+        expected=size_bytes / rate,
+        high=size_bytes / min(rate, _SLOWEST_BYTES_PER_S),
+    )
+
+
 def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> Interval | None:
     """Return the time that a batch's inputs take from pageable host memory; None where the link is unknown. [s]
 
@@ -385,13 +400,8 @@ def host_copy_s(inputs: Sequence[InputTensor], gpu: GpuSpec, *, batch: int) -> I
     """
     if gpu.pcie_bytes_per_s is None:
         return None
-    copied_bytes = sum(tensor.size_bytes(batch) for tensor in inputs)
-    rate = min(_PAGEABLE_SHARE * gpu.pcie_bytes_per_s, _STAGED_BYTES_PER_S)
-    return Interval(
-        low=copied_bytes / (_MOST_PAGEABLE_SHARE * gpu.pcie_bytes_per_s),
-        expected=copied_bytes / rate,
-        high=copied_bytes / min(rate, _SLOWEST_BYTES_PER_S),
-    )
+    size_bytes = sum(tensor.size_bytes(batch) for tensor in inputs)
+    return pageable_s(size_bytes, pcie_bytes_per_s=gpu.pcie_bytes_per_s)
 
 
 def with_copy(estimate: LatencyEstimate, copy_s: Interval) -> LatencyEstimate:

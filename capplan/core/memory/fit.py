@@ -10,14 +10,10 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
 from capplan.core.memory.replays import StreamReplays
 from capplan.core.memory.schedule import Bound
-from capplan.core.memory.sharding import fewest_gpus
 from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
 from capplan.core.numbers import Interval, largest_true
 from capplan.core.workload import LARGEST_BATCH
 from capplan.units import format_bytes
-
-MOST_GPUS = 4096
-"""Models are not spread over more GPUs than this here."""
 
 
 def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
@@ -27,11 +23,6 @@ def memory_shortage(memory: MemoryEstimate, available_bytes: float) -> str:
         f"needs {needed.to_text(format_bytes)}, {format_bytes(available_bytes)} may be filled: "
         f"{format_bytes(needed.low - available_bytes)} too much"
     )
-
-
-def gpus_to_shard(estimate: MemoryEstimate, *, available_bytes: float) -> int | None:
-    """Bound from below the GPUs over which an estimate's weights, gradients and optimizer states must be spread."""
-    return fewest_gpus(estimate, available_bytes=available_bytes, most=MOST_GPUS)
 
 
 def usable_memory(gpu: GpuSpec) -> Interval:

@@ -217,8 +217,7 @@ class WorkspaceSizes:
             on_cpu=self.on_cpu,
         )
         if not takes_cudnn(kernel):
-            both = 2 * scores
-            return Interval(low=passing.low - both, expected=passing.expected - both, high=passing.high - both)
+            return passing + Interval.exact(-2 * scores)
         if workspace.purpose is Purpose.PASSING:
             return Interval(low=passing.low, expected=passing.expected, high=passing.expected)
         return Interval(low=0, expected=0, high=passing.high - passing.expected)

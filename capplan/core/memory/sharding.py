@@ -183,12 +183,19 @@ def _unit(parameter: str) -> str:
     return ".".join(words[: last + 1])
 
 
-def fewest_gpus(alone: MemoryEstimate, *, available_bytes: float, most: int) -> int | None:
-    """Bound from below the GPUs over which weights, gradients and optimizer states must be spread; None over `most`."""
+MOST_GPUS = 4096
+"""Models are not spread over more GPUs than this here."""
+
+
+def gpus_to_shard(alone: MemoryEstimate, *, available_bytes: float) -> int | None:
+    """Bound from below the GPUs over which weights, gradients and optimizer states must be spread; None for too many.
+
+    Activations, inputs, workspaces and context stay whole on each.
+    """
     spread = {PART_NAMES[role] for role in _SPREAD[ModelSharding.FSDP]}
     shared = sum(part.size_bytes.low for part in alone.parts if part.name in spread)
     room = available_bytes - (alone.total_bytes.low - shared)
     if room <= 0:
         return None
     gpus = max(1, math.ceil(shared / room))
-    return gpus if gpus <= most else None
+    return gpus if gpus <= MOST_GPUS else None

@@ -7,13 +7,12 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.advice import Alternative, MemoryAdvice, advise, saved_by_inference_mode
 from capplan.core.memory.fit import (
     available_memory,
-    gpus_to_shard,
     judge_fit,
     largest_batches,
 )
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.sharding import RankMemory, rank_memory
+from capplan.core.memory.sharding import RankMemory, gpus_to_shard, rank_memory
 from capplan.core.memory.types import FitStatus, MemoryEstimate
 from capplan.core.ops.analysis import assumed_sizes
 from capplan.core.trace.types import Affine, ModelInput, model_input

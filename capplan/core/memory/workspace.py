@@ -214,11 +214,7 @@ def _convolutions_own_bytes(kernel: Kernel, *, batch: int, calibration: MemoryCa
     touched = sum(operand.size_bytes(batch) for operand in (*kernel.inputs, *kernel.outputs))
     share = _convolution_share(kernel, calibration, on_cpu)
     relaid = sum(operand.size_bytes(batch) for operand in kernel.inputs[:2] if _is_relaid(kernel, operand))
-    return Interval(
-        low=relaid + share.low * touched,
-        expected=relaid + share.expected * touched,
-        high=relaid + share.high * touched,
-    )
+    return Interval.exact(relaid) + share * touched
 
 
 def _is_relaid(kernel: Kernel, operand: Operand) -> bool:

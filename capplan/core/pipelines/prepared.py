@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from capplan.core.assumed import PAGEABLE_SHARE, PINNED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.assumed import PINNED_SHARE, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
-from capplan.core.latency.device import Unsupported
+from capplan.core.latency.device import Unsupported, pageable_s
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.memory.types import FitStatus, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval, largest_true
@@ -477,11 +477,11 @@ class PreparedPipeline(Planned):
         is_there = offload is Offload.MODEL and bool(part.part.weights_of)
         if offload is Offload.NONE or run.times == 0 or is_there:
             return 0.0
-        shares = PINNED_SHARE if offload is Offload.STREAMED else PAGEABLE_SHARE
-        share = shares[_SLOWEST_FIRST[end]]
-        once_s = part.weight_bytes / (gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S) / share
+        link = gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
         if offload is Offload.STREAMED:  # each run waits for what is not copied while it computes
+            once_s = part.weight_bytes / link / PINNED_SHARE[_SLOWEST_FIRST[end]]
             return float(run.times) * max(0.0, once_s - run_s)
+        once_s = float(getattr(pageable_s(part.weight_bytes, pcie_bytes_per_s=link), end))
         return once_s * (2.0 if offload is Offload.MODEL else float(run.times))
 
     def part_times(self, gpu: GpuSpec, batch: int, *, available_bytes: float) -> tuple[PartTime, ...]:

@@ -18,7 +18,6 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import (
     LargestBatch,
     available_memory,
-    gpus_to_shard,
     judge_fit,
     largest_batches,
     largest_fitting_batch,
@@ -26,6 +25,7 @@ from capplan.core.memory.fit import (
 )
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import live_curve
+from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.types import UNCALIBRATED, FitStatus, MemoryCalibration, MemoryEstimate
 from capplan.core.ops.analysis import cautions
 from capplan.core.ops.flops import kernel_flops, kernel_macs, traffic, uncounted

@@ -12,7 +12,6 @@ from capplan.core.economics.cost import (
     Usage,
     best_reserve,
     break_even,
-    break_even_hours,
     cost_of_owning,
     cost_of_renting,
     fleet_energy,
@@ -124,24 +123,9 @@ def test_break_even_of_buying():
     assert hours / 8760 == near(0.65330858, rel=1e-7)
 
 
-def test_break_even_with_energy_only_in_use():
-    # Idle draws 25 % of nameplate; a used hour draws (0.60 - 0.25) × 10.2 kW × 1.35 × 0.10 more.
-    idle = 10.2 * 0.25 * 1.35 * 8760 * 0.10
-    fixed = owned().per_year - 7_237.512 + idle
-    per_hour = 10.2 * (0.60 - 0.25) * 1.35 * 0.10
-    assert fixed == near(132_671.874455, rel=1e-9)
-    assert per_hour == near(0.481950)
-    found = break_even_hours(owned_per_year=fixed, rent_per_hour=8 * 2.99, energy_per_used_hour=per_hour)
-    assert found == near(5_660.533810, rel=1e-9)
-
-
 def test_idle_gpus_draw_their_idle_share():
     assert energy(busy_fraction=0.0).average_w == near(10_200 * 0.25)
     assert energy(busy_fraction=0.5).average_w == near(10_200 * 0.425)
-
-
-def test_what_costs_more_to_run_than_to_rent_never_breaks_even():
-    assert break_even_hours(owned_per_year=1, rent_per_hour=0.1, energy_per_used_hour=0.2) is None
 
 
 def test_annuities():

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.allocator import replay
-from capplan.core.memory.fit import gpus_to_shard, largest_fitting_batch, usable_memory
+from capplan.core.memory.fit import largest_fitting_batch, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.schedule import Bound, live_curve
+from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.summary import answer_memory
 from capplan.core.memory.types import UNCALIBRATED, ContextSize, FitStatus, fit_status
 from capplan.core.numbers import Interval
