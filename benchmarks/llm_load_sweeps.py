@@ -16,10 +16,11 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.serving.closed_loop import step_grid
 from capplan.llm.core.serving.service import Demand, ServedDeployment, most_running, step_seconds
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.arrivals import Lengths, all_at_once
-from capplan.llm.core.simulation.continuous_batching import Admission, simulate_open
+from capplan.llm.core.simulation.continuous_batching import Admission, simulate_requests
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.read.calibrations import load_time_calibration
@@ -119,7 +120,9 @@ def saturated_rate(row: pd.Series, deployments: Deployments, calibration: object
         mixes=service.scheduling.mixes, pool_tokens=demand.capacity * tokens,
         queued_factor=1.0 / service.of_engine("offline_scale"),
     )  # fmt: skip
-    times = simulate_open(drawn, admission, step_seconds(service, demand))
+    most = admission.most_running(REQUESTS)
+    grid = step_grid(most, admission.token_budget, step_seconds(service, demand))
+    times = simulate_requests(drawn, admission, grid, clients=None)
     return float(drawn.answers.sum() / times.span_s / row.output_len)
 
 

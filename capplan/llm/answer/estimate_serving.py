@@ -67,10 +67,7 @@ def estimate_serving(
     """
     deployment = deployments.find(question.words)
     capacity = deployments.room(
-        question.words,
-        input_len=question.input_len,
-        output_len=question.output_len,
-        held_len=question.held_len,
+        question.words, input_len=question.input_len, output_len=question.output_len, held_len=question.held_len
     )
     constants = constants_of(calibration)
     adjustments = _adjustments(question, deployment, calibration, constants)

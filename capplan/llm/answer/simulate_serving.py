@@ -87,7 +87,7 @@ def simulate_serving(
         saturation_rate_per_s=max(point.rate_per_s for point in curve) * service.of_engine("offline_scale"),
         answers=answers,
         limits=question.limits,
-        notes=(*_notes(question, deployment), *(_measured_note(learnt) if learnt else ())),
+        notes=_notes(question, deployment, learnt),
     )
 
 
@@ -149,7 +149,7 @@ def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
                 yield label, replace(load, rate_per_s=rate)
 
 
-def _notes(question: SimulationQuestion, deployment: ServingDeployment) -> tuple[str, ...]:
+def _notes(question: SimulationQuestion, deployment: ServingDeployment, learnt: Adjustment | None) -> tuple[str, ...]:
     notes = []
     if cap := deployment.machine.cap:
         notes.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
@@ -177,17 +177,12 @@ def _notes(question: SimulationQuestion, deployment: ServingDeployment) -> tuple
         notes.append(
             "TTFT is that of the steady state, without the first requests of the clients, which start at once."
         )
-    if clients and question.trace is None and all(_is_equal(load) for load in clients):
+    varied = any(load.spread or load.input_cv or load.output_cv for load in clients)
+    if clients and question.trace is None and not varied:
         notes.append(
             "Requests of equal length keep the clients in step, so that prompts come in bursts; --spread 0.11 varies "
             "them as `capplan llm estimate` does."
         )
+    if learnt is not None:
+        notes.append(f"Measured runs ({learnt.runs}) change the time of steps by a factor of {learnt.factor:.3f}.")
     return tuple(notes)
-
-
-def _measured_note(learnt: Adjustment) -> tuple[str, ...]:
-    return (f"Measured runs ({learnt.runs}) change the time of steps by a factor of {learnt.factor:.3f}.",)
-
-
-def _is_equal(load: TokenLoad) -> bool:
-    return not (load.spread or load.input_cv or load.output_cv)

@@ -61,16 +61,12 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
     Raises:
         CapplanError: Something of it is not known or does not fit; the message says what.
     """
-    _check_size(run)
-    deployment = deployments.find(words_of(run))
-    return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
-
-
-def _check_size(run: MeasuredRun) -> None:
     if (run.clients or 0) > MOST_CLIENTS:
         raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
     if run.input_len + run.output_len > LONGEST_TOKENS:
         raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
+    deployment = deployments.find(words_of(run))
+    return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
 
 
 def prepare_all(
@@ -159,10 +155,7 @@ def judge(item: PreparedRun, calibration: LlmCalibration, constants: Constants) 
             measured=item.run.values[metric],
             predicted=interval(
                 metric_of(times, metric),
-                width=calibration.width(
-                    width_name(metric, item.run.serving, kind=deployment.kind),
-                    deployment.engine,
-                ),
+                width=calibration.width(width_name(metric, item.run.serving, kind=deployment.kind), deployment.engine),
                 evidence=evidence,
                 adjustment=Adjustment(),
             ),
@@ -213,16 +206,11 @@ def _power_at_time_w(item: PreparedRun, law: PowerLaw, *, running: float, output
     run, deployment = item.run, item.deployment
     tokens = ServedTokens(running=running / run.replicas, input_len=run.input_len, output_len=run.output_len)
     work = card_work(
-        deployment.kernels,
-        deployment.gpu,
-        run.sharding,
-        tokens,
-        output_tokens_per_s=output_tokens_per_s / run.replicas,
+        deployment.kernels, deployment.gpu, run.sharding, tokens, output_tokens_per_s=output_tokens_per_s / run.replicas
     )
-    one = step_power_w(deployment.gpu, work, law)
-    assert one is not None
-    gpus = run.sharding.gpus * run.replicas
-    return Interval(low=gpus * one.low, expected=gpus * one.expected, high=gpus * one.high)
+    power_w = step_power_w(deployment.gpu, work, law)
+    assert power_w is not None
+    return power_w * (run.sharding.gpus * run.replicas)
 
 
 def _predicted_energy(
@@ -241,11 +229,4 @@ def _predicted_energy(
         output_tokens_per_s=Interval(low=rate / factor, expected=rate, high=rate * factor),
         law=law,
     )
-    if found is None:
-        return None
-    power = found.power_w
-    replicas = run.replicas
-    return (
-        Interval(low=replicas * power.low, expected=replicas * power.expected, high=replicas * power.high),
-        found.joules_per_output_token,
-    )
+    return None if found is None else (found.power_w * run.replicas, found.joules_per_output_token)

@@ -236,13 +236,7 @@ def _sequences_that_fit(memory: MemoryAnswer) -> Callable[[float], float]:
 
 
 def _formats(
-    model: LanguageModel,
-    quantisation: Quantisation,
-    variant: str,
-    *,
-    words: NamedDeployment,
-    kv: str,
-    machine: Machine,
+    model: LanguageModel, quantisation: Quantisation, variant: str, *, words: NamedDeployment, kv: str, machine: Machine
 ) -> Formats:
     cache_bytes = kv_element_bytes(kv)
     return Formats(

@@ -110,12 +110,7 @@ def state_element_bytes(architecture: Architecture, engine: Engine, *, version: 
 
 
 def stage_cache(
-    architecture: Architecture,
-    *,
-    sharding: Sharding,
-    element_bytes: float,
-    state_bytes: float = 4.0,
-    stage: int = 0,
+    architecture: Architecture, *, sharding: Sharding, element_bytes: float, state_bytes: float = 4.0, stage: int = 0
 ) -> StageCache:
     """Describe the KV cache of one GPU of a pipeline stage.
 

@@ -10,16 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import (
-    Attention,
-    DenseMlp,
-    Experts,
-    GatedDeltaNet,
-    LatentAttention,
-    Mamba2,
-    Mixer,
-    Mlp,
-)
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer, Mlp
 
 
 class WeightRole(StrEnum):
@@ -115,14 +106,7 @@ def _matrix(  # noqa: PLR0917 - a table of matrices reads best by position
     copies: int = 1,
 ) -> Tensor:
     return Tensor(
-        name=name,
-        role=role,
-        inputs=inputs,
-        outputs=outputs,
-        split=split,
-        product=product,
-        heads=heads,
-        copies=copies,
+        name=name, role=role, inputs=inputs, outputs=outputs, split=split, product=product, heads=heads, copies=copies
     )
 
 

@@ -53,12 +53,7 @@ class WeightBytes:
 
 @lru_cache(maxsize=1024)
 def stage_weights(
-    architecture: Architecture,
-    *,
-    quantisation: Quantisation,
-    sharding: Sharding,
-    layout: EngineLayout,
-    stage: int = 0,
+    architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout, stage: int = 0
 ) -> WeightBytes:
     """Count the bytes of weights on one GPU of a pipeline stage.
 

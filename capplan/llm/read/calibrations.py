@@ -1,6 +1,7 @@
-"""Read and write the memory rules of serving engines: the shipped YAML, or a user's own."""
+"""Read and write what was learnt of serving: memory rules of engines, what engines run on, and times of steps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields
 from datetime import date
 from functools import lru_cache
@@ -39,10 +40,38 @@ from capplan.units import BYTES, parse_quantity
 
 SCHEMA_VERSION = 1
 _DEFAULT = "llm-memory.yaml"
-_KEYS = {
-    "engine", "since", "rule", "fraction", "block_tokens", "activation", "other", "stage_other", "graphs",
-    "uncertain_fraction", "uncertain", "evidence", "source",
-}  # fmt: skip
+_KEYS = (
+    "activation", "block_tokens", "engine", "evidence", "fraction", "graphs", "other", "rule", "since", "source",
+    "stage_other", "uncertain", "uncertain_fraction",
+)  # fmt: skip
+
+
+@contextmanager
+def sound_content(where: str) -> Iterator[None]:
+    """Turn what goes wrong while a document is read into an error that names its file.
+
+    Args:
+        where: What errors call the file.
+
+    Raises:
+        SpecError: A key is missing, or a value is of another kind.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SpecError(f"{where}: {error}.") from error
+
+
+def check_keys(document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Refuse a key that is not known.
+
+    Raises:
+        SpecError: There is one.
+    """
+    if unknown := sorted(set(document) - set(known)):
+        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
 
 
 def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
@@ -63,7 +92,7 @@ def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
 def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
     if document.get("schema_version") != SCHEMA_VERSION:
         raise SpecError(f"{where} is not a calibration of LLM memory of schema_version {SCHEMA_VERSION}.")
-    try:
+    with sound_content(where):
         engines = tuple(_engine(row, where) for row in document["engines"])
         origin = document["origin"]
         missing = [engine.value for engine in Engine if not any(row.engine is engine for row in engines)]
@@ -72,15 +101,10 @@ def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
         return LlmMemoryConstants(
             engines=engines, origin=f"{origin['made']}: {origin['data']}", support=load_engine_support()
         )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise SpecError(f"{where}: {error}.") from error
 
 
 def _engine(row: dict[str, Any], where: str) -> EngineMemoryRules:
-    if unknown := sorted(set(row) - _KEYS):
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}.")
+    check_keys(row, _KEYS, where)
     fraction = row["fraction"]
     return EngineMemoryRules(
         engine=Engine(row["engine"]),
@@ -132,7 +156,7 @@ def render_fitted_memory(
     Raises:
         SpecError: The base has no entry of the engine.
     """
-    document = _base_document(base)
+    document = read_yaml(calibration_file(_DEFAULT), shown=_DEFAULT) if base is None else read_yaml(base)
     rows = [row for row in document["engines"] if row["engine"] == engine.value]
     if not rows:
         raise SpecError(f"{base or _DEFAULT}: there is no entry of {engine.value} to start from.")
@@ -145,10 +169,6 @@ def render_fitted_memory(
     entry["source"] = f"{fitted.rows} starts; {data}"
     document["origin"] = {"made": made, "data": data}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _base_document(base: Path | None) -> dict[str, Any]:
-    return read_yaml(calibration_file(_DEFAULT), shown=_DEFAULT) if base is None else read_yaml(base)
 
 
 def _put(entry: dict[str, Any], fitted: FittedMemory) -> None:
@@ -186,14 +206,10 @@ def load_engine_support() -> EngineSupport:
     document = read_yaml(calibration_file(_NAME), shown=where)
     if document.get("schema_version") != _SCHEMA_VERSION:
         raise SpecError(f"{where} is not a table of engines of schema_version {_SCHEMA_VERSION}.")
-    try:
+    with sound_content(where):
         hardware = {str(family): str(name) for family, name in document["hardware"].items()}
         engines = {Engine(name): _runs(row, hardware, f"{where}: {name}") for name, row in document["engines"].items()}
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise SpecError(f"{where}: {error}.") from error
-    return EngineSupport(hardware=hardware, engines=engines)
+        return EngineSupport(hardware=hardware, engines=engines)
 
 
 def _runs(row: dict[str, Any], hardware: dict[str, str], where: str) -> EngineRuns:
@@ -244,7 +260,7 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
     missing = [name for name in WIDTH_NAMES if name not in (document.get("widths") or {})]
     if missing:
         raise SpecError(f"{where}: widths.{missing[0]} is missing; make one with capplan llm fit --cross.")
-    try:
+    with sound_content(where):
         kernels = _parts(KernelConstants, document["kernels"], f"{where}: kernels")
         if absent := [kernel.value for kernel in KernelClass if kernel.value not in kernels]:
             raise SpecError(f"{where}: kernels.{absent[0]} is missing; make the file again with `capplan llm fit`.")
@@ -264,15 +280,16 @@ def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
                 str(engine): frozenset(gpus) for engine, gpus in document.get("single_streams", {}).items()
             },
             kernel_factors={str(name): float(value) for name, value in document.get("kernel_factors", {}).items()},
-            origin=_origin(document.get("origin"), where),
+            origin=read_origin(document.get("origin"), where),
         )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, AttributeError, ValueError) as error:
-        raise SpecError(f"{where}: {error}.") from error
 
 
-def _origin(document: Any, where: str) -> Origin | None:
+def read_origin(document: Any, where: str) -> Origin | None:
+    """Read what a calibration was made from; None where the file does not say.
+
+    Raises:
+        SpecError: The day is none, or a key is not known.
+    """
     if document is None:
         return None
     if not isinstance(document.get("made"), date):
@@ -287,9 +304,7 @@ def _parts(kind: type[_Part], documents: Mapping[str, Any], where: str) -> dict[
 def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
     parts = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
     known = [item.name for item in parts]
-    unknown = sorted(set(document) - set(known))
-    if unknown:
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
+    check_keys(document, known, where)
     required = [item for item in parts if item.default is MISSING and item.default_factory is MISSING]
     missing = [item.name for item in required if item.name not in document]
     if missing:
@@ -316,6 +331,15 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "single_streams": {engine: sorted(gpus) for engine, gpus in calibration.single_streams.items()},
         "kernel_factors": dict(calibration.kernel_factors),
     }
+    return dump_rounded(document)
+
+
+def dump_rounded(document: Mapping[str, Any]) -> str:
+    """Write a calibration as YAML, its fractions to four significant digits.
+
+    Args:
+        document: What is written, keys in their order.
+    """
     return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 

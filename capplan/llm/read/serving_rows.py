@@ -212,17 +212,9 @@ def _values(row: Mapping[str, str]) -> dict[Metric, float]:
 
 _TENSORRT_LLM = "TensorRT-LLM docs"
 _TENSORRT_LLM_REQUESTS: dict[tuple[float, float], float] = {
-    (128, 128): 30_000,
-    (128, 2048): 3_000,
-    (128, 4096): 1_500,
-    (500, 2000): 3_000,
-    (1000, 1000): 3_000,
-    (1000, 2000): 1_500,
-    (2048, 128): 3_000,
-    (2048, 2048): 1_500,
-    (5000, 500): 1_500,
-    (20000, 2000): 1_000,
-}
+    (128, 128): 30_000, (128, 2048): 3_000, (128, 4096): 1_500, (500, 2000): 3_000, (1000, 1000): 3_000,
+    (1000, 2000): 1_500, (2048, 128): 3_000, (2048, 2048): 1_500, (5000, 500): 1_500, (20000, 2000): 1_000,
+}  # fmt: skip
 """Requests of an offline run by prompt and answer [tokens], from the section on preparing a data set of
 TensorRT-LLM's performance overview; quoted from memory, not read again."""
 
@@ -254,13 +246,9 @@ With as few prompts it is 1.0 to 1.26 in the 92 rows of H100, and above 1.25 in 
 above, up to 2.6. Those hold the steps of 17 to 44 ms with 8 sequences that all models take on GPQA, 8 to 32 billion
 parameters alike, while the GPU draws a third of its power: the host did not keep up."""
 METER_COLUMNS = (
-    "power_w",
-    "power_w_all_gpus",
-    "joules_per_output_token",
-    "joule_per_output_token",
-    "avg_batch",
+    "power_w", "power_w_all_gpus", "joules_per_output_token", "joule_per_output_token", "avg_batch",
     "output_tokens_per_s",
-)
+)  # fmt: skip
 """Power and energy of all GPUs under either name, and the batch and rate that they were read at."""
 
 

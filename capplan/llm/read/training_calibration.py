@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
-from capplan.core.origin import Origin
 from capplan.errors import SpecError
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
 from capplan.llm.core.training.work import AttentionClass, CollectiveLink, ProductClass
+from capplan.llm.read.calibrations import check_keys, dump_rounded, read_origin, sound_content
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import read_yaml
 
@@ -50,7 +47,7 @@ def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
     document = read_yaml(path) if path else read_yaml(calibration_file(SHIPPED), shown=where)
     if document.get("schema_version") != TRAINING_SCHEMA_VERSION:
         raise SpecError(f"{where} is not a calibration of LLM training of schema_version {TRAINING_SCHEMA_VERSION}.")
-    try:
+    with sound_content(where):
         return TrainingCalibration(
             name=str(document["name"]),
             memory=_part(MemoryConstants, document["memory"], f"{where}: memory"),
@@ -61,21 +58,14 @@ def load_training_calibration(path: Path | None = None) -> TrainingCalibration:
             measured_frameworks=frozenset(document["measured_frameworks"]),
             memory_frameworks=frozenset(document["memory_frameworks"]),
             peak_ratios=_ratios(document.get("peak_ratios", {}), f"{where}: peak_ratios"),
-            origin=_origin(document.get("origin"), where),
+            origin=read_origin(document.get("origin"), where),
         )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, AttributeError, ValueError) as error:
-        raise SpecError(f"{where}: {error}.") from error
 
 
 def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
     known = [item.name for item in fields(kind)]
-    unknown = sorted(set(document) - set(known))
-    if unknown:
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
-    values = {name: _value(name, document[name], f"{where}.{name}") for name in known}
-    return kind(**values)
+    check_keys(document, known, where)
+    return kind(**{name: _value(name, document[name], f"{where}.{name}") for name in known})
 
 
 def _value(name: str, given: Any, where: str) -> Any:
@@ -105,14 +95,6 @@ def _positive(given: Any, where: str) -> float:
     return float(given)
 
 
-def _origin(document: Any, where: str) -> Origin | None:
-    if document is None:
-        return None
-    if not isinstance(document.get("made"), date):
-        raise SpecError(f"{where}: origin.made is {document.get('made')!r}; write a date such as 2026-11-21.")
-    return Origin(**{**document, "sources": tuple(document.get("sources", ()))})
-
-
 def dump_training_calibration(calibration: TrainingCalibration) -> str:
     """Write a calibration as YAML, numbers to four significant digits; the same one gives the same text."""
     document = {
@@ -128,14 +110,4 @@ def dump_training_calibration(calibration: TrainingCalibration) -> str:
         "memory_frameworks": sorted(calibration.memory_frameworks),
         "peak_ratios": calibration.peak_ratios,
     }
-    return yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    return dump_rounded(document)

@@ -49,16 +49,11 @@ _SHARDS = {
     "hybrid": Shard.ZERO3, "hsdp": Shard.ZERO3, "fsdp2": Shard.ZERO3,
 }  # fmt: skip
 _OPTIMIZERS = (
-    ("paged", OptimizerRecipe.PAGED_ADAMW_8BIT),
-    ("8-bit", OptimizerRecipe.ADAMW_8BIT),
-    ("8bit", OptimizerRecipe.ADAMW_8BIT),
-    ("fp8", OptimizerRecipe.ADAMW_8BIT),
-    ("4-bit", OptimizerRecipe.ADAMW_4BIT),
-    ("adafactor", OptimizerRecipe.ADAFACTOR),
-    ("muon", OptimizerRecipe.MUON),
-    ("lion", OptimizerRecipe.LION),
+    ("paged", OptimizerRecipe.PAGED_ADAMW_8BIT), ("8-bit", OptimizerRecipe.ADAMW_8BIT),
+    ("8bit", OptimizerRecipe.ADAMW_8BIT), ("fp8", OptimizerRecipe.ADAMW_8BIT), ("4-bit", OptimizerRecipe.ADAMW_4BIT),
+    ("adafactor", OptimizerRecipe.ADAFACTOR), ("muon", OptimizerRecipe.MUON), ("lion", OptimizerRecipe.LION),
     ("sgd", OptimizerRecipe.SGD),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

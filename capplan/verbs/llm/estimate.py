@@ -39,12 +39,10 @@ class _ConcurrencyFields:
 @dataclass(frozen=True, kw_only=True)
 class _BurstFields:
     first_burst: Annotated[
-        bool,
-        Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do."),
+        bool, Option(help="Count the first requests of all clients, sent at once, in TTFT, as benchmark tools do.")
     ] = False
     explain: Annotated[
-        bool,
-        Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
+        bool, Option(help="Write out what the steps are made of.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON)
     ] = False
     plot: Annotated[
         Path | None, Option(help="Plot the curve.", metavar=PLOT, topic=Topic.ANSWER, doors=Door.COMMAND)

@@ -96,10 +96,7 @@ class LanguageModelFields:
 class ReplicaGpuFields:
     """The GPU of a replica."""
 
-    gpu: Annotated[
-        Name,
-        Option(help="Exact id or alias of a GPU.", metavar="ID", topic=Topic.GPUS, completes="gpus"),
-    ]
+    gpu: Annotated[Name, Option(help="Exact id or alias of a GPU.", metavar="ID", topic=Topic.GPUS, completes="gpus")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,9 +151,7 @@ class DeploymentFields(OffloadFields):
     tp: Annotated[int, Meta(ge=1, le=10**7), Option(help="GPUs that share every matrix.", shows_default=True)] = 1
     pp: Annotated[int, Meta(ge=1, le=10**7), Option(help="Pipeline stages.", shows_default=True)] = 1
     ep: Annotated[
-        int,
-        Meta(ge=1, le=10**7),
-        Option(help="GPUs among which whole experts are distributed.", shows_default=True),
+        int, Meta(ge=1, le=10**7), Option(help="GPUs among which whole experts are distributed.", shows_default=True)
     ] = 1
     dp: Annotated[
         int, Meta(ge=1, le=10**7), Option(help="Ranks of attention data parallelism.", shows_default=True)
@@ -166,8 +161,7 @@ class DeploymentFields(OffloadFields):
         Option(help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm."),
     ] = None
     engine_version: Annotated[
-        Word | None,
-        Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION"),
+        Word | None, Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION")
     ] = None
 
     def engine_for(self, model: str) -> Engine:
@@ -516,9 +510,7 @@ class TaskFields:
         int, Meta(ge=1, le=10**7), Option(help="Documents of a request that is reranked.", shows_default=True)
     ] = 1
     images: Annotated[
-        int,
-        Meta(ge=0, le=10**7),
-        Option(help="Images of a request, on top of --input-len tokens.", shows_default=True),
+        int, Meta(ge=0, le=10**7), Option(help="Images of a request, on top of --input-len tokens.", shows_default=True)
     ] = 0
     image_size: Annotated[
         tuple[int, int], Option(help="Pixels of an image.", metavar="WxH", words=PIXELS, shows_default=True)
@@ -613,9 +605,7 @@ class SearchFields:
         tuple[Degree, ...], Meta(max_length=16), Option(help="Ranks of attention data parallelism; repeatable.")
     ] = ()
     max_seqs: Annotated[
-        tuple[Degree, ...],
-        Meta(max_length=16),
-        Option(help="Most sequences at a time in a replica; repeatable."),
+        tuple[Degree, ...], Meta(max_length=16), Option(help="Most sequences at a time in a replica; repeatable.")
     ] = ()
     redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
 

@@ -96,10 +96,7 @@ LLM_FIT = Verb(
     path="llm fit",
     question=LlmFitQuestion,
     summary="Learn efficiencies of kernels, overheads of engines and links from many measured runs.",
-    examples=(
-        "capplan llm fit runs.csv -o mine.yaml",
-        "capplan llm fit serving.csv.gz --cross -o llm-time.yaml",
-    ),
+    examples=("capplan llm fit runs.csv -o mine.yaml", "capplan llm fit serving.csv.gz --cross -o llm-time.yaml"),
     answer=answer_llm_fit,
     settle=_settle,
     text=_text,
@@ -126,8 +123,7 @@ class LlmFitMemoryQuestion:
         Option(help="First version of vLLM that the logs are of.", metavar="VERSION", shows_default=True),
     ] = "0.17"
     base: Annotated[
-        Path | None,
-        Option(help="Calibration to start from instead of the shipped one.", metavar="FILE", doors=HERE),
+        Path | None, Option(help="Calibration to start from instead of the shipped one.", metavar="FILE", doors=HERE)
     ] = None
     data: Annotated[
         str | None,

@@ -38,14 +38,10 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
         ),
     ] = None  # fmt: skip
     max_num_batched_tokens: Annotated[
-        int | None,
-        Meta(ge=1, le=10**8),
-        Option(help="Tokens of one step; the engine's default if left out."),
+        int | None, Meta(ge=1, le=10**8), Option(help="Tokens of one step; the engine's default if left out.")
     ] = None
     max_num_seqs: Annotated[
-        int | None,
-        Meta(ge=1, le=10**8),
-        Option(help="Sequences that run at once; the engine's default if left out."),
+        int | None, Meta(ge=1, le=10**8), Option(help="Sequences that run at once; the engine's default if left out.")
     ] = None
     kv_pool_bytes: Annotated[
         float | None,

@@ -99,8 +99,7 @@ class _HandOverFields:
         Option(help="Show the command that launches a replica, each option explained.", doors=ANYWHERE & ~Door.PYTHON),
     ] = False
     kubernetes: Annotated[
-        Path | None,
-        Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND),
+        Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
     ] = None
     everything: Annotated[
         bool,

@@ -19,14 +19,7 @@ from capplan.llm.core.training.job import (
     Shard,
 )
 from capplan.llm.core.training.run import GPU_HOURS_BETWEEN_FAILURES
-from capplan.verbs.llm.fields import (
-    DOWNLOAD,
-    TRAINING_CALIBRATION,
-    Degree,
-    LanguageModelFields,
-    ReplicaGpuFields,
-    Word,
-)
+from capplan.verbs.llm.fields import DOWNLOAD, TRAINING_CALIBRATION, Degree, LanguageModelFields, ReplicaGpuFields, Word
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import Option, Topic
@@ -165,8 +158,7 @@ class TrainingLayoutFields:
     cp: Annotated[Degree, Option(help="GPUs that share a sequence.", shows_default=True)] = 1
     ep: Annotated[Degree, Option(help="GPUs among which whole experts are distributed.", shows_default=True)] = 1
     shard: Annotated[
-        Shard | None,
-        Option(help="What data-parallel ranks share; zero3 is FSDP. By default the framework's."),
+        Shard | None, Option(help="What data-parallel ranks share; zero3 is FSDP. By default the framework's.")
     ] = None
     shard_group: Annotated[
         int | None, Meta(ge=1, le=10**6), Option(help="Ranks that share states (hybrid sharding); all by default.")
@@ -328,9 +320,7 @@ class RunFields:
         ),
     ] = ()  # fmt: skip
     epochs: Annotated[
-        float,
-        Meta(gt=0, le=10**6),
-        Option(help="Passes over the data set.", topic=Topic.WORKLOAD, shows_default=True),
+        float, Meta(gt=0, le=10**6), Option(help="Passes over the data set.", topic=Topic.WORKLOAD, shows_default=True)
     ] = 1.0
     padded: Annotated[
         bool,
@@ -358,9 +348,7 @@ class RunFields:
         Option(help="Time to start again after a failure.", flags=("--restart",), metavar="TIME", words=TIME),
     ] = 900.0
     spot_per_hour: Annotated[
-        float,
-        Meta(ge=0, le=1000),
-        Option(help="Interruptions of one spot server per hour.", shows_default=True),
+        float, Meta(ge=0, le=1000), Option(help="Interruptions of one spot server per hour.", shows_default=True)
     ] = 0.0
 
     def terms(self) -> "RunTerms":

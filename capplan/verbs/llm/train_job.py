@@ -19,8 +19,7 @@ class LlmTrainEstimateQuestion(TrainingJobFields, RunFields, OwnRunFields, Train
     """How long a training step takes, and a whole run."""
 
     launch: Annotated[
-        bool,
-        Option(help="Write a configuration for the framework.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON),
+        bool, Option(help="Write a configuration for the framework.", topic=Topic.ANSWER, doors=ANYWHERE & ~Door.PYTHON)
     ] = False
 
 

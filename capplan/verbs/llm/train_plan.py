@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.verbs.llm.fields import LanguageModelFields, names_of
-from capplan.verbs.llm.train_fields import (
-    RunFields,
-    TrainingFilesFields,
-    TrainingMethodFields,
-)
+from capplan.verbs.llm.train_fields import RunFields, TrainingFilesFields, TrainingMethodFields
 from capplan.verbs.statement.contract import Context, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, Name
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic

@@ -130,8 +130,7 @@ class LlmTrainValidateQuestion:
     by: Annotated[tuple[str, ...], _CELLS] = ("kind", "gpu", "framework")
     quality: Annotated[str, _QUALITY] = "AB"
     each: Annotated[
-        bool,
-        Option(help="Show every row instead of cells.", flags=("--rows",), topic=Topic.ANSWER, doors=Door.COMMAND),
+        bool, Option(help="Show every row instead of cells.", flags=("--rows",), topic=Topic.ANSWER, doors=Door.COMMAND)
     ] = False
     specs: OwnSpecs = ()
     calibration: Annotated[Path | None, TRAINING_CALIBRATION] = None

@@ -93,7 +93,7 @@ def launch(setting: Setting) -> Launch:
     program, options = _ENGINES[setting.engine]
     return Launch(
         engine=setting.engine,
-        program=program(setting),
+        program=(*program, setting.model),
         options=tuple(options(setting)),
         port=PORTS[setting.engine],
         files=_files(setting),
@@ -126,11 +126,8 @@ def _cache(setting: Setting) -> str | None:
 
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
 _HALF = "runs the checkpoint in fp16, because the GPU has no bf16 arithmetic"
+_NO_REUSE = "the plan counts no reuse of prefixes; drop it if prompts share some"
 _LENGTH = "tokens of the longest prompt and answer planned for; a longer one is refused instead of taking memory"
-
-
-def _vllm_program(setting: Setting) -> tuple[str, ...]:
-    return ("vllm", "serve", setting.model)
 
 
 def _vllm(setting: Setting) -> Iterator[LaunchOption]:
@@ -143,9 +140,7 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
             "--data-parallel-size", sharding.data, "ranks that each keep whole attention for their own sequences"
         )
     if sharding.expert > 1:
-        yield LaunchOption(
-            option="--enable-expert-parallel", value=None, why="keeps experts whole and spreads them over the GPUs"
-        )
+        yield _option("--enable-expert-parallel", None, "keeps experts whole and spreads them over the GPUs")
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
     yield _option("--max-model-len", setting.max_len, _LENGTH)
@@ -158,33 +153,31 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
     if (cache := _cache(setting)) is not None:
         yield _option("--kv-cache-dtype", cache, "halves the cache, so that twice as many tokens fit")
     if setting.adapters is not None:
-        yield LaunchOption(option="--enable-lora", value=None, why="serves adapters beside the model")
+        yield _option("--enable-lora", None, "serves adapters beside the model")
         yield _option("--max-loras", setting.adapters.count, "adapters in one step, all of which stay resident")
         yield _option("--max-lora-rank", setting.adapters.rank, "the largest rank of an adapter")
-    yield _prefix(setting, "--enable-prefix-caching", "--no-enable-prefix-caching")
+    if setting.prefix_fraction:
+        share = f"{setting.prefix_fraction:.0%}"
+        yield _option(
+            "--enable-prefix-caching", None, f"reuses the cache of equal prefixes; {share} of a prompt planned"
+        )
+    else:
+        yield _option("--no-enable-prefix-caching", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
         config = f'{{"model": "DRAFT", "num_speculative_tokens": {drafts}}}'
         yield _option("--speculative-config", config, f"drafts {drafts} tokens a step, as planned")
 
 
-def _prefix(setting: Setting, on: str, off: str) -> LaunchOption:
-    if setting.prefix_fraction:
-        share = f"{setting.prefix_fraction:.0%}"
-        return LaunchOption(
-            option=on, value=None, why=f"reuses the cache of equal prefixes; {share} of a prompt planned"
-        )
-    return LaunchOption(
-        option=off, value=None, why="the plan counts no reuse of prefixes; drop it if prompts share some"
-    )
-
-
 def _option(name: str, value: object, why: str) -> LaunchOption:
-    return LaunchOption(option=name, value=str(value), why=why)
+    """Return an option; a flag, which has no value, for None."""
+    return LaunchOption(option=name, value=None if value is None else str(value), why=why)
 
 
-def _sglang_program(setting: Setting) -> tuple[str, ...]:
-    return ("python", "-m", "sglang.launch_server", "--model-path", setting.model)
+def _served(engine: Engine) -> Iterator[LaunchOption]:
+    """Yield where a server listens."""
+    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
+    yield _option("--port", PORTS[engine], "the port of the service")
 
 
 def _sglang(setting: Setting) -> Iterator[LaunchOption]:
@@ -194,7 +187,7 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--pp-size", sharding.pipeline, "stages that each hold a share of the layers")
     if sharding.data > 1:
         yield _option("--dp-size", sharding.data, "ranks that each keep whole attention for their own sequences")
-        yield LaunchOption(option="--enable-dp-attention", value=None, why="makes these ranks share the experts")
+        yield _option("--enable-dp-attention", None, "makes these ranks share the experts")
     if sharding.expert > 1:
         yield _option("--ep-size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
     if setting.is_half:
@@ -212,21 +205,12 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         name = "fp8_e4m3" if cache == "fp8" else cache
         yield _option("--kv-cache-dtype", name, "halves the cache, so that twice as many tokens fit")
     if not setting.prefix_fraction:
-        yield LaunchOption(
-            option="--disable-radix-cache",
-            value=None,
-            why="the plan counts no reuse of prefixes; drop it if prompts share some",
-        )
+        yield _option("--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
         yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
         yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")
-    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
-    yield _option("--port", PORTS[Engine.SGLANG], "the port of the service")
-
-
-def _trtllm_program(setting: Setting) -> tuple[str, ...]:
-    return ("trtllm-serve", setting.model)
+    yield from _served(Engine.SGLANG)
 
 
 def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
@@ -247,8 +231,7 @@ def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
         )
     if _files(setting):
         yield _option("--extra_llm_api_options", "extra.yaml", "settings that have no option of their own")
-    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
-    yield _option("--port", PORTS[Engine.TRTLLM], "the port of the service")
+    yield from _served(Engine.TRTLLM)
 
 
 def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
@@ -264,10 +247,6 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     if cache is not None:
         lines.append("  dtype: fp8  # halves the cache, so that twice as many tokens fit")
     return (("extra.yaml", "\n".join(lines) + "\n"),)
-
-
-def _llamacpp_program(setting: Setting) -> tuple[str, ...]:
-    return ("llama-server", "-m", setting.model)
 
 
 def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
@@ -291,15 +270,13 @@ def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
         name = "q8_0" if cache == "fp8" else cache
         yield _option("-ctk", name, "stores keys in this format")
         yield _option("-ctv", name, "stores values in this format")
-    yield _option("--host", "0.0.0.0", "listens on every address; the default is the local one")
-    yield _option("--port", PORTS[Engine.LLAMACPP], "the port of the service")
+    yield from _served(Engine.LLAMACPP)
 
 
-_Program = Callable[[Setting], tuple[str, ...]]
-_Options = Callable[[Setting], Iterator[LaunchOption]]
-_ENGINES: Mapping[Engine, tuple[_Program, _Options]] = {
-    Engine.VLLM: (_vllm_program, _vllm),
-    Engine.SGLANG: (_sglang_program, _sglang),
-    Engine.TRTLLM: (_trtllm_program, _trtllm),
-    Engine.LLAMACPP: (_llamacpp_program, _llamacpp),
+_ENGINES: Mapping[Engine, tuple[tuple[str, ...], Callable[[Setting], Iterator[LaunchOption]]]] = {
+    Engine.VLLM: (("vllm", "serve"), _vllm),
+    Engine.SGLANG: (("python", "-m", "sglang.launch_server", "--model-path"), _sglang),
+    Engine.TRTLLM: (("trtllm-serve",), _trtllm),
+    Engine.LLAMACPP: (("llama-server", "-m"), _llamacpp),
 }
+"""The words of each engine's program before the model, and what yields its options."""

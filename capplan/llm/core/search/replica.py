@@ -15,11 +15,7 @@ from capplan.llm.core.serving.cases import MeasuredRun, ServingCase
 from capplan.llm.core.serving.closed_loop import StepGrid, step_grid
 from capplan.llm.core.serving.service import Demand, ServedDeployment, Waiting, first_token_s, step_seconds
 from capplan.llm.core.simulation.arrivals import Arrivals, all_at_once, random_arrivals
-from capplan.llm.core.simulation.continuous_batching import (
-    Admission,
-    RequestTimes,
-    simulate_requests,
-)
+from capplan.llm.core.simulation.continuous_batching import Admission, RequestTimes, simulate_requests
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, summarise
 from capplan.llm.core.timing.constants import Constants
 
@@ -50,13 +46,7 @@ class Replica:
         return cls(service, deployment, request_demand(deployment, service.constants, load, capacity=capacity))
 
     def simulate(
-        self,
-        load: TokenLoad,
-        *,
-        limits: LatencyLimits,
-        requests: int,
-        trace: Arrivals | None = None,
-        label: str = "",
+        self, load: TokenLoad, *, limits: LatencyLimits, requests: int, trace: Arrivals | None = None, label: str = ""
     ) -> LoadAnswer:
         """Simulate the replica at a load.
 

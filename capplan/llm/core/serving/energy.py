@@ -120,12 +120,12 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
             padding[:, index] = np.maximum(padding[:, index], tiles)
     by_kernel, traffic_bytes = work.flops * padding * work.count, work.traffic_bytes * work.count
     is_cached = np.array([CLASSES[index] in _CACHED for index in work.kernel_class])
-    made = []
+    works = []
     for step, seconds in enumerate(time_s.tolist()):
         flops: defaultdict[PeakKind, float] = defaultdict(float)
         for arithmetic, count in zip(work.arithmetic, by_kernel[step].tolist(), strict=True):
             flops[peak_kind(gpu, arithmetic)] += count
-        made.append(
+        works.append(
             CardWork(
                 traffic_bytes=float(traffic_bytes[step].sum()),
                 cached_bytes=float(traffic_bytes[step][is_cached].sum()),
@@ -133,7 +133,7 @@ def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -
                 time_s=seconds,
             )
         )
-    return made
+    return works
 
 
 def _tile_padding(item: ExpertProduct, tokens: float) -> float:
@@ -218,18 +218,12 @@ def load_energy(
     if found is None or gpu.tdp_w is None:
         return None
     waiting_w = (1.0 - busy) * sharding.gpus * law.of(gpu).base_fraction * gpu.tdp_w
-    drawn, token = found.power_w, found.joules_per_output_token
-    per_token = (busy * drawn.expected + waiting_w) / output_tokens_per_s
+    power_w, token = found.power_w * busy + Interval.exact(waiting_w), found.joules_per_output_token
+    per_token = power_w.expected / output_tokens_per_s
     return ServingEnergy(
-        power_w=Interval(
-            low=busy * drawn.low + waiting_w,
-            expected=busy * drawn.expected + waiting_w,
-            high=busy * drawn.high + waiting_w,
-        ),
+        power_w=power_w,
         joules_per_output_token=Interval(
-            low=per_token * token.low / token.expected,
-            expected=per_token,
-            high=per_token * token.high / token.expected,
+            low=per_token * token.low / token.expected, expected=per_token, high=per_token * token.high / token.expected
         ),
         evidence=found.evidence,
     )
@@ -237,8 +231,4 @@ def load_energy(
 
 def of_replicas(energy: ServingEnergy, replicas: int) -> ServingEnergy:
     """Return the power of so many replicas alike; a token costs the same."""
-    power = energy.power_w
-    return replace(
-        energy,
-        power_w=Interval(low=replicas * power.low, expected=replicas * power.expected, high=replicas * power.high),
-    )
+    return replace(energy, power_w=energy.power_w * replicas)

@@ -44,12 +44,7 @@ def explain_step(service: ServedDeployment, load: Load) -> tuple[StepPart, ...]:
         name = kernel if index < works[0].count.shape[1] else f"{kernel}, host"
         count = float(table.count[0, index])
         sums = parts.setdefault(name, [0.0, 0.0, 0.0, 0.0])
-        found = (
-            float(times.kernels_s[0, index]),
-            count * float(flops[index]),
-            count * float(traffic[index]),
-            count,
-        )
+        found = (float(times.kernels_s[0, index]), count * float(flops[index]), count * float(traffic[index]), count)
         parts[name] = [old + new for old, new in zip(sums, found, strict=True)]
     kernels = [
         StepPart(name=name, time_s=time, flops=flops, traffic_bytes=traffic, launches=launches)

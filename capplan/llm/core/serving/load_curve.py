@@ -173,25 +173,15 @@ def point_at_rate(curve: tuple[LoadPoint, ...], rate_per_s: float) -> LoadPoint:
         rate_per_s: Requests per second to the replica.
     """
     if rate_per_s <= curve[0].rate_per_s:
-        return _scaled(curve[0], rate_per_s)
+        # Below the first point requests are mostly alone: times stay, fewer requests are running.
+        share = rate_per_s / curve[0].rate_per_s
+        return replace(curve[0], running=share * curve[0].running, rate_per_s=rate_per_s)
     for below, above in pairwise(curve):
         if above.rate_per_s >= rate_per_s:
             span = above.rate_per_s - below.rate_per_s
             share = (rate_per_s - below.rate_per_s) / span if span > 0 else 1.0
             return between(below, above, min(1.0, max(0.0, share)))
     return curve[-1]
-
-
-def _scaled(point: LoadPoint, rate_per_s: float) -> LoadPoint:
-    """Return a point below the first one, where requests are mostly alone: times stay, fewer requests are running."""
-    share = rate_per_s / point.rate_per_s
-    return LoadPoint(
-        running=share * point.running,
-        rate_per_s=rate_per_s,
-        ttft_s=point.ttft_s,
-        tpot_s=point.tpot_s,
-        prefill_fraction=point.prefill_fraction,
-    )
 
 
 def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
@@ -202,18 +192,8 @@ def between(below: LoadPoint, above: LoadPoint, share: float) -> LoadPoint:
         above: The second point.
         share: Where between them.
     """
-
-    def mixed(name: str) -> float:
-        one, other = float(getattr(below, name)), float(getattr(above, name))
-        return one + share * (other - one)
-
-    return LoadPoint(
-        running=mixed("running"),
-        rate_per_s=mixed("rate_per_s"),
-        ttft_s=mixed("ttft_s"),
-        tpot_s=mixed("tpot_s"),
-        prefill_fraction=mixed("prefill_fraction"),
-    )
+    ends = ((name, getattr(below, name), getattr(above, name)) for name in LoadPoint.__dataclass_fields__)
+    return LoadPoint(**{name: first + share * (second - first) for name, first, second in ends})
 
 
 def open_load(service: ServedDeployment, demand: Demand, *, rate_per_s: float) -> ServingTimes:

@@ -219,7 +219,7 @@ def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) ->
         clients: Clients of one replica.
     """
     times = loop_times(service, demand, clients=clients)
-    waiting = waiting_parts(times) if demand.counts_burst else _steady_waiting(times)
+    waiting = waiting_parts(times, counts_burst=demand.counts_burst)
     ttft_s = times.queue_s + float(first_token_s(service, waiting, in_step=not demand.spread)) + demand.loaded_s
     whole_s = ttft_s + max(demand.output_len - 1.0, 0.0) * times.tpot_s
     return ServingTimes(
@@ -232,7 +232,7 @@ def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) ->
 
 def _most_in_loop(service: ServedDeployment, demand: Demand) -> float:
     """Return how many requests run at a time: on average half of each answer is held by engines that evict."""
-    most = _most_running(service, demand)
+    most = most_running(service, demand)
     if not service.scheduling.evicts:
         return most
     own = demand.prefill_len
@@ -287,20 +287,19 @@ def first_token_s(service: ServedDeployment, waiting: Waiting, *, in_step: bool)
     return sum(factor * part for factor, part in zip(factors, waiting.parts, strict=True))
 
 
-def waiting_parts(loop: LoopTimes) -> Waiting:
+def waiting_parts(loop: LoopTimes, *, counts_burst: bool = True) -> Waiting:
     """Return what the time to the first token in a closed loop is a sum of.
 
     Where memory is full the first wave waits less than later ones, which lowers the mean by its share of the waves.
+
+    Args:
+        loop: The loop that was stepped through.
+        counts_burst: False for the steady state, without the first requests of all clients.
     """
-    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES))
+    mean_s = min(loop.later_ttft_s, loop.mean_ttft_s(WAVES)) if counts_burst else loop.steady_ttft_s
     later_s = max(mean_s - loop.lone_ttft_s - loop.queue_s, 0.0)
-    burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0)
+    burst_s = max(loop.first_wave_ttft_s - loop.later_ttft_s, 0.0) if counts_burst else 0.0
     return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, burst_s=burst_s, polled_s=loop.busy_share * loop.tpot_s)
-
-
-def _steady_waiting(loop: LoopTimes) -> Waiting:
-    later_s = max(loop.steady_ttft_s - loop.lone_ttft_s - loop.queue_s, 0.0)
-    return Waiting(lone_s=loop.lone_ttft_s, later_s=later_s, polled_s=loop.busy_share * loop.tpot_s)
 
 
 def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> LoopTimes:
@@ -325,17 +324,12 @@ def loop_times(service: ServedDeployment, demand: Demand, *, clients: float) -> 
     return replace(times, lone_ttft_s=lone_ttft_s(service, demand))
 
 
-def _most_running(service: ServedDeployment, demand: Demand) -> float:
-    most = service.scheduling.most_sequences * service.kernels.data_parallel
-    return max(1.0, min(demand.capacity, most))
-
-
 def offline(service: ServedDeployment, demand: Demand) -> ServingTimes:
     """Predict an offline run: all requests wait from the start, and memory or the engine decides the batch.
 
     TTFT is that of a lone prompt, because that of an offline run depends on how many requests wait.
     """
-    batch = _most_running(service, demand)
+    batch = most_running(service, demand)
     step_s = _saturated_step_s(service, demand, batch)
     tokens_per_s = batch / step_s if demand.requests is None else _finite_run(service, demand, demand.requests)
     return ServingTimes(
@@ -359,7 +353,7 @@ def _finite_run(service: ServedDeployment, demand: Demand, requests: float) -> f
     Requests of equal length run in waves of a full batch. The last wave is what is left over: it decodes in a smaller
     batch, for as many steps as the others.
     """
-    batch = min(_most_running(service, demand), requests)
+    batch = min(most_running(service, demand), requests)
     waves, rest = divmod(requests, batch)
     steps_s = waves * _saturated_step_s(service, demand, batch)
     if rest:
@@ -403,7 +397,8 @@ def steady_load(service: ServedDeployment, demand: Demand, *, running: float) ->
 
 def most_running(service: ServedDeployment, demand: Demand) -> float:
     """Return how many requests one replica processes at a time, by memory and by the engine."""
-    return _most_running(service, demand)
+    most = service.scheduling.most_sequences * service.kernels.data_parallel
+    return max(1.0, min(demand.capacity, most))
 
 
 def lone_ttft_s(service: ServedDeployment, demand: Demand) -> float:

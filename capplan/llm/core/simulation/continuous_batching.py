@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.core.numbers import FloatArray
-from capplan.llm.core.serving.closed_loop import StepGrid, StepSeconds, step_grid
+from capplan.llm.core.serving.closed_loop import StepGrid
 from capplan.llm.core.simulation.arrivals import Arrivals
 
 _WATERMARK = 0.01
@@ -65,33 +65,6 @@ class RequestTimes:
     preemptions: int
     mean_running: float
     busy_fraction: float
-
-
-def simulate_open(arrivals: Arrivals, admission: Admission, seconds: StepSeconds) -> RequestTimes:
-    """Serve all arrivals with one replica.
-
-    Args:
-        arrivals: The requests, in order of arrival.
-        admission: What the engine admits.
-        seconds: Time of a step by decoding sequences and prompt tokens.
-    """
-    return simulate_requests(arrivals, admission, _grid(arrivals, admission, seconds), clients=None)
-
-
-def simulate_clients(arrivals: Arrivals, admission: Admission, seconds: StepSeconds, *, clients: int) -> RequestTimes:
-    """Serve a fixed number of clients, each of which sends its next request when it has its answer.
-
-    Args:
-        arrivals: The requests in the order in which they are sent; their times are not used.
-        admission: What the engine admits.
-        seconds: Time of a step by decoding sequences and prompt tokens.
-        clients: Clients that send requests.
-    """
-    return simulate_requests(arrivals, admission, _grid(arrivals, admission, seconds), clients=clients)
-
-
-def _grid(arrivals: Arrivals, admission: Admission, seconds: StepSeconds) -> StepGrid:
-    return step_grid(admission.most_running(len(arrivals.at_s)), admission.token_budget, seconds)
 
 
 def simulate_requests(arrivals: Arrivals, admission: Admission, grid: StepGrid, *, clients: int | None) -> RequestTimes:

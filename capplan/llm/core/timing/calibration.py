@@ -125,14 +125,9 @@ class DeviceConstants:
 
 
 WIDTH_NAMES = (
-    "tpot, dense",
-    "tpot, experts",
-    "ttft, dense",
-    "ttft, experts",
-    "ttft, fixed batch",
-    "tokens, dense",
+    "tpot, dense", "tpot, experts", "ttft, dense", "ttft, experts", "ttft, fixed batch", "tokens, dense",
     "tokens, experts",
-)
+)  # fmt: skip
 """The interval widths of a calibration, by metric and kind of model; `tokens` are those of offline runs.
 
 A calibration may add widths of one generation of an engine, such as "tpot, dense, vllm"."""

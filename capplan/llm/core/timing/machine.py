@@ -10,12 +10,9 @@ from capplan.core.power import CardCap
 from capplan.llm.core.timing.work import Arithmetic
 
 _PEAKS = {
-    Arithmetic.VECTOR: PeakKind.FP32,
-    Arithmetic.HALF_SUMS: PeakKind.FP16_ACC16,
-    Arithmetic.FP8: PeakKind.FP8,
-    Arithmetic.INT8: PeakKind.INT8,
-    Arithmetic.FP4: PeakKind.FP4,
-}
+    Arithmetic.VECTOR: PeakKind.FP32, Arithmetic.HALF_SUMS: PeakKind.FP16_ACC16, Arithmetic.FP8: PeakKind.FP8,
+    Arithmetic.INT8: PeakKind.INT8, Arithmetic.FP4: PeakKind.FP4,
+}  # fmt: skip
 _HALF_PEAKS = (PeakKind.BF16, PeakKind.FP16, PeakKind.FP16_VECTOR, PeakKind.FP32)
 
 

@@ -261,12 +261,7 @@ class Load:
         each = arrays[2] / np.maximum(arrays[3], 1e-9)
         pairs = arrays[2] * (arrays[4] + each / 2)
         return cls(
-            decoding=arrays[0],
-            context=arrays[1],
-            prefilled=arrays[2],
-            prompts=arrays[3],
-            pairs=pairs,
-            drafted=drafted,
+            decoding=arrays[0], context=arrays[1], prefilled=arrays[2], prompts=arrays[3], pairs=pairs, drafted=drafted
         )
 
     @classmethod

@@ -13,14 +13,11 @@ from capplan.llm.core.tensors import WeightRole, all_tensors, count_active_param
 from capplan.llm.core.training.job import Compute, Method, Recompute, TrainingJob
 
 _PEAK_OF = {
-    Compute.BF16: (PeakKind.BF16, PeakKind.FP16),
-    Compute.FP16: (PeakKind.FP16,),
-    Compute.FP8: (PeakKind.FP8, PeakKind.BF16),
-    Compute.MXFP8: (PeakKind.FP8, PeakKind.BF16),
-    Compute.NVFP4: (PeakKind.FP4, PeakKind.FP8, PeakKind.BF16),
-    Compute.TF32: (PeakKind.TF32, PeakKind.FP32),
+    Compute.BF16: (PeakKind.BF16, PeakKind.FP16), Compute.FP16: (PeakKind.FP16,),
+    Compute.FP8: (PeakKind.FP8, PeakKind.BF16), Compute.MXFP8: (PeakKind.FP8, PeakKind.BF16),
+    Compute.NVFP4: (PeakKind.FP4, PeakKind.FP8, PeakKind.BF16), Compute.TF32: (PeakKind.TF32, PeakKind.FP32),
     Compute.FP32: (PeakKind.FP32,),
-}
+}  # fmt: skip
 
 
 def matmul_parameters(architecture: Architecture) -> int:
@@ -122,7 +119,5 @@ def training_rates(job: TrainingJob, gpu: GpuSpec, *, step_s: float) -> Training
     again = (hardware - model) * forward + (attention if job.recompute is Recompute.FULL else 0.0)
     peak = next((rate for kind in _PEAK_OF[job.compute] if (rate := gpu.peak(kind))), None)
     return TrainingRates(
-        model_flops_per_s=tokens * per_token,
-        hardware_flops_per_s=tokens * (per_token + again),
-        peak_flops_per_s=peak,
+        model_flops_per_s=tokens * per_token, hardware_flops_per_s=tokens * (per_token + again), peak_flops_per_s=peak
     )

@@ -305,12 +305,9 @@ _TARGETS = {
     "head": "head", "lm_head": "head", "output": "head",
 }  # fmt: skip
 _TARGET_GROUPS = {
-    "attention": ("q", "k", "v", "o"),
-    "self_attn": ("q", "k", "v", "o"),
-    "all": ALL_LINEAR,
-    "all-linear": ALL_LINEAR,
+    "attention": ("q", "k", "v", "o"), "self_attn": ("q", "k", "v", "o"), "all": ALL_LINEAR, "all-linear": ALL_LINEAR,
     "mlp": ("gate_up", "down"),
-}
+}  # fmt: skip
 
 
 def adapter_targets(words: Sequence[str]) -> tuple[str, ...]:

@@ -19,25 +19,18 @@ _PEFT_NAMES = {
 }  # fmt: skip
 _TUNE_NAMES = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
 _TRAINER_OPTIMIZERS = {
-    OptimizerRecipe.ADAMW: "adamw_torch_fused",
-    OptimizerRecipe.ADAMW_8BIT: "adamw_bnb_8bit",
-    OptimizerRecipe.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
-    OptimizerRecipe.ADAMW_4BIT: "adamw_torch_4bit",
-    OptimizerRecipe.ADAFACTOR: "adafactor",
-    OptimizerRecipe.LION: "lion_32bit",
-    OptimizerRecipe.SGD: "sgd",
-}
+    OptimizerRecipe.ADAMW: "adamw_torch_fused", OptimizerRecipe.ADAMW_8BIT: "adamw_bnb_8bit",
+    OptimizerRecipe.PAGED_ADAMW_8BIT: "paged_adamw_8bit", OptimizerRecipe.ADAMW_4BIT: "adamw_torch_4bit",
+    OptimizerRecipe.ADAFACTOR: "adafactor", OptimizerRecipe.LION: "lion_32bit", OptimizerRecipe.SGD: "sgd",
+}  # fmt: skip
 """Values of `optim` in Hugging Face's trainers (transformers.training_args.OptimizerNames)."""
 _TUNE_OPTIMIZERS = {
-    OptimizerRecipe.ADAMW: "torch.optim.AdamW",
-    OptimizerRecipe.ADAMW_8BIT: "bitsandbytes.optim.AdamW8bit",
+    OptimizerRecipe.ADAMW: "torch.optim.AdamW", OptimizerRecipe.ADAMW_8BIT: "bitsandbytes.optim.AdamW8bit",
     OptimizerRecipe.PAGED_ADAMW_8BIT: "bitsandbytes.optim.PagedAdamW8bit",
-    OptimizerRecipe.ADAMW_4BIT: "torchao.optim.AdamW4bit",
-    OptimizerRecipe.ADAFACTOR: "torch.optim.Adafactor",
-    OptimizerRecipe.MUON: "torch.optim.Muon",
-    OptimizerRecipe.LION: "bitsandbytes.optim.Lion",
+    OptimizerRecipe.ADAMW_4BIT: "torchao.optim.AdamW4bit", OptimizerRecipe.ADAFACTOR: "torch.optim.Adafactor",
+    OptimizerRecipe.MUON: "torch.optim.Muon", OptimizerRecipe.LION: "bitsandbytes.optim.Lion",
     OptimizerRecipe.SGD: "torch.optim.SGD",
-}
+}  # fmt: skip
 
 
 def launch_config(job: TrainingJob) -> str | None:

@@ -204,12 +204,7 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
 
 
 def _stage(
-    job: TrainingJob,
-    index: int,
-    held: StageParameters,
-    constants: MemoryConstants,
-    *,
-    activations: tuple[float, float],
+    job: TrainingJob, index: int, held: StageParameters, constants: MemoryConstants, *, activations: tuple[float, float]
 ) -> TrainingMemory:
     weights, adapters, gradients, optimizer, unsharded = _states(job, held, constants)
     is_last = index == job.layout.pipeline - 1
@@ -333,11 +328,7 @@ def _adapted_states(
 
 
 def _activations(
-    job: TrainingJob,
-    index: int,
-    layers: int,
-    kinds: Sequence[tuple[LayerActivations, int]],
-    constants: MemoryConstants,
+    job: TrainingJob, index: int, layers: int, kinds: Sequence[tuple[LayerActivations, int]], constants: MemoryConstants
 ) -> tuple[float, float]:
     """Return what all layers of a stage keep, and what recomputing one layer adds at a time. [bytes]"""
     scale = constants.activations[job.framework.family]

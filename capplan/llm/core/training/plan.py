@@ -87,13 +87,9 @@ def price_training(
 
 
 _KINDS = {
-    Compute.FP8: PeakKind.FP8,
-    Compute.MXFP8: PeakKind.FP8,
-    Compute.NVFP4: PeakKind.FP4,
-    Compute.TF32: PeakKind.TF32,
-    Compute.FP32: PeakKind.FP32,
-    Compute.FP16: PeakKind.FP16,
-}
+    Compute.FP8: PeakKind.FP8, Compute.MXFP8: PeakKind.FP8, Compute.NVFP4: PeakKind.FP4, Compute.TF32: PeakKind.TF32,
+    Compute.FP32: PeakKind.FP32, Compute.FP16: PeakKind.FP16,
+}  # fmt: skip
 
 
 def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:

@@ -96,9 +96,7 @@ class TrainingRun:
     @property
     def gpu_hours(self) -> Interval:
         """Return the GPU hours of the run. [h]"""
-        scale = self.gpus / 3600.0
-        wall = self.wall_s
-        return Interval(low=wall.low * scale, expected=wall.expected * scale, high=wall.high * scale)
+        return self.wall_s * (self.gpus / 3600.0)
 
 
 def young_interval_s(*, checkpoint_s: float, mean_time_between_failures_s: float) -> float:

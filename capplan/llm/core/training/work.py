@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from capplan.core.assumed import (
-    NETWORK_BYTES_PER_S,
-    NETWORK_OF_CARD_BYTES_PER_S,
-    UNKNOWN_PCIE_BYTES_PER_S,
-)
+from capplan.core.assumed import NETWORK_BYTES_PER_S, NETWORK_OF_CARD_BYTES_PER_S, UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.gpus.machines import joined_gpus
 from capplan.core.gpus.rate_laws import RateLaws, copy_share, half_peak, half_share
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind

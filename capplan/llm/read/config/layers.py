@@ -18,14 +18,9 @@ from capplan.llm.read.config.traits import KvHeads, QueryKeyNorm, Traits, Unusua
 
 _WINDOW_NAMES = ("sliding_window", "sliding_window_size")
 _LAYER_KINDS = (
-    "full_attention",
-    "attention",
-    "sliding_attention",
-    "chunked_attention",
-    "linear_attention",
-    "deepseek_sparse_attention",
-    "indexed_attention",
-)
+    "full_attention", "attention", "sliding_attention", "chunked_attention", "linear_attention",
+    "deepseek_sparse_attention", "indexed_attention",
+)  # fmt: skip
 
 
 def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mixer | None]:
@@ -62,15 +57,9 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
 
 
 _PATTERNS = (
-    "sliding_window_pattern",
-    "_sliding_window_pattern",
-    "no_rope_layer_interval",
-    "no_rope_layers",
-    "hybrid_layer_pattern",
-    "max_window_layers",
-    "sliding_window_layers",
-    "use_sliding_window",
-)
+    "sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval", "no_rope_layers",
+    "hybrid_layer_pattern", "max_window_layers", "sliding_window_layers", "use_sliding_window",
+)  # fmt: skip
 """Patterns of layers that a list of layers outranks."""
 _DELTA_SIZES = (
     "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",

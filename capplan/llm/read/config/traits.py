@@ -106,34 +106,19 @@ _QWEN35 = Traits(
     query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, output_gate=True, defaults={"full_attention_interval": 4}
 )
 _GEMMA3 = Traits(
-    local_rope=True,
-    query_key_norm=QueryKeyNorm.PER_HEAD,
-    norms=4,
-    mlp_bias=False,
-    tied=True,
-    windows=Windows.ALL_BUT_EVERY_NTH,
-    window_period=6,
+    local_rope=True, query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True,
+    windows=Windows.ALL_BUT_EVERY_NTH, window_period=6,
     defaults={
-        "vocab_size": 262208,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
+        "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
         "max_position_embeddings": 131072,
     },
-)
+)  # fmt: skip
 _LATENT = Traits(mlp_bias=False)
 
 _GPT2 = Traits(
-    mlp_widths=_OWN_MLP_WIDTHS,
-    qkv_bias=True,
-    output_bias=True,
-    norm_bias=True,
-    gated=False,
-    mlp_bias=True,
-    tied=True,
-    learned_positions=True,
-    rotary=False,
-)
+    mlp_widths=_OWN_MLP_WIDTHS, qkv_bias=True, output_bias=True, norm_bias=True, gated=False, mlp_bias=True, tied=True,
+    learned_positions=True, rotary=False,
+)  # fmt: skip
 
 TRAITS: Mapping[str, Traits] = {
     "llama": _LLAMA,
@@ -157,38 +142,21 @@ TRAITS: Mapping[str, Traits] = {
     "gemma2": Traits(tied=True, norms=4, mlp_bias=False, windows=Windows.ALTERNATING, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
     "gemma4_text": Traits(
-        query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True, local_rope=True, layer_scalars=1
+        query_key_norm=QueryKeyNorm.PER_HEAD, norms=4, mlp_bias=False, tied=True, local_rope=True, layer_scalars=1,
     ),
     "phi": Traits(qkv_bias=True, output_bias=True, norms=1, norm_bias=True, gated=False, mlp_bias=True, head_bias=True),
     "phi3": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, windows=Windows.ALL),
     "gptj": Traits(
-        qkv_bias=False,
-        output_bias=False,
-        norms=1,
-        norm_bias=True,
-        gated=False,
-        mlp_bias=True,
-        head_bias=True,
-        kv_heads=KvHeads.ALL,
-        mlp_widths=_OWN_MLP_WIDTHS,
+        qkv_bias=False, output_bias=False, norms=1, norm_bias=True, gated=False, mlp_bias=True, head_bias=True,
+        kv_heads=KvHeads.ALL, mlp_widths=_OWN_MLP_WIDTHS,
     ),
     "falcon": Traits(
-        norms=2,
-        norm_bias=True,
-        gated=False,
-        tied=True,
-        defaults={"max_position_embeddings": 2048},
-        kv_heads=KvHeads.ONE_IF_MULTI_QUERY,
-        mlp_widths=_OWN_MLP_WIDTHS,
-        parallel_flag=("parallel_attn", True),
+        norms=2, norm_bias=True, gated=False, tied=True, defaults={"max_position_embeddings": 2048},
+        kv_heads=KvHeads.ONE_IF_MULTI_QUERY, mlp_widths=_OWN_MLP_WIDTHS, parallel_flag=("parallel_attn", True),
     ),
     "gpt_oss": Traits(
-        windows=Windows.ALTERNATING,
-        defaults={"attention_bias": True, "sliding_window": 128},
-        plain_expert_width=True,
-        router_bias=True,
-        sinks=True,
-        expert_bias=True,
+        windows=Windows.ALTERNATING, defaults={"attention_bias": True, "sliding_window": 128}, plain_expert_width=True,
+        router_bias=True, sinks=True, expert_bias=True,
     ),
     "deepseek_v2": _LATENT,
     "deepseek_v3": replace(_LATENT, router_bias=True),
@@ -197,21 +165,12 @@ TRAITS: Mapping[str, Traits] = {
     "kimi_k2": replace(_LATENT, router_bias=True),
     "glm_moe_dsa": replace(_LATENT, router_bias=True),
     "llama4_text": Traits(
-        windows=Windows.ALL_BUT_EVERY_NTH,
-        window_period=4,
-        plain_expert_width=True,
-        chunked=True,
-        one_shared_expert=True,
-        mlp_widths=("intermediate_size_mlp", *MLP_WIDTHS),
+        windows=Windows.ALL_BUT_EVERY_NTH, window_period=4, plain_expert_width=True, chunked=True,
+        one_shared_expert=True, mlp_widths=("intermediate_size_mlp", *MLP_WIDTHS),
     ),
     "minimax_m2": Traits(
-        qkv_bias=False,
-        output_bias=False,
-        mlp_bias=False,
-        query_key_norm=QueryKeyNorm.ALL_HEADS,
-        plain_expert_width=True,
-        router_bias=True,
-        query_key_norm_default=True,
+        qkv_bias=False, output_bias=False, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS,
+        plain_expert_width=True, router_bias=True, query_key_norm_default=True,
     ),
     "olmo": Traits(norms=0, final_norm=False, mlp_bias=False),
     "olmo2": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False),
@@ -219,37 +178,24 @@ TRAITS: Mapping[str, Traits] = {
     "olmoe": Traits(query_key_norm=QueryKeyNorm.ALL_HEADS, mlp_bias=False, plain_expert_width=True),
     "starcoder2": Traits(norm_bias=True, gated=False, tied=True, windows=Windows.ALL, defaults={"use_bias": True}),
     "stablelm": Traits(
-        output_bias=False, mlp_bias=False, norm_bias=True, parallel_flag=("use_parallel_residual", False)
+        output_bias=False, mlp_bias=False, norm_bias=True, parallel_flag=("use_parallel_residual", False),
     ),
     "cohere": Traits(
-        norms=1, tied=True, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS, query_key_norm_default=False
+        norms=1, tied=True, mlp_bias=False, query_key_norm=QueryKeyNorm.ALL_HEADS, query_key_norm_default=False,
     ),
     "cohere2": Traits(norms=1, tied=True, mlp_bias=False, windows=Windows.ALL_BUT_EVERY_NTH, window_period=4),
     "gpt2": replace(_GPT2, kv_heads=KvHeads.ALL),
     "gpt_bigcode": replace(_GPT2, kv_heads=KvHeads.ONE_IF_MULTI_QUERY),
     "gpt_neox": Traits(
-        norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}, kv_heads=KvHeads.ALL
+        norm_bias=True, gated=False, mlp_bias=True, defaults={"attention_bias": True}, kv_heads=KvHeads.ALL,
     ),
     "opt": Traits(
-        qkv_bias=True,
-        output_bias=True,
-        norm_bias=True,
-        gated=False,
-        mlp_bias=True,
-        tied=True,
-        learned_positions=True,
-        extra_positions=2,
-        rotary=False,
-        kv_heads=KvHeads.ALL,
-        mlp_widths=("ffn_dim",),
+        qkv_bias=True, output_bias=True, norm_bias=True, gated=False, mlp_bias=True, tied=True, learned_positions=True,
+        extra_positions=2, rotary=False, kv_heads=KvHeads.ALL, mlp_widths=("ffn_dim",),
     ),
     "exaone4": Traits(
-        qkv_bias=False,
-        output_bias=False,
-        query_key_norm=QueryKeyNorm.PER_HEAD,
-        mlp_bias=False,
-        windows=Windows.ALL_BUT_EVERY_NTH,
-        window_period=4,
+        qkv_bias=False, output_bias=False, query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False,
+        windows=Windows.ALL_BUT_EVERY_NTH, window_period=4,
     ),
     "seed_oss": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
     "ernie4_5": Traits(tied=True),
@@ -259,10 +205,7 @@ TRAITS: Mapping[str, Traits] = {
     "glm": Traits(output_bias=False, mlp_bias=False, defaults={"attention_bias": True}),
     "glm4": Traits(output_bias=False, norms=4, mlp_bias=False),
     "glm4_moe": Traits(
-        output_bias=False,
-        mlp_bias=False,
-        router_bias=True,
-        query_key_norm=QueryKeyNorm.PER_HEAD,
+        output_bias=False, mlp_bias=False, router_bias=True, query_key_norm=QueryKeyNorm.PER_HEAD,
         query_key_norm_default=False,
     ),
     "dots1": Traits(query_key_norm=QueryKeyNorm.PER_HEAD, mlp_bias=False, router_bias=True),
@@ -274,15 +217,13 @@ TRAITS: Mapping[str, Traits] = {
     "mimo": Traits(qkv_bias=True, output_bias=False, mlp_bias=False, windows=Windows.LATE_IF_ENABLED),
     "mimo_v2_flash": Traits(qkv_bias=False, output_bias=False, mlp_bias=False, router_bias=True),
     "nemotron_h": Traits(
-        gated=False,
-        norms=1,
-        router_bias=True,
-        layout=LayerLayout.PATTERN,
-        defaults={"mamba_ssm_cache_dtype": "float32"},  # vLLM 0.33, NemotronHForCausalLMConfig
+        gated=False, norms=1, router_bias=True, layout=LayerLayout.PATTERN, defaults={"mamba_ssm_cache_dtype":
+        "float32"},
     ),
     "nemotron-nas": replace(_PLAIN, layout=LayerLayout.BLOCKS),
-}
-"""Families by `model_type` of the (text) configuration."""
+}  # fmt: skip
+"""Families by `model_type` of the (text) configuration; the default of nemotron_h is that of vLLM 0.33's
+NemotronHForCausalLMConfig."""
 
 
 _UNUSUAL = (
@@ -315,23 +256,16 @@ _NO_SIZE = re.compile(
 )
 """Endings of such fields that change values but no size of a cache, a state or a matrix."""
 _NOTHING_HERE = {
-    "no_rope_layer_interval": "which layers have a rotary embedding",
-    "chunk_size": "the block of Mamba's kernel",
-    "mamba_chunk_size": "the block of Mamba's kernel",
-    "chunk_size_feed_forward": "splits the work of an MLP",
+    "no_rope_layer_interval": "which layers have a rotary embedding", "chunk_size": "the block of Mamba's kernel",
+    "mamba_chunk_size": "the block of Mamba's kernel", "chunk_size_feed_forward": "splits the work of an MLP",
     "index_share_for_mtp_iteration": "drafts of speculation",
     "index_skip_topk_offset": "with indexer_types, which lists the layers",
-    "mtp_hybrid_override_pattern": "layers that draft",
-    "mtp_layers_block_type": "layers that draft",
-    "moe_token_drop_policy": "training",
-    "moe_capacity_factor": "training",
-    "expert_capacity": "training",
-    "moe_group_limited": "which experts may be chosen",
-    "num_expert_group": "which experts may be chosen",
-    "moe_router_use_sigmoid": "how experts are scored",
-    "use_moe_router_bias": "counted by family",
+    "mtp_hybrid_override_pattern": "layers that draft", "mtp_layers_block_type": "layers that draft",
+    "moe_token_drop_policy": "training", "moe_capacity_factor": "training", "expert_capacity": "training",
+    "moe_group_limited": "which experts may be chosen", "num_expert_group": "which experts may be chosen",
+    "moe_router_use_sigmoid": "how experts are scored", "use_moe_router_bias": "counted by family",
     "moe_k_group": "which experts may be chosen",
-}
+}  # fmt: skip
 """Fields with such words that decide nothing of what is computed here, and what they are about."""
 
 
