@@ -13,7 +13,7 @@ from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, Serving
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, explain_step
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
-from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServedDeployment, ServingTimes
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -73,13 +73,7 @@ def estimate_serving(
     adjustments = _adjustments(question, deployment, calibration, constants)
     basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
     points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
-    service = ServedDeployment(
-        kernels=deployment.kernels,
-        machine=deployment.machine,
-        engine=deployment.engine,
-        constants=constants,
-        flags=question.flags,
-    )
+    service = deployment.service(constants, flags=question.flags)
     decode, prefill = _step_loads(question, deployment, points[-1])
     architecture, words = deployment.model.architecture, question.words
     learnt = adjustments.get(Metric.TPOT)
@@ -106,18 +100,6 @@ def estimate_serving(
     )
 
 
-def _case(deployment: ServingDeployment, demand: Demand, *, clients: float, flags: SchedulerFlags) -> ServingCase:
-    return ServingCase(
-        kernels=deployment.kernels,
-        machine=deployment.machine,
-        engine=deployment.engine,
-        demand=demand,
-        serving=Serving.CLOSED_LOOP,
-        clients=clients,
-        flags=flags,
-    )
-
-
 def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
     capacity = deployment.sequences_that_fit(question.held_len)
     return Demand(
@@ -141,7 +123,10 @@ class _Basis:
 
 
 def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
-    case = _case(deployment, _demand(question, deployment), clients=clients, flags=question.flags)
+    case = ServingCase(
+        kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine,
+        demand=_demand(question, deployment), serving=Serving.CLOSED_LOOP, clients=clients, flags=question.flags,
+    )  # fmt: skip
     times, ends = answer(case, basis.constants), _ends_under_cap(case, basis.constants)
     found = {
         metric: widened(

@@ -120,6 +120,7 @@ class _Maker:
             yield _priced(plan, best, factor)
 
     def _varied(self, best: DeploymentFit, group: str, label: str, load: TokenLoad) -> Variation:
+        own = best.sharding
         question = replace(
             self.question,
             load=load,
@@ -127,7 +128,9 @@ class _Maker:
             engines=(best.engine,),
             weights=(best.weights,),
             kv=best.kv,
-            choice=_only(best),
+            choice=ShardingChoice(
+                tensor=(own.tensor,), pipeline=(own.pipeline,), expert=(own.expert,), data=(own.data,)
+            ),
         )
         found = plan_serving(question, deployments=self.deployments, calibration=self.calibration)
         return Variation(group=group, label=label, fit=found.recommended)
@@ -137,13 +140,6 @@ def _scaled(load: TokenLoad, factor: float) -> TokenLoad:
     if load.rate_per_s is not None:
         return replace(load, rate_per_s=load.rate_per_s * factor)
     return replace(load, concurrency=(load.concurrency or 1.0) * factor)
-
-
-def _only(best: DeploymentFit) -> ShardingChoice:
-    sharding = best.sharding
-    return ShardingChoice(
-        tensor=(sharding.tensor,), pipeline=(sharding.pipeline,), expert=(sharding.expert,), data=(sharding.data,)
-    )
 
 
 def _priced(plan: DeploymentPlan, best: DeploymentFit, factor: float) -> Variation:

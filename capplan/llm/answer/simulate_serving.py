@@ -59,14 +59,7 @@ def simulate_serving(
     constants = constants_of(calibration)
     check_runs(question.measured, deployment)
     learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
-    service = ServedDeployment(
-        kernels=deployment.kernels,
-        machine=deployment.machine,
-        engine=deployment.engine,
-        constants=constants,
-        flags=question.flags,
-        time_factor=learnt.factor if learnt else 1.0,
-    )
+    service = deployment.service(constants, flags=question.flags, time_factor=learnt.factor if learnt else 1.0)
     first = question.loads[0]
     capacity = deployments.room(
         question.words, input_len=first.input_len, output_len=first.output_len, held_len=first.cached_len

@@ -15,10 +15,19 @@ from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
 from capplan.llm.core.serving.evidence import ModelKind, ServingEvidence, evidence_of
+from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.tensors import WeightRole, all_tensors
 from capplan.llm.core.timing.calibration import LlmCalibration, pair_name
-from capplan.llm.core.timing.engine_rules import SCHEDULING, decode_class, engine_variant, prefill_class
+from capplan.llm.core.timing.constants import Constants
+from capplan.llm.core.timing.engine_rules import (
+    DEFAULT_FLAGS,
+    SCHEDULING,
+    SchedulerFlags,
+    decode_class,
+    engine_variant,
+    prefill_class,
+)
 from capplan.llm.core.timing.host_cache import HostCache, host_cache
 from capplan.llm.core.timing.machine import Machine, ggml_machine, host_of, machine_of
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
@@ -31,32 +40,47 @@ _NARROW_CACHE = {"fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedDeployment:
-    """What names a deployment; empty words stand for defaults.
+class ReplicaSettings:
+    """A model and how its replicas are set, whatever the GPU; empty words stand for defaults.
 
-    `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
-    `utilization_fraction` is the engine's memory fraction and `batched_tokens` the most tokens of a step, None for the
-    engine's defaults. `adapters` are served beside the model, None for none. `cpu` is that of the host, which computes
-    what the sharding leaves in host memory. `kv_offload_bytes` of host memory keep prefixes for a replica.
+    Attributes:
+        link_bytes_per_s: Both directions of the link between GPUs of a server; the printed one if None. [bytes/s]
+        network_bytes_per_s: Network of one GPU to other servers, one direction, over which replicas of several servers
+            exchange data and prefilled caches are moved; a port of 400 Gbit/s if None. [bytes/s]
+        sampling: How tokens are drawn.
+        utilization_fraction: The engine's memory fraction; None for its default.
+        adapters: Adapters that are served beside the model; None for none.
+        cpu: The host's CPU, which computes what is left in host memory; a desktop's if empty.
+        kv_offload_bytes: Host memory of a replica that keeps prefixes. [bytes]
     """
 
     model: str
+    kv: str = ""
+    link_bytes_per_s: float | None = None
+    network_bytes_per_s: float | None = None
+    sampling: Sampling = Sampling.GREEDY
+    utilization_fraction: float | None = None
+    adapters: Adapters | None = None
+    cpu: str = ""
+    kv_offload_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedDeployment(ReplicaSettings):
+    """What names a deployment.
+
+    `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
+    `batched_tokens` are the most tokens of a step, None for the engine's default.
+    """
+
     gpu: str
     engine: str
     sharding: Sharding
     weights: str = ""
-    kv: str = ""
     version: str = ""
-    link_bytes_per_s: float | None = None
-    network_bytes_per_s: float | None = None
     max_sequences: int | None = None
     fast_gpus: int | None = None
-    sampling: Sampling = Sampling.GREEDY
-    utilization_fraction: float | None = None
     batched_tokens: int | None = None
-    adapters: Adapters | None = None
-    cpu: str = ""
-    kv_offload_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +122,21 @@ class ServingDeployment:
         """Return the time in which the tokens of a prefix come back from host memory, 0 where none lie there. [s]"""
         cache = self.host_cache
         return 0.0 if cache is None else tokens * cache.token_s
+
+    def service(
+        self, constants: Constants, *, flags: SchedulerFlags = DEFAULT_FLAGS, time_factor: float = 1.0
+    ) -> ServedDeployment:
+        """Return the deployment ready to be asked for times.
+
+        Args:
+            constants: Efficiencies.
+            flags: What the engine is told instead of its defaults.
+            time_factor: By what factor its steps take longer than the constants say.
+        """
+        return ServedDeployment(
+            kernels=self.kernels, machine=self.machine, engine=self.engine, constants=constants, flags=flags,
+            time_factor=time_factor,
+        )  # fmt: skip
 
     @property
     def spans_servers(self) -> bool:

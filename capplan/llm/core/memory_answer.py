@@ -138,7 +138,9 @@ def answer_memory(
     engine = constants.find(request.engine, request.version)
     kv = request.kv or _default_kv(request, quantisation)
     memory = _divide(request, quantisation, engine, kv)
-    evidence = _evidence(request, engine)
+    evidence = engine.evidence
+    if evidence == "measured" and request.gpu.architecture != "Hopper":
+        evidence = "transferred"
     answer = MemoryAnswer(
         request=request,
         memory=memory,
@@ -210,7 +212,10 @@ def _default_kv(request: StatedDeployment, quantisation: Quantisation) -> str:
 
 
 def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
-    tokens, sequences = _step_limits(request)
+    tokens = sequences = _LLAMACPP_BATCH
+    if request.engine is not Engine.LLAMACPP:
+        is_a100 = request.gpu.id.startswith("a100")
+        tokens, sequences = vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,
@@ -229,13 +234,6 @@ def _divide(request: StatedDeployment, quantisation: Quantisation, engine: Engin
     if request.pool_bytes is None:
         return memory
     return replace(memory, stages=tuple(replace(stage, pool_bytes=request.pool_bytes) for stage in memory.stages))
-
-
-def _step_limits(request: StatedDeployment) -> tuple[int, int]:
-    if request.engine is Engine.LLAMACPP:
-        return _LLAMACPP_BATCH, _LLAMACPP_BATCH
-    is_a100 = request.gpu.id.startswith("a100")
-    return vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
 
 
 def _fraction(request: StatedDeployment, engine: EngineMemoryRules) -> float:
@@ -261,12 +259,6 @@ def _exact_fraction(request: StatedDeployment, quantisation: Quantisation) -> fl
         model.architecture, quantisation=quantisation, sharding=Sharding(), layout=EngineLayout()
     ).total
     return model.exact_bytes / formula
-
-
-def _evidence(request: StatedDeployment, engine: EngineMemoryRules) -> str:
-    if engine.evidence != "measured":
-        return engine.evidence
-    return "measured" if request.gpu.architecture == "Hopper" else "transferred"
 
 
 def _pool_interval(

@@ -67,7 +67,8 @@ def stage_weights(
     sizes: dict[WeightRole, float] = {}
     for layer, tensor in _stage_tensors(architecture, sharding, stage):
         bits = _bits(tensor, architecture, quantisation, layer)
-        elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=_is_padded(tensor, quantisation))
+        padded = quantisation.format.padded and tensor.role is WeightRole.EXPERT and tensor.role in quantisation.roles
+        elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=padded)
         sizes[tensor.role] = sizes.get(tensor.role, 0.0) + elements * bits / 8
     if architecture.vision is not None and stage == 0:
         per_gpu = architecture.vision.parameters / sharding.tensor  # the image encoder is cut like the rest
@@ -131,10 +132,6 @@ def _bits(tensor: Tensor, architecture: Architecture, quantisation: Quantisation
         tied=architecture.tied_embeddings,
     )
     return gguf_bits(tensor, mix, place)
-
-
-def _is_padded(tensor: Tensor, quantisation: Quantisation) -> bool:
-    return quantisation.format.padded and tensor.role is WeightRole.EXPERT and tensor.role in quantisation.roles
 
 
 def sharded_elements(tensor: Tensor, *, sharding: Sharding, layout: EngineLayout, padded: bool = False) -> float:

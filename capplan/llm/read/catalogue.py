@@ -101,11 +101,14 @@ def unknown_model(name: str) -> CapplanError:
         name: What was asked for.
     """
     word = name.rpartition("/")[2]
-    begun = tuple(identity for identity in catalogue_ids() if _plain(identity).startswith(_plain(word)))
+    plain = _plain(word)
+    begun = tuple(identity for identity in catalogue_ids() if _plain(identity).startswith(plain))
     refused = json.loads((files("capplan") / "llm_models" / _REFUSED).read_text(encoding="utf-8"))
     for identity, entry in refused.items():
         known = (_plain(identity), _plain(entry["hf_id"].rpartition("/")[2]))
-        if _plain(word) in known or (not begun and _is_begun(word, known)):
+        # A long enough beginning of a known name counts, such as gemma-3n of gemma-3n-e4b-it.
+        is_long = not begun and len(plain) >= _SHORTEST_BEGINNING
+        if plain in known or (is_long and any(spelling.startswith(plain) for spelling in known)):
             return UnusualModelError(entry["reason"])
     nearest = tuple(dict.fromkeys((*begun[:_MOST_BEGUN], *nearest_names(word, catalogue_ids()))))[:_MOST_BEGUN]
     hint = "Run `capplan llm models` for all, or name a file: hf:config.json, hf:FOLDER, MODEL.gguf."
@@ -117,12 +120,6 @@ def unknown_model(name: str) -> CapplanError:
 _ENCODERS = re.compile(r"(bge|e5|gte|minilm|all-minilm|(\w+-)?bert|roberta|xlm-roberta)\b", re.IGNORECASE)
 _MOST_BEGUN = 3
 _SHORTEST_BEGINNING = 7
-
-
-def _is_begun(word: str, known: tuple[str, ...]) -> bool:
-    """Return True if a name is the beginning of a known one, such as gemma-3n of gemma-3n-e4b-it."""
-    plain = _plain(word)
-    return len(plain) >= _SHORTEST_BEGINNING and any(spelling.startswith(plain) for spelling in known)
 
 
 def _plain(name: str) -> str:

@@ -55,18 +55,14 @@ def _documents(text: str, path: Path) -> list[Mapping[str, Any]]:
     try:
         whole = read_json(text, allow_infinite=True)  # SGLang writes the request rate Infinity
     except JsonError:
-        whole = [_line(line, path) for line in text.splitlines() if line.strip()]
+        try:
+            whole = [read_json(line, allow_infinite=True) for line in text.splitlines() if line.strip()]
+        except JsonError as error:
+            raise UsageError(f"{path} {error}.") from error
     found = whole if isinstance(whole, list) else [whole]
     if not found or not all(isinstance(document, dict) for document in found):
         raise UsageError(f"{path} holds no benchmark result; expected {_FORMS}.")
     return found
-
-
-def _line(text: str, path: Path) -> Any:
-    try:
-        return read_json(text, allow_infinite=True)
-    except JsonError as error:
-        raise UsageError(f"{path} {error}.") from error
 
 
 def _number(document: Mapping[str, Any], name: str) -> float | None:

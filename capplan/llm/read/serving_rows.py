@@ -71,13 +71,18 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         tensor=_count(row, "tp"), pipeline=_count(row, "pp"), expert=_count(row, "ep"), data=_count(row, "dp")
     )
     mean, spread = _lengths(row.get("lengths", ""))
-    clients = _clients(row)
+    clients = _number(row, "concurrency")
+    if clients is not None and clients < 1:
+        raise UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
     rate_per_s = _number(row, "request_rate")
     serving = _serving(row, clients=clients, rate_per_s=rate_per_s)
     energy = measured_energy({name: _number(row, name) for name in METER_COLUMNS}, task=row.get("task", ""))
     values = _values(row) if energy is None or energy.is_timed else {}
     if not values and energy is None:
         raise UnreadableRowError("nothing was measured: ttft_ms, tpot_ms and output_tokens_per_s are empty")
+    sampling = row.get("sampling", "") or Sampling.GREEDY.value
+    if sampling not in tuple(Sampling):
+        raise UnreadableRowError(f"sampling is {sampling!r}; known are {', '.join(Sampling)}")
     return MeasuredRun(
         model=row.get("model", ""),
         gpu=row.get("gpu", ""),
@@ -96,18 +101,11 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         requests=_requests(row, serving),
         values=values,
         energy=energy,
-        sampling=_sampling(row),
+        sampling=Sampling(sampling),
         quality=row.get("quality", "") or "B",
         file=file,
         line=line,
     )
-
-
-def _sampling(row: Mapping[str, str]) -> Sampling:
-    word = row.get("sampling", "") or Sampling.GREEDY.value
-    if word not in [sampling.value for sampling in Sampling]:
-        raise UnreadableRowError(f"sampling is {word!r}; known are {', '.join(Sampling)}")
-    return Sampling(word)
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
@@ -164,13 +162,6 @@ def _lengths(text: str) -> tuple[float, float]:
     if not 0 < low <= high:
         raise UnreadableRowError(f"lengths is {text!r}; write uniform LOW..HIGH with 0 < LOW ≤ HIGH")
     return (low + high) / 2, (high - low) / (low + high)
-
-
-def _clients(row: Mapping[str, str]) -> float | None:
-    clients = _number(row, "concurrency")
-    if clients is not None and clients < 1:
-        raise UnreadableRowError(f"concurrency is {clients:g}; write 1 or more clients, or inf")
-    return clients
 
 
 def _requests(row: Mapping[str, str], serving: Serving) -> float | None:

@@ -109,11 +109,8 @@ def _from_path(path: Path) -> LanguageModel:
             return _from_folder(path.parent, name=path.resolve().parent.name)
         tensors = read_safetensors_header(path)
         return _from_config(_read_json(config), name=path.stem, where=str(path), tensors=tensors)
-    return _from_config(_read_json(path), name=_config_name(path), where=str(path), tensors=())
-
-
-def _config_name(path: Path) -> str:
-    return path.resolve().parent.name if path.name == "config.json" else path.stem
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    return _from_config(_read_json(path), name=name, where=str(path), tensors=())
 
 
 def _from_folder(folder: Path, *, name: str) -> LanguageModel:

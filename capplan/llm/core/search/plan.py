@@ -77,7 +77,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
         disaggregated=disaggregated_fits(search, fits),
         mixed=_mixed(search, fits),
         notes=(
-            *_half_notes(fits[:1], search),
+            *(note for fit in fits[:1] if (note := half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv))),
             *_offer_notes(question, fits),
             *_notes(question),
             *_cost_notes(question, fits),
@@ -117,14 +117,14 @@ def _over_servers(search: Search, judged: _Judged) -> _Judged:
     """Judge pipelines over two and four servers on GPUs of which eight lack the memory."""
     if not search.question.choice.is_open or search.question.offload is not None:
         return {}
-    fitting = {words.gpu for words, judgement in judged.items() if not _lacks_memory(judgement)}
+    fitting = {
+        words.gpu
+        for words, judgement in judged.items()
+        if isinstance(judgement, DeploymentFit) or judgement.obstacle is Obstacle.LIMIT
+    }
     lacking = tuple(gpu for gpu in search.question.gpus if gpu not in fitting)
     wider = replace(search, question=replace(search.question, gpus=lacking, choice=_TWO_SERVERS))
     return {words: wider.judge(words) for words in wider.candidates()}
-
-
-def _lacks_memory(judged: DeploymentFit | DeploymentRejection) -> bool:
-    return isinstance(judged, DeploymentRejection) and judged.obstacle is not Obstacle.LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,34 +200,28 @@ def _assumptions(question: SearchSpace) -> tuple[str, ...]:
         arrivals = f"requests arrive {comes} at {load.rate_per_s:g}/s and are spread evenly over the replicas"
     else:
         arrivals = f"{load.concurrency:g} clients send the next request when they have their answer; all are in memory"
+    statistic = question.limits.statistic
+    held = "mean over requests" if statistic is Statistic.MEAN else f"{statistic.value[1:]}th percentile of requests"
+    assumed = []
+    if question.limits.are_set and question.certainty_fraction != 0.5:
+        assumed.append(
+            f"the intervals keep the limits with a probability of {question.certainty_fraction:.0%} (--certainty): "
+            "expected times lie below them"
+        )
+    if question.network_bytes_per_s is None:
+        assumed.append(
+            f"the network between servers is assumed to carry {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one "
+            "direction (--network states yours)"
+        )
     return (
         arrivals,
         f"{load.input_len:g} tokens in and {load.output_len:g} tokens out on average; {_reuse(load)}",
-        f"limits are held by the {_words(question.limits.statistic)}; the best deployments are simulated, request by "
+        f"limits are held by the {held}; the best deployments are simulated, request by "
         "request, and the simulation decides",
-        *_certainty_words(question),
-        *_network_words(question),
+        *assumed,
         f"a replica is planned with up to {SATURATION:.0%} of the rate at which it is full",
         "rent is that of whole machines on demand, of the offer that holds all replicas at the least cost: GPUs that "
         "exchange data in every layer stand in one machine, within the fast links that their times assume",
-    )
-
-
-def _network_words(question: SearchSpace) -> tuple[str, ...]:
-    if question.network_bytes_per_s is not None:
-        return ()
-    return (
-        f"the network between servers is assumed to carry {NETWORK_BYTES_PER_S / 1e9:g} GB/s for each GPU, one "
-        "direction (--network states yours)",
-    )
-
-
-def _certainty_words(question: SearchSpace) -> tuple[str, ...]:
-    if not question.limits.are_set or question.certainty_fraction == 0.5:
-        return ()
-    return (
-        f"the intervals keep the limits with a probability of {question.certainty_fraction:.0%} (--certainty): "
-        "expected times lie below them",
     )
 
 
@@ -274,11 +268,6 @@ def _notes(question: SearchSpace) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _half_notes(fits: tuple[DeploymentFit, ...], search: Search) -> tuple[str, ...]:
-    notes = (half_note(search.find_gpu(fit.gpu), fit.weights, fit.kv) for fit in fits)
-    return tuple(note for note in notes if note)
-
-
 def _cost_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tuple[str, ...]:
     """Return the range of a token's cost where a fixed number of clients gets what the estimated speed gives."""
     cost = fits[0].usd_per_million_output_tokens if fits else None
@@ -303,10 +292,6 @@ def _near_miss_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> 
             :MOST_NEAR_MISSES
         ]
     )
-
-
-def _words(statistic: Statistic) -> str:
-    return "mean over requests" if statistic is Statistic.MEAN else f"{statistic.value[1:]}th percentile of requests"
 
 
 def _reuse(load: TokenLoad) -> str:

@@ -1,7 +1,7 @@
 """Judge the deployments of a language model one by one: what fits, how fast it answers, how many replicas it takes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 
 import numpy as np
@@ -12,7 +12,7 @@ from capplan.core.numbers import Interval
 from capplan.core.power import CapEnd, PowerLaw
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
-from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.deployment import NamedDeployment, ReplicaSettings, ServingDeployment
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
@@ -33,7 +33,7 @@ from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.replica import Replica, request_demand
-from capplan.llm.core.serving.asked import Sampling, Statistic
+from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, half_width, interval, widened
@@ -43,7 +43,6 @@ from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice, sha
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
 from capplan.llm.core.timing.constants import Constants
-from capplan.llm.core.weights import Adapters
 from capplan.units import format_watts
 
 DEFAULT_ENGINES = ("vllm", "sglang", "trtllm")
@@ -59,7 +58,7 @@ _MOST_GROWTH = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSpace:
+class SearchSpace(ReplicaSettings):
     """A model, a load and limits, and the deployments to search.
 
     Attributes:
@@ -70,57 +69,28 @@ class SearchSpace:
         certainty_fraction: Probability with which the limits should be kept, as the intervals say.
         redundancy: Replicas beyond need (N+k).
         rents: The on-demand offers of GPUs, by id.
-        link_bytes_per_s: Both directions of the link between GPUs of a server; the printed one if None. [bytes/s]
-        network_bytes_per_s: Network of one GPU to other servers, one direction, over which replicas of several servers
-            exchange data and prefilled caches are moved; a port of 400 Gbit/s if None. [bytes/s]
-        adapters: Adapters that are served beside the model; None for none.
-        sampling: How tokens are drawn.
-        utilization_fraction: The engines' memory fraction; None for their defaults.
         offload: What llama.cpp leaves in host memory; None for nothing.
-        cpu: The host's CPU, which computes that; a desktop's if empty.
-        kv_offload_bytes: Host memory of a replica that keeps prefixes. [bytes]
         max_power_draw_w: Most mean power of all GPUs; None for any. [W]
     """
 
-    model: str
     load: TokenLoad
     limits: LatencyLimits
     gpus: tuple[str, ...]
     engines: tuple[str, ...] = DEFAULT_ENGINES
     weights: tuple[str, ...] = ("",)
-    kv: str = ""
     choice: ShardingChoice = field(default_factory=ShardingChoice)
     batch_limits: tuple[int, ...] = (0,)
     certainty_fraction: float = 0.5
     redundancy: int = 0
     rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
-    link_bytes_per_s: float | None = None
-    network_bytes_per_s: float | None = None
-    adapters: Adapters | None = None
-    sampling: Sampling = Sampling.GREEDY
-    utilization_fraction: float | None = None
     offload: HostOffload | None = None
-    cpu: str = ""
-    kv_offload_bytes: float = 0.0
     max_power_draw_w: float | None = None
 
     def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> NamedDeployment:
         """Return the words of a deployment of the model, with what is asked of all of them."""
+        settings = {item.name: getattr(self, item.name) for item in fields(ReplicaSettings)}
         return NamedDeployment(
-            model=self.model,
-            gpu=gpu,
-            engine=engine,
-            sharding=sharding,
-            weights=weights,
-            kv=self.kv,
-            fast_gpus=fast_gpus,
-            adapters=self.adapters,
-            sampling=self.sampling,
-            utilization_fraction=self.utilization_fraction,
-            link_bytes_per_s=self.link_bytes_per_s,
-            network_bytes_per_s=self.network_bytes_per_s,
-            cpu=self.cpu,
-            kv_offload_bytes=self.kv_offload_bytes,
+            **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus
         )
 
 
@@ -226,13 +196,7 @@ class Search:
     def service(self, deployment: ServingDeployment) -> ServedDeployment:
         """Return a deployment ready to be asked for times."""
         learnt = self.adjustment(deployment)
-        return ServedDeployment(
-            kernels=deployment.kernels,
-            machine=deployment.machine,
-            engine=deployment.engine,
-            constants=self.constants,
-            time_factor=learnt.factor if learnt else 1.0,
-        )
+        return deployment.service(self.constants, time_factor=learnt.factor if learnt else 1.0)
 
     def expected_limits(self, deployment: ServingDeployment) -> LatencyLimits:
         """Return the limits on the expected times of a deployment with which it keeps those that are asked."""

@@ -168,6 +168,8 @@ def _torchtune(job: TrainingJob) -> str:
 
 
 def _axolotl(job: TrainingJob) -> str:
+    checkpointing = "offload" if Offloaded.ACTIVATIONS in job.offloaded else "true"
+    checkpointing = checkpointing if job.recompute is Recompute.FULL else "false"
     lines = [
         "# axolotl train train.yaml",
         f"base_model: {job.architecture.publisher_id or f'REPOSITORY  # of {job.architecture.name}'}",
@@ -175,7 +177,7 @@ def _axolotl(job: TrainingJob) -> str:
         "sample_packing: true",
         f"micro_batch_size: {job.micro_batch}",
         f"gradient_accumulation_steps: {job.accumulation}",
-        f"gradient_checkpointing: {_axolotl_checkpointing(job)}",
+        f"gradient_checkpointing: {checkpointing}",
         f"optimizer: {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)}",
         f"attn_implementation: {'eager' if job.attention is AttentionImplementation.EAGER else 'flash_attention_2'}",
         "bf16: true",
@@ -198,12 +200,6 @@ def _axolotl(job: TrainingJob) -> str:
         if {Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded:
             lines.append("  offload_params: true")
     return "\n".join(lines) + "\n"
-
-
-def _axolotl_checkpointing(job: TrainingJob) -> str:
-    if job.recompute is not Recompute.FULL:
-        return "false"
-    return "offload" if Offloaded.ACTIVATIONS in job.offloaded else "true"
 
 
 def _accelerate(job: TrainingJob) -> str:

@@ -94,7 +94,10 @@ def _format(found: Fields) -> WeightFormat:
     if method == "gptq" and bits == 8:
         return find_weight_format("int8_wo")
     if method == "bitsandbytes":
-        return _bitsandbytes_format(found)
+        # Four bits have scales per 64 weights, which double quantisation narrows to eight bits.
+        if not found.flag("load_in_4bit"):
+            return find_weight_format("int8_wo")
+        return find_weight_format("bnb_4bit_double" if found.flag("bnb_4bit_use_double_quant") else "bnb_4bit")
     if method == "compressed-tensors":
         return _compressed_format(found)
     what = f"quant_method {method!r}" + (f" with {bits} bits" if bits else "")
@@ -102,13 +105,6 @@ def _format(found: Fields) -> WeightFormat:
 
 
 _METHODS = ("fp8", "fbgemm_fp8", "awq", "gptq", "bitsandbytes", "compressed-tensors", "modelopt", "mxfp4")
-
-
-def _bitsandbytes_format(found: Fields) -> WeightFormat:
-    """Return 8 bits, or 4 with scales per 64 weights, which double quantisation narrows to eight bits."""
-    if not found.flag("load_in_4bit"):
-        return find_weight_format("int8_wo")
-    return find_weight_format("bnb_4bit_double" if found.flag("bnb_4bit_use_double_quant") else "bnb_4bit")
 
 
 def _compressed_format(found: Fields) -> WeightFormat:
