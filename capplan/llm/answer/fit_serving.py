@@ -11,9 +11,10 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
+from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.memory_fit import FittedMemory, fit_memory
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, SkippedRun, answer, width_name
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
 from capplan.llm.core.serving.fit import Observation, full_fit
 from capplan.llm.core.serving.learn import (

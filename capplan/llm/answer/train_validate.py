@@ -6,11 +6,11 @@ from pathlib import Path
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError
+from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.training.accuracy import (
     JudgedFit,
     JudgedTraining,
     MeasuredTraining,
-    SkippedTraining,
     TrainingCalibration,
     TrainingMetric,
     TrainingValidation,
@@ -40,7 +40,7 @@ def validate_training(
     """
     answers: list[JudgedTraining] = []
     fits: list[JudgedFit] = []
-    skipped: list[SkippedTraining] = []
+    skipped: list[SkippedRun] = []
     for path in files:
         found = read_training(path)
         skipped += found.skipped
@@ -52,9 +52,7 @@ def validate_training(
                 fits += _verdict(run, gpus, calibration)
             except CapplanError as error:
                 reason = str(error)
-                skipped.append(
-                    SkippedTraining(file=path.name, line=run.line, model=run.model, gpu=run.gpu, reason=reason)
-                )
+                skipped.append(SkippedRun(file=path.name, line=run.line, model=run.model, gpu=run.gpu, reason=reason))
     return TrainingValidation(answers=tuple(answers), fits=tuple(fits), skipped=tuple(skipped))
 
 

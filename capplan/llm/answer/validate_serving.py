@@ -9,6 +9,7 @@ from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
@@ -17,7 +18,6 @@ from capplan.llm.core.serving.cases import (
     Metric,
     Serving,
     ServingCase,
-    SkippedRun,
     answer,
     metric_of,
     width_name,

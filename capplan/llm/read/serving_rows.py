@@ -2,32 +2,25 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from capplan.llm.core.serving.asked import Sampling
-from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, SkippedRun
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
 from capplan.llm.core.serving.energy import MeasuredEnergy
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.read.run_rows import RunFile, number, read_runs
 from capplan.specs.fitted import load_power_law
-from capplan.tables import UnreadableRowError, columns_of, read_rows
+from capplan.tables import UnreadableRowError, columns_of
 
 REQUIRED = ("model", "gpu", "engine", "input_len", "output_len")
 _UNIFORM = re.compile(r"uniform\s+([\d.]+)\s*\.\.\s*([\d.]+)")
-_UNLIMITED = {"inf", "infinity"}
+_number = partial(number, unlimited=("inf", "infinity"))
 _UNSTATED = {"auto", "unknown", "none", "null", "nan", "n/a", "-"}
 """Words that other tools write for a format that the engine chose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingFile:
-    """The runs of a file, and the rows that could not be read."""
-
-    runs: tuple[MeasuredRun, ...]
-    skipped: tuple[SkippedRun, ...]
-
-
-def read_serving(path: Path) -> ServingFile:
+def read_serving(path: Path) -> RunFile[MeasuredRun]:
     """Read the measured runs of a CSV file.
 
     Args:
@@ -39,21 +32,12 @@ def read_serving(path: Path) -> ServingFile:
         UsageError: The file cannot be read or lacks a column.
     """
     prompts = load_power_law().task_prompts if columns_of(path) >= ENERGY_COLUMNS else None
-    rows = read_rows(path, required=REQUIRED if prompts is None else (), what="a table of serving runs")
-    runs: list[MeasuredRun] = []
-    skipped: list[SkippedRun] = []
-    for line, cells in enumerate(rows, start=2):
-        row = {name: cell.strip() for name, cell in cells.items()}
-        try:
-            serving_row = row if prompts is None else as_serving_row(row, prompts)
-            runs.append(parse_run(serving_row, file=path.name, line=line))
-        except ValueError as error:
-            skipped.append(
-                SkippedRun(
-                    file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
-                )
-            )
-    return ServingFile(runs=tuple(runs), skipped=tuple(skipped))
+
+    def parsed(row: Mapping[str, str], line: int) -> MeasuredRun:
+        return parse_run(row if prompts is None else as_serving_row(row, prompts), file=path.name, line=line)
+
+    required = REQUIRED if prompts is None else ()
+    return read_runs(path, parsed, required=required, what="a table of serving runs")
 
 
 def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
@@ -106,20 +90,6 @@ def parse_run(row: Mapping[str, str], *, file: str, line: int) -> MeasuredRun:
         file=file,
         line=line,
     )
-
-
-def _number(row: Mapping[str, str], name: str) -> float | None:
-    """Read a number; None where it is empty or unlimited."""
-    text = row.get(name, "")
-    if not text or text.lower() in _UNLIMITED:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
-    if not 0 <= value < float("inf"):
-        raise UnreadableRowError(f"{name} is {text}, which is not a quantity")
-    return value
 
 
 def _format(row: Mapping[str, str], name: str) -> str:

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from capplan.errors import CapplanError
 from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp, Experts
-from capplan.llm.core.training.accuracy import MeasuredTraining, SkippedTraining
+from capplan.llm.core.training.accuracy import MeasuredTraining
 from capplan.llm.core.training.frameworks import FRAMEWORKS, States, TrainingFramework, find_framework
 from capplan.llm.core.training.job import (
     ALL_LINEAR,
@@ -29,7 +27,8 @@ from capplan.llm.core.training.job import (
 )
 from capplan.llm.core.training.memory import MemoryScope
 from capplan.llm.read.catalogue import find_in_catalogue
-from capplan.tables import UnreadableRowError, read_rows
+from capplan.llm.read.run_rows import RunFile, number, read_runs
+from capplan.tables import UnreadableRowError
 
 REQUIRED = ("model", "gpu", "framework")
 _GIB = 2**30
@@ -56,15 +55,7 @@ _OPTIMIZERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingFile:
-    """The runs of a file, and the rows that are not of a kind that is predicted."""
-
-    runs: tuple[MeasuredTraining, ...]
-    skipped: tuple[SkippedTraining, ...]
-
-
-def read_training(path: Path) -> TrainingFile:
+def read_training(path: Path) -> RunFile[MeasuredTraining]:
     """Read the measured training runs of a CSV file.
 
     Args:
@@ -74,23 +65,10 @@ def read_training(path: Path) -> TrainingFile:
     Raises:
         UsageError: The file cannot be read or lacks a column.
     """
-    rows = read_rows(path, required=REQUIRED, what="a table of training runs")
-    runs: list[MeasuredTraining] = []
-    skipped: list[SkippedTraining] = []
-    for line, cells in enumerate(rows, start=2):
-        row = {name: cell.strip() for name, cell in cells.items()}
-        try:
-            runs.append(parse_training(row, line=line))
-        except (UnreadableRowError, CapplanError) as error:
-            skipped.append(
-                SkippedTraining(
-                    file=path.name, line=line, model=row.get("model", ""), gpu=row.get("gpu", ""), reason=str(error)
-                )
-            )
-    return TrainingFile(runs=tuple(runs), skipped=tuple(skipped))
+    return read_runs(path, parse_training, required=REQUIRED, what="a table of training runs")
 
 
-def parse_training(row: Mapping[str, str], *, line: int) -> MeasuredTraining:
+def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
     """Read one run from its columns.
 
     Args:
@@ -170,31 +148,18 @@ def _framework(row: Mapping[str, str]) -> TrainingFramework:
     for part, meant in _FRAMEWORK_HINTS:
         if part in name:
             return find_framework(meant)
-    if (_number(row, "tp") or 1) > 1 or (_number(row, "pp") or 1) > 1:
+    if (number(row, "tp") or 1) > 1 or (number(row, "pp") or 1) > 1:
         return find_framework("megatron")
     return find_framework("trl" if row.get("task", "") in ("lora", "qlora") else "fsdp2")
 
 
-def _number(row: Mapping[str, str], name: str) -> float | None:
-    text = row.get(name, "")
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise UnreadableRowError(f"{name} is {text!r}, which is not a number") from None
-    if not 0 <= value < float("inf"):
-        raise UnreadableRowError(f"{name} is {text}, which is not a quantity")
-    return value
-
-
 def _scaled(row: Mapping[str, str], name: str, scale: float) -> float | None:
-    value = _number(row, name)
+    value = number(row, name)
     return None if not value else value * scale
 
 
 def _count(row: Mapping[str, str], name: str, default: int | None) -> int:
-    value = _number(row, name)
+    value = number(row, name)
     if value is None or value < 1:
         if default is None:
             raise UnreadableRowError(f"{name} is not stated")
@@ -234,7 +199,7 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
             per_token=_count(row, "topk", 1),
             width=_count(row, "moe_ffn", width),
             gated=gated,
-            shared_width=round(_number(row, "shared_ffn") or 0),
+            shared_width=round(number(row, "shared_ffn") or 0),
         )
     layer = Layer(mixer=attention, mlp=mlp, norm_parameters=2 * hidden)
     return Architecture(
@@ -258,7 +223,7 @@ _DESIGNS = {
 
 def _agrees(architecture: Architecture, row: Mapping[str, str]) -> bool:
     """Return True if what a row states of its model is what is known of the built-in one of its name."""
-    stated = (_number(row, "hidden"), _number(row, "layers"))
+    stated = (number(row, "hidden"), number(row, "layers"))
     return all(
         given is None or given == own
         for given, own in zip(stated, (architecture.hidden_dim, len(architecture.layers)), strict=True)
@@ -293,7 +258,7 @@ def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLay
     expert = _count(row, "ep", 1)
     data = _count(row, "dp", 0) if row.get("dp") else 0
     product = tensor * pipeline * context
-    stated = _number(row, "gpus")
+    stated = number(row, "gpus")
     if stated:
         gpus = round(stated)
     elif data:
@@ -340,8 +305,8 @@ def _shard(text: str) -> Shard:
 
 def _batches(row: Mapping[str, str], layout: TrainingLayout) -> tuple[int, int]:
     """Return the micro-batch and the micro-batches of a step; what lacks follows from the global batch."""
-    micro, accumulation = _number(row, "micro_batch"), _number(row, "grad_accum")
-    whole = _number(row, "global_batch")
+    micro, accumulation = number(row, "micro_batch"), number(row, "grad_accum")
+    whole = number(row, "global_batch")
     ranks = layout.data
     if micro is None and whole:
         micro = max(1.0, whole / ranks / (accumulation or 1))
@@ -445,11 +410,11 @@ def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
         return None  # tests of features on tiny models, whose deterministic kernels nobody trains with
     if "speed includes warm-up" in note:
         return None  # a source's own warning: two or three steps, of which the first loads kernels
-    stated = _number(row, "tokens_per_s_per_gpu")
+    stated = number(row, "tokens_per_s_per_gpu")
     if stated:
         return stated
-    time_s = _number(row, "step_time_s")
-    batch = _number(row, "global_batch")
+    time_s = number(row, "step_time_s")
+    batch = number(row, "global_batch")
     if not time_s or not batch or "mixed length" in row.get("note", ""):
         return None
     return batch * job.sequence_tokens / time_s / job.layout.gpus

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import UsageError
-from capplan.llm.core.serving.cases import Metric, Serving
-from capplan.llm.read.serving_rows import ServingFile, read_serving
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving
+from capplan.llm.read.run_rows import RunFile
+from capplan.llm.read.serving_rows import read_serving
 
 HEAD = (
     "model,gpu,gpus,tp,pp,ep,dp,engine,version,weights,kv,input_len,output_len,lengths,concurrency,request_rate,"
@@ -15,7 +16,7 @@ HEAD = (
 )
 
 
-def read(tmp_path: Path, *rows: str, head: str = HEAD) -> ServingFile:
+def read(tmp_path: Path, *rows: str, head: str = HEAD) -> RunFile[MeasuredRun]:
     path = tmp_path / "runs.csv"
     path.write_text("\n".join((head, *rows)) + "\n")
     return read_serving(path)

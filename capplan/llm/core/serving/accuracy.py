@@ -1,12 +1,13 @@
 """How wrong predictions of serving runs are: error, bias, coverage, width and ranks by cell."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from capplan.core.numbers import FloatArray, Interval
-from capplan.llm.core.serving.cases import MeasuredRun, Metric, SkippedRun
+from capplan.core.numbers import FloatArray
+from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, summarise_errors
+from capplan.llm.core.serving.cases import MeasuredRun, Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 
 CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp", "ep", "dp", "serving", "quality")
@@ -14,13 +15,11 @@ CELL_COLUMNS = ("gpu", "engine", "model", "version", "weights", "kv", "tp", "pp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedAnswer:
-    """One measured value with its prediction. [s, 1/s, W or J]"""
+class JudgedAnswer(JudgedValue):
+    """One measured value of a serving run with its prediction. [s, 1/s, W or J]"""
 
     run: MeasuredRun
     metric: Metric | EnergyMetric
-    measured: float
-    predicted: Interval
     evidence: str
 
     @property
@@ -30,20 +29,13 @@ class JudgedAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
+class Accuracy(ErrorSummary):
     """Errors over some answers.
 
-    `mdape` and `p90` are the median and the 90th percentile of the absolute relative error, `bias` the median of
-    predicted ÷ measured, `coverage` the share inside the interval, `width` the median of high ÷ low, `spearman` the
-    rank correlation (None below three answers), and `within_factor_two` the share between half and twice the measured.
+    `spearman` is the rank correlation (None below three answers), and `within_factor_two` the share between half and
+    twice the measured.
     """
 
-    n: int
-    mdape: float
-    p90: float
-    bias: float
-    coverage: float
-    width: float
     spearman: float | None
     within_factor_two: float
 
@@ -110,17 +102,11 @@ def accuracy(items: Sequence[JudgedAnswer]) -> Accuracy | None:
     if not items:
         return None
     measured = np.array([item.measured for item in items])
-    ratio = np.array([item.predicted.expected for item in items]) / measured
-    errors = np.abs(ratio - 1.0)
-    inside = [item.predicted.low <= item.measured <= item.predicted.high for item in items]
+    predicted = np.array([item.predicted.expected for item in items])
+    ratio = predicted / measured
     return Accuracy(
-        n=len(items),
-        mdape=float(np.median(errors)),
-        p90=float(np.quantile(errors, 0.9)),
-        bias=float(np.median(ratio)),
-        coverage=float(np.mean(inside)),
-        width=float(np.median([item.predicted.high / item.predicted.low for item in items])),
-        spearman=_spearman(np.array([item.predicted.expected for item in items]), measured),
+        **asdict(summarise_errors(items)),
+        spearman=_spearman(predicted, measured),
         within_factor_two=float(np.mean((ratio >= 0.5) & (ratio <= 2.0))),
     )
 

@@ -179,14 +179,3 @@ class MeasuredRun:
             spread=self.spread,
             requests=self.requests / self.replicas if self.requests else None,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedRun:
-    """A row that cannot be read or predicted, with the reason."""
-
-    file: str
-    line: int
-    model: str
-    gpu: str
-    reason: str

@@ -1,7 +1,7 @@
 """Measured training runs, what is fitted to them, and how wrong predictions of them are."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import NormalDist
@@ -11,6 +11,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import NORMAL_90, Interval
 from capplan.core.origin import Origin
+from capplan.llm.core.measured import ErrorSummary, JudgedValue, SkippedRun, summarise_errors
 from capplan.llm.core.training.job import Method, TrainingJob
 from capplan.llm.core.training.memory import MemoryConstants, MemoryScope
 from capplan.llm.core.training.step_time import TimeConstants
@@ -164,17 +165,6 @@ class MeasuredTraining:
     network_bytes_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedTraining:
-    """A row that is not predicted, and why."""
-
-    file: str
-    line: int
-    model: str
-    gpu: str
-    reason: str
-
-
 CELL_COLUMNS = ("source", "framework", "gpu", "model", "method", "compute", "quality", "evidence", "kind")
 """What cells may be made by."""
 
@@ -187,13 +177,11 @@ class TrainingMetric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedTraining:
-    """One measured value with its prediction."""
+class JudgedTraining(JudgedValue):
+    """One measured value of a training run with its prediction."""
 
     run: MeasuredTraining
     metric: TrainingMetric
-    measured: float
-    predicted: Interval
     evidence: TrainingEvidence
 
     def cell_value(self, name: str) -> str:
@@ -285,24 +273,12 @@ def rank_layouts(runs: Sequence[MeasuredTraining], predicted: Sequence[float]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingAccuracy:
-    """Errors over some answers: median and 90th percentile of |predicted/measured − 1|, median ratio, coverage."""
-
-    n: int
-    mdape: float
-    p90: float
-    bias: float
-    coverage: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCell:
     """The accuracy of one metric in one cell; `key` are the values of the columns."""
 
     key: tuple[str, ...]
     metric: TrainingMetric
-    accuracy: TrainingAccuracy
+    accuracy: ErrorSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +287,7 @@ class TrainingValidation:
 
     answers: tuple[JudgedTraining, ...]
     fits: tuple[JudgedFit, ...]
-    skipped: tuple[SkippedTraining, ...]
+    skipped: tuple[SkippedRun, ...]
 
     def cells(self, by: Sequence[str]) -> tuple[TrainingCell, ...]:
         """Return the accuracy of each metric in each cell.
@@ -319,7 +295,13 @@ class TrainingValidation:
         Args:
             by: Columns that make a cell, of `CELL_COLUMNS`.
         """
-        return _cells(self.answers, lambda item: tuple(item.cell_value(name) for name in by))
+        groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
+        for item in self.answers:
+            groups.setdefault((tuple(item.cell_value(name) for name in by), item.metric), []).append(item)
+        return tuple(
+            TrainingCell(key=key, metric=metric, accuracy=summarise_errors(items))
+            for (key, metric), items in sorted(groups.items())
+        )
 
     @property
     def ran_out(self) -> tuple[int, int]:
@@ -345,34 +327,3 @@ def kind_of(run: MeasuredTraining) -> str:
     kind = "experts" if run.job.architecture.is_moe else "dense"
     single = run.job.layout.gpus == 1 and (run.job.method is not Method.FULL)
     return f"{kind}, adapters on one GPU" if single else kind
-
-
-def _cells(
-    answers: Sequence[JudgedTraining], key_of: Callable[[JudgedTraining], tuple[str, ...]]
-) -> tuple[TrainingCell, ...]:
-    groups: dict[tuple[tuple[str, ...], TrainingMetric], list[JudgedTraining]] = {}
-    for item in answers:
-        groups.setdefault((key_of(item), item.metric), []).append(item)
-    return tuple(
-        TrainingCell(key=key, metric=metric, accuracy=training_accuracy(items))
-        for (key, metric), items in sorted(groups.items())
-    )
-
-
-def training_accuracy(items: Sequence[JudgedTraining]) -> TrainingAccuracy:
-    """Compute the accuracy over answers of one metric.
-
-    Args:
-        items: At least one answer.
-    """
-    ratio = np.array([item.predicted.expected / item.measured for item in items])
-    errors = np.abs(ratio - 1.0)
-    inside = [item.predicted.low <= item.measured <= item.predicted.high for item in items]
-    return TrainingAccuracy(
-        n=len(items),
-        mdape=float(np.median(errors)),
-        p90=float(np.quantile(errors, 0.9)),
-        bias=float(np.median(ratio)),
-        coverage=float(np.mean(inside)),
-        width=float(np.median([item.predicted.high / item.predicted.low for item in items])),
-    )

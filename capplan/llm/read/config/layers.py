@@ -37,7 +37,7 @@ def read_mixers(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mix
     kinds = _layer_kinds(fields, layer_count)
     if fields.has("kv_lora_rank"):
         return _latent_mixers(fields, layer_count)
-    attention = _plain_attention(fields, traits)
+    attention = read_attention(fields, traits)
     local = _local_layers(fields, traits, layer_count=layer_count, kinds=kinds)
     window = _window(fields, traits) if any(local) else None
     if fields.raw("use_sliding_window") is False:
@@ -123,7 +123,8 @@ def head_dim(fields: Fields) -> int:
     return stated or hidden // heads
 
 
-def _plain_attention(fields: Fields, traits: Traits) -> Attention:
+def read_attention(fields: Fields, traits: Traits) -> Attention:
+    """Return full attention as the configuration states it, without windows."""
     heads = fields.size("num_attention_heads", "n_head")
     return _sized_attention(
         fields,
@@ -306,11 +307,6 @@ def read_mamba(fields: Fields) -> Mamba2:
         groups=fields.size("n_groups", "mamba_n_groups"),
         conv_kernel=fields.size("conv_kernel", "mamba_d_conv"),
     )
-
-
-def read_attention(fields: Fields, traits: Traits) -> Attention:
-    """Return full attention as the configuration states it, without windows."""
-    return _plain_attention(fields, traits)
 
 
 _EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")

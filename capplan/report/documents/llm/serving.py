@@ -8,8 +8,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.numbers import Interval
+from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
-from capplan.llm.core.serving.cases import Metric, SkippedRun
+from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
