@@ -10,7 +10,7 @@ from msgspec import Meta
 from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, BatchSearch, Framework, Precision, TimingMethod
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields
+from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields, from_fields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import BATCHES, NAMES, PLOT, SIZE_LIMIT, TIME_LIMIT, check_pictures, pictures
 
@@ -197,20 +197,8 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
             reserve_fraction=self.reserve,
             command=context.command(MEASURE, self),
         )
-        return MeasureRequest(
-            job=job,
-            source=source,
-            curve=self.curve(),
-            gpu=None if self.gpu is None else context.held(self.gpu),
-            overlays=self.specs,
-            calibration=self.calibration,
-            is_isolated=self.isolate,
-            timeout_s=self.timeout_s,
-            lines=self.lines,
-            resumes=self.resume,
-            profile=self.profile,
-            modules=self.modules,
-        )
+        gpu = None if self.gpu is None else context.held(self.gpu)
+        return from_fields(MeasureRequest, self, job=job, source=source, curve=self.curve(), gpu=gpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from capplan.errors import MeasurementError, TraceError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import OwnSpecs
+from capplan.verbs.statement.fields import OwnSpecs, from_fields
 from capplan.verbs.statement.options import HERE, Door, Option
 from capplan.verbs.statement.words import SIZE_LIMIT, TIME_LIMIT
 
@@ -103,22 +103,14 @@ class SweepQuestion(_WorkFields):
 
         held = context.held(self.definition)
         is_file = not isinstance(held, Mapping)
-        return SweepRequest(
+        limit_bytes = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
+        return from_fields(
+            SweepRequest,
+            self,
             definition=read_sweep_file(Path(held)) if is_file else read_sweep_tree(dict(held), shown="sweep"),
-            output=self.output,
             file=Path(held) if is_file else None,
-            overlays=self.specs,
-            workers=self.workers,
-            ray=self.ray,
-            limits=ModelLimits(
-                time_s=self.time_limit_s,
-                memory_bytes=None if self.memory_limit_bytes is None else int(self.memory_limit_bytes),
-            ),
-            measures=self.measure,
+            limits=ModelLimits(time_s=self.time_limit_s, memory_bytes=limit_bytes),
             measuring=MeasuringRules(budget_s=self.budget_s),
-            allows_code=self.allow_code,
-            force=self.force,
-            retries_failed=self.retry_failed,
             command=context.command(SWEEP, self),
         )
 

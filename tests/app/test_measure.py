@@ -38,7 +38,7 @@ def test_points_are_answered_and_appended(nets: Path, tmp_path: Path) -> None:
     first = measure(replace(ask(nets, 1, 2), lines=lines))
     assert first.ended_by is None
     assert [point.workload.batch for point in first.points] == [1, 2]
-    resumed = measure(replace(ask(nets, 1, 2, 4), lines=lines, resumes=True))
+    resumed = measure(replace(ask(nets, 1, 2, 4), lines=lines, resume=True))
     assert [point.workload.batch for point in resumed.points] == [1, 2, 4]
     assert [point.workload.batch for point in stored_measurements(lines)] == [1, 2, 4]
     assert not list(tmp_path.glob("*.lock"))
@@ -66,8 +66,8 @@ def test_a_trace_is_not_measured(nets: Path, tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"timeout_s": 1.0}, "add --isolate"),
-        ({"profile": Path("profiles"), "is_isolated": True}, "drop --isolate"),
-        ({"resumes": True}, r"add -o FILE\.jsonl"),
+        ({"profile": Path("profiles"), "isolate": True}, "drop --isolate"),
+        ({"resume": True}, r"add -o FILE\.jsonl"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(nets: Path, change: dict[str, object], said: str) -> None:

@@ -51,8 +51,8 @@ class MeasureRequest:
     `job` states the model by words, the conditions, the device (empty for the first accelerator) and the rules of
     timing; `source` is the model itself, None for its words. A search leaves the job's `reserve_fraction` of the
     available memory free. The estimates rest on `gpu`, which names the device's spec or is the spec (None looks the
-    driver's name up in the database with `overlays`), and on `calibration`. `is_isolated` measures each point in a
-    process of its own, which is ended after `timeout_s`. Points are appended to the measurement file `lines`; `resumes`
+    driver's name up in the database with `specs`), and on `calibration`. `isolate` measures each point in a
+    process of its own, which is ended after `timeout_s`. Points are appended to the measurement file `lines`; `resume`
     skips those that it holds. `profile` is a folder for the profiles of each batch; `modules` times each by module,
     too.
     """
@@ -61,12 +61,12 @@ class MeasureRequest:
     source: "ModelSource | None" = None
     curve: MeasuredBatches
     gpu: str | GpuSpec | None = None
-    overlays: tuple[Path, ...] = ()
+    specs: tuple[Path, ...] = ()
     calibration: Path | None = None
-    is_isolated: bool = False
+    isolate: bool = False
     timeout_s: float | None = None
     lines: Path | None = None
-    resumes: bool = False
+    resume: bool = False
     profile: Path | None = None
     modules: bool = False
 
@@ -110,15 +110,15 @@ def _check(request: MeasureRequest) -> None:
         raise UsageError("engines are worked out, not measured: time PyTorch with --framework eager or compile.")
     if (job.rules.stop.repetitions or 0) > MOST_SAMPLES:
         raise UsageError(f"--repetitions is at most {MOST_SAMPLES:,}; it is {job.rules.stop.repetitions:,}.")
-    if request.timeout_s is not None and not request.is_isolated:
+    if request.timeout_s is not None and not request.isolate:
         raise UsageError("--timeout ends a process of its own: add --isolate.")
-    if request.profile is not None and request.is_isolated:
+    if request.profile is not None and request.isolate:
         raise UsageError("--profile looks into this process: drop --isolate.")
-    if request.modules and request.is_isolated:
+    if request.modules and request.isolate:
         raise UsageError("--modules looks into this process: drop --isolate.")
     if request.modules and job.framework is not Framework.EAGER:
         raise UsageError(f"--modules needs --framework eager: {job.framework} fuses kernels across modules.")
-    if request.resumes and request.lines is None:
+    if request.resume and request.lines is None:
         raise UsageError("--resume needs the measurement file to go on with: add -o FILE.jsonl.")
-    if request.is_isolated and not isinstance(request.model, ModelRequest):
+    if request.isolate and not isinstance(request.model, ModelRequest):
         raise UsageError("a module of this process cannot be measured in another one; name the model by words.")

@@ -138,7 +138,7 @@ def _measure(
             f"warning: {request.lines}: the last line was cut off and is dropped; the points before it are kept."
         )
     session = Session(replace(job, gpu=gpu.id if gpu and gpu.id != CPU_ID else None), target=model.target())
-    if not request.is_isolated:
+    if not request.isolate:
         stack.enter_context(session)
     warn_of_others(session, collector.feedback)
     _CurveRun(
@@ -155,7 +155,7 @@ def warn_of_others(session: "Session", feedback: Feedback) -> None:
 
 
 def _measurer(session: "Session", request: MeasureRequest) -> "Measurer":
-    if not request.is_isolated:
+    if not request.isolate:
         return session
     from capplan.probe.measure.isolated import IsolatedMeasurer
 
@@ -187,7 +187,7 @@ class _CurveRun:
     def _take(self, batch: int) -> Point:
         collector = self.collector
         asked = self.session.failure(batch, MeasurementFailure.ERROR, "")
-        if self.request.resumes and (known := collector.find_known(asked)) is not None:
+        if self.request.resume and (known := collector.find_known(asked)) is not None:
             collector.points.append(known)
             return known
         with collector.feedback.live(f"{self.session.target.name}, batch {batch}") as show:

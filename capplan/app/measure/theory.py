@@ -116,7 +116,7 @@ def _timed_cpu(request: MeasureRequest, feedback: Feedback) -> tuple[GpuSpec | N
     except CapplanError as error:
         feedback.warn(f"warning: no estimate to compare the measurement with: the CPU could not be timed ({error})")
         return None, None
-    spec = described(benchmark, overlays=request.overlays).spec
+    spec = described(benchmark, overlays=request.specs).spec
     reached = spec.measured[Microbenchmark.MATMUL_FP32].value, spec.measured[Microbenchmark.COPY].value
     feedback.warn(
         f"note: bound and estimate rest on what this CPU reached in two seconds: {format_flops_per_s(reached[0])} in "
@@ -131,7 +131,7 @@ def _find_gpu(device: str, request: MeasureRequest, feedback: Feedback) -> GpuSp
 
     if isinstance(request.gpu, GpuSpec):
         return request.gpu
-    known = load_gpus(overlays=request.overlays)
+    known = load_gpus(overlays=request.specs)
     if request.gpu is not None:
         return known.find(request.gpu)
     name = devices_at_hand()[device]

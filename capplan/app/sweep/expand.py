@@ -39,7 +39,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
         UsageError: every model or any GPU is unknown, a glob matches nothing, or a folder holds no traces.
         SpecError: a spec or price file is refused.
     """
-    known = load_gpus(overlays=request.overlays)
+    known = load_gpus(overlays=request.specs)
     gpus: dict[str, GpuSpec] = {}
     notes: list[str] = []
     for entry in request.definition.gpus:
@@ -49,7 +49,7 @@ def expand_sweep(request: SweepRequest) -> Sweep:
     models = expand_models(request.definition.models, beside=request.file)
     for model in models:
         refuse_options(model)
-    if request.file is not None and not request.allows_code:
+    if request.file is not None and not request.allow_code:
         _refuse_code(models, request.file)
     prices = load_prices(known, overlays=known.overlays)
     serves = any(isinstance(workload, ServingConditions) for workload in request.definition.workloads)

@@ -348,5 +348,5 @@ def measure_point(task: MeasureTask) -> str:
         command=task.command,
     )
     curve = MeasuredBatches(batches=Batches(choice=BatchChoice.LISTED, sizes=(task.batch,)))
-    answer = measure(MeasureRequest(job=job, curve=curve, gpu=task.gpu, is_isolated=True, timeout_s=task.timeout_s))
+    answer = measure(MeasureRequest(job=job, curve=curve, gpu=task.gpu, isolate=True, timeout_s=task.timeout_s))
     return "".join(map(point_to_line, answer.points))

@@ -41,22 +41,22 @@ class SweepRequest:
 
     `file` names the file that `definition` was read from, None for one made in Python. `workers` is the number of
     processes on this machine, None for one a core. `ray` is the address of a cluster or "auto". `force` replaces a
-    folder that holds another sweep. `retries_failed` computes failed models again. `measures` times every point on
-    the devices of the sweep's GPUs. `allows_code` imports models that a file or a list names as code; what is written
+    folder that holds another sweep. `retry_failed` computes failed models again. `measure` times every point on
+    the devices of the sweep's GPUs. `allow_code` imports models that a file or a list names as code; what is written
     in Python is the caller's own.
     """
 
     definition: Definition
     output: Path
     file: Path | None = None
-    overlays: tuple[Path, ...] = ()
+    specs: tuple[Path, ...] = ()
     workers: int | None = None
     limits: ModelLimits = field(default_factory=ModelLimits)
     ray: str | None = None
     force: bool = False
-    retries_failed: bool = False
-    measures: bool = False
-    allows_code: bool = False
+    retry_failed: bool = False
+    measure: bool = False
+    allow_code: bool = False
     measuring: MeasuringRules = field(default_factory=MeasuringRules)
     command: str = ""
 

@@ -204,7 +204,7 @@ class _SweepRun:
         def cells(job: PlanningJob) -> int:
             return sum(len(gpus) * sizes[name] for name, gpus in job.asked.items())
 
-        rules = ["what --measure would time is not counted"] if self.request.measures else []
+        rules = ["what --measure would time is not counted"] if self.request.measure else []
         return SweepPreview(
             folder=str(self.request.output),
             models=len(self.sweep.models),
@@ -250,7 +250,7 @@ class _SweepRun:
         finally:
             progress.remove()
         self.store.commit_all(wanted, self._manifest(COMPLETE), rewrites=rewrites)
-        notes = [*self.sweep.notes, *self._measure(wanted)] if self.request.measures else self.sweep.notes
+        notes = [*self.sweep.notes, *self._measure(wanted)] if self.request.measure else self.sweep.notes
         standing = tally.standing()
         self.watcher.ended(standing)
         contents = self.store.contents
@@ -303,7 +303,7 @@ class _SweepRun:
         return [f"{group.count} points were not measured: {group.reason}" for group in group_failures(failures)]
 
     def _places(self) -> tuple[list[MeasuringDevice], dict[str, str]]:
-        known = load_gpus(overlays=self.request.overlays)
+        known = load_gpus(overlays=self.request.specs)
         if self.request.ray is not None:
             from capplan.app.sweep.cluster import cluster_places
 
@@ -353,7 +353,7 @@ class _SweepRun:
         """Return the GPUs for which a unit must be computed."""
         committed = self.store.contents.units.get(name)
         known = [*([committed] if committed else []), *pending.get(name, ())]
-        if self.request.retries_failed:
+        if self.request.retry_failed:
             known = [unit for unit in known if not unit.failed]
         held = {gpu: digest for unit in known if keys.hold(unit) for gpu, digest in unit.gpus.items()}
         return tuple(gpu for gpu, digest in self._gpus.items() if held.get(gpu) != digest)

@@ -235,8 +235,8 @@ def test_points_are_timed_on_nodes_that_have_the_gpu_one_at_a_time(
         [{"model": f"{traces / 'nets.py'}:Narrow", "input": ["8"]}],
         gpus=["this-machine", "t4"],
         workloads=[{"batch": [1, 4]}],
-        overlays=(here,),
-        measures=True,
+        specs=(here,),
+        measure=True,
         measuring=MeasuringRules(budget_s=0.1),
     )
     seen = Points()

@@ -87,5 +87,5 @@ def test_a_file_of_data_imports_no_code_unless_that_is_allowed(words: str, tmp_p
     with pytest.raises(UsageError, match="names code, which is not run for a file of data; add --allow-code"):
         expand_sweep(request)
     assert not (tmp_path / "made").exists()
-    assert expand_sweep(replace(request, allows_code=True)).models
+    assert expand_sweep(replace(request, allow_code=True)).models
     assert expand_sweep(replace(request, file=None)).models

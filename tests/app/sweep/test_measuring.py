@@ -51,8 +51,8 @@ def test_measurements_stand_beside_the_theory_and_are_taken_once(traces: Path, h
         models,
         gpus=["this-machine", "t4"],
         workloads=[{"batch": [1, 4]}],
-        overlays=(here,),
-        measures=True,
+        specs=(here,),
+        measure=True,
         measuring=MeasuringRules(budget_s=0.2),
     )
     seen = Points()
@@ -78,7 +78,7 @@ def test_measurements_stand_beside_the_theory_and_are_taken_once(traces: Path, h
 def test_without_a_device_of_the_sweep_the_estimates_are_kept_and_the_reader_is_told(
     traces: Path, tmp_path: Path
 ) -> None:
-    done = sweep(make_request(tmp_path / "out", [str(traces)], gpus=["h200-sxm-141gb"], measures=True))
+    done = sweep(make_request(tmp_path / "out", [str(traces)], gpus=["h200-sxm-141gb"], measure=True))
     assert done.measured == 0
     assert any("none of the sweep's GPUs is at hand" in note for note in done.notes)
     assert done.rows == 4
