@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from tests.skips import SkipReport, skip_what_is_missing
 # PyTorch and numpy compute on one thread in tests and in the processes that tests start: CPU kernels allocate a buffer
 # per thread, so that peaks would depend on the machine, and workers with a thread per core each wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Tests start hundreds of processes, and each would compile the modules of capplan anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 EXAMPLES = int(os.environ.get("CAPPLAN_TEST_EXAMPLES", "25"))
 """How many examples a law gets: few in every run, a hundred in `nox -s nightly`, a thousand in `nox -s fuzz`."""
@@ -71,6 +76,10 @@ def what_lives_on_is_no_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries look for what they leaked when Python ends
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -19,6 +19,9 @@ GROUPS = {
     "page of a report": ("report/procurement/test_report_html.py",),
     "wheel": ("specs/test_wheel.py",),
     "parsed package": ("test_house.py",),
+    "ONNX's own cases": ("probe/onnx/test_operators.py",),
+    "rows of a sweep": ("app/sweep/test_query.py",),
+    "bent files": ("fuzz/test_any_data.py", "fuzz/test_any_llm_data.py", "fuzz/test_any_model_file.py"),
 }  # fmt: skip
 """The files of each group, below `tests/`."""
 

@@ -35,7 +35,7 @@ class Watch:
             self.seen.append(event)
         if event == "open" and isinstance(arguments[0], str) and _writes(arguments[1], arguments[2]):
             path = os.path.abspath(arguments[0])  # noqa: PTH100 - resolving would open folders in a hook
-            if not path.startswith((str(self.allowed), "/dev/null")) and not path.endswith(".pyc"):
+            if not path.startswith((str(self.allowed), "/dev/null")) and "/__pycache__/" not in path:
                 self.seen.append(f"open {path}")
 
 

@@ -1,15 +1,18 @@
 """diffusers' pipelines by name: parts as published, and what a larger image or a second pass costs."""
 
-import pytest
+from importlib.util import find_spec
 
-pytest.importorskip("diffusers", reason="diffusers is not installed (capplan[zoo])")
+import pytest
 
 import capplan
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.core.plan.types import Plan
 from capplan.errors import CapplanError
 
-pytestmark = pytest.mark.zoo
+pytestmark = [
+    pytest.mark.zoo,
+    pytest.mark.skipif(find_spec("diffusers") is None, reason="diffusers is not installed (capplan[zoo])"),
+]
 GPU = "h100-sxm5-80gb"
 
 PUBLISHED = {
