@@ -490,8 +490,8 @@ def gather(
     from capplan.app.calibration.calibrate import described_steps
     from capplan.core.calibrate.kernels import kernel_step
     from capplan.specs import load_gpus
-    from capplan.specs.measured.kernels import holds_kernels, read_kernels
-    from capplan.specs.measured.steps import read_measured
+    from capplan.specs.kernels import holds_kernels, read_kernels
+    from capplan.specs.measurements import read_measured
 
     gpus, rows = load_gpus(), []
     for path in paths:

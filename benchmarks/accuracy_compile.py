@@ -25,7 +25,7 @@ from capplan.core.workload import Framework, Precision
 from capplan.errors import CapplanError
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 
 TRAINING = Path(__file__).parent / "calibrations" / "training-timm.yaml"
 _HEAD = """\

@@ -42,7 +42,7 @@ from capplan.core.numbers import BoolArray, FloatArray
 from capplan.core.origin import Origin
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 _DEVIATIONS: Mapping[str, float] = {"architecture": 0.05, "torch": 0.07, "precision": 0.3}

@@ -36,7 +36,7 @@ from capplan.llm.read.calibrations import load_time_calibration
 from capplan.llm.read.serving_rows import read_serving
 from capplan.specs import load_gpus
 from capplan.specs.fitted import ENERGY_FILE, dump_power_law, load_pipeline_calibration, load_power_law
-from capplan.specs.measured.steps import read_measured_pipelines
+from capplan.specs.measurements import read_measured_pipelines
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 8000)

@@ -43,7 +43,7 @@ from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.folders import calibration_file
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 UNSPLIT = (0.0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04)

@@ -42,7 +42,7 @@ from capplan.specs.fitted import (
     dump_pipeline_calibration,
     load_pipeline_calibration,
 )
-from capplan.specs.measured.steps import read_measured_pipelines
+from capplan.specs.measurements import read_measured_pipelines
 
 ROOT = Path(__file__).parents[1]
 COVERAGE = 0.9

@@ -40,8 +40,8 @@ from capplan.core.trace.types import Recording
 from capplan.errors import CapplanError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.folders import calibration_file
-from capplan.specs.measured.kernels import read_kernels
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.kernels import read_kernels
+from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import RATES_FILE, LawsOrigin, load_rate_laws, replace_sections
 
 SECTIONS = ("streaming", "issue_share", "serial_step_s", "hosts", "transfer")

@@ -157,8 +157,8 @@ def refuse_input(path: Path, inputs: Iterable[Path]) -> None:
     Raises:
         UsageError: it is.
     """
-    for each in inputs:
-        if _is_same_file(path, each):
+    for source in inputs:
+        if _is_same_file(path, source):
             raise UsageError(f"{path} is an input of this command and is kept; write to another file.")
 
 

@@ -4,6 +4,7 @@ Names come from traces, specs, measurements and other people's models. No answer
 carries such a character as it is: it stands there as its code, in the form that JSON knows.
 """
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -38,10 +39,10 @@ def printable_fields(value: Any) -> Any:
         return printable_line(value) if type(value) is str else value
     if isinstance(value, tuple):
         made = tuple(map(printable_fields, value))
-        return value if all(map(_is, made, value)) else made
+        return value if all(map(operator.is_, made, value)) else made
     if isinstance(value, Mapping):
-        escaped = {printable_fields(key): printable_fields(each) for key, each in value.items()}
-        same = all(map(_is, escaped, value)) and all(map(_is, escaped.values(), value.values()))
+        escaped = {printable_fields(key): printable_fields(item) for key, item in value.items()}
+        same = all(map(operator.is_, escaped, value)) and all(map(operator.is_, escaped.values(), value.values()))
         return value if same else escaped
     if is_dataclass(value) and not isinstance(value, type):
         held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
@@ -51,10 +52,6 @@ def printable_fields(value: Any) -> Any:
         parts = {name: printable_fields(getattr(value, name)) for name in names}
         return value if all(part is getattr(value, name) for name, part in parts.items()) else type(value)(**parts)
     return value
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _code(found: re.Match[str]) -> str:

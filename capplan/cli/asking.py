@@ -28,7 +28,7 @@ from capplan.cli.output import (
     warn,
     write_atomically,
 )
-from capplan.cli.progress import TERMINAL
+from capplan.cli.progress import TERMINAL, make_watcher
 from capplan.verbs.statement.contract import Look, Outcome, Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, Topic, plain_types
@@ -57,11 +57,11 @@ def complete_models(incomplete: str) -> list[str]:
     library, colon, name = incomplete.partition(":")
     if colon:
         known: Iterable[str] = source_names(library) if library in ("timm", "torchvision") else ()
-        return sorted(f"{library}:{each}" for each in known if each.startswith(name))
+        return sorted(f"{library}:{known_name}" for known_name in known if known_name.startswith(name))
     if not incomplete:
         return ["timm:", "torchvision:", "hf:"]
     every = source_names("torchvision") | source_names("timm")
-    return sorted(each for each in every if each.startswith(incomplete))
+    return sorted(name for name in every if name.startswith(incomplete))
 
 
 _COMPLETIONS: Mapping[str, Callable[..., Any]] = {"gpus": complete_gpus, "models": complete_models}
@@ -99,8 +99,6 @@ class TerminalContext(LocalContext):
 
     def watcher(self, choice: str) -> Watcher:
         """Return what shows the progress of a sweep as chosen."""
-        from capplan.cli.sweep_progress import make_watcher
-
         return make_watcher(choice)
 
 
@@ -156,7 +154,10 @@ def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     parameters = [_left_out(parameter) for parameter in inspect.signature(ask).parameters.values()]
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     run.__name__, run.__doc__ = ask.__name__, ask.__doc__
-    run.__annotations__ = {"context": typer.Context, **{each.name: each.annotation for each in parameters}}
+    run.__annotations__ = {
+        "context": typer.Context,
+        **{parameter.name: parameter.annotation for parameter in parameters},
+    }
     run.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]  # inspect reads it
     return run
 
@@ -223,7 +224,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     look = Look(format=str(chosen), width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
     asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
-    answers = [verb.answer(each, context) for each in asked]
+    answers = [verb.answer(question, context) for question in asked]
     write_answers(verb, answers, question, writing=writing, look=look)
     if verb.files is not None:
         for path, content in verb.files(answers, question).items():
@@ -279,8 +280,8 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         is_optional = (option.metavar or "").startswith("[")
         metavar = option.metavar.strip("[].") if option.metavar and is_optional else option.metavar
         info: Any = typer.Argument(metavar=metavar, help=option.help, show_default=False, autocompletion=completion)
-        one: Any = Path if Path in (field.item, *field.kinds) else str
-        wanted: Any = list[one] if several else one
+        item: Any = Path if Path in (field.item, *field.kinds) else str
+        wanted: Any = list[item] if several else item
         annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
         return keyword(parameter_name(verb, field), annotation, None if is_optional else inspect.Parameter.empty)
     bounds: dict[str, Any] = {}

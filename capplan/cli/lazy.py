@@ -1,17 +1,37 @@
-"""Command groups that import a command's module when it is called, and build its options when they are given."""
+"""Commands that are imported when they are called, and their help: examples first, options by topic."""
 
+import inspect
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
-from capplan.cli.output import guard_outputs
-from capplan.cli.topics import commands_by_topic, give_topics, heading, write_help_text
-from capplan.errors import UnknownNameError, nearest_names
+from capplan.cli.output import ColorChoice, guard_outputs, is_coloured
+from capplan.errors import UnknownNameError, UsageError, nearest_names
+from capplan.verbs.statement.options import Topic
+from capplan.verbs.statement.registry import VERBS, find_verb
+
+_OF_ANSWERS = frozenset({"color", "format_", "json_", "output", "force", "help"})
+"""Options about how an answer is written, which every command has."""
+_FEWEST_GROUPED = 9
+"""Commands with fewer options list them under one heading."""
+OTHER_COMMANDS = "More"
+_EXAMPLES = "Examples:"
+_TIMES = {2: "twice", 3: "three times"}
+
+GROUPS: Mapping[str, str] = {
+    "calibrate": "Fit efficiencies to measurements.",
+    "llm": "Plan the serving and training of large language models: which fit, how fast they are, what they cost.",
+    "llm train": "Plan the training and fine-tuning of large language models: memory, speed, days, money and layouts.",
+    "gpus": "List the GPUs that capplan knows, with filters; show, compare and check them; add your own.",
+    "prices": "List, filter and compare prices of GPUs; import your own quotes.",
+    "cache": "Show and clear the traces kept from earlier runs (CAPPLAN_CACHE names the folder; off keeps none).",
+}
+"""What the help of each group says, by its words; a verb of the same words answers where no command is named."""
 
 
 class SparingOption(TyperOption):
@@ -62,7 +82,7 @@ _LONGEST_SENTENCE = 300
 
 
 class LazyGroup(SparingGroup):
-    """A group whose subclasses name their commands, each as "module:function" or "module:typer app".
+    """A group whose subclasses name their commands, each as "module:function", or ":words" of a group of verbs.
 
     `command_topics` are the headings under which help lists them; without any, all stand under "Commands".
     """
@@ -88,7 +108,7 @@ class LazyGroup(SparingGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which matter more, before the options of the group itself."""
         self.format_commands(ctx, formatter)
-        records = [each.get_help_record(ctx) for each in self.get_params(ctx)]
+        records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
         with formatter.section(heading("Options")):
             formatter.write_dl([record for record in records if record is not None])
 
@@ -98,22 +118,22 @@ class LazyGroup(SparingGroup):
         topics = commands_by_topic(names, self.command_topics) if self.command_topics else [("Commands", names)]
         longest = max(map(len, names))
         for topic, listed in topics:
-            found = [(name, self.get_command(ctx, name)) for name in listed]
-            rows = [(name.ljust(longest), command.get_short_help_str(_LONGEST_SENTENCE)) for name, command in found]
+            commands = [(name, self.get_command(ctx, name)) for name in listed]
+            rows = [(name.ljust(longest), command.get_short_help_str(_LONGEST_SENTENCE)) for name, command in commands]
             with formatter.section(heading(topic)):
                 formatter.write_dl(rows)
 
 
 def _build(name: str, place: str) -> Any:
+    """Build the command, or the group of verbs, that lies at a place."""
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
-    if module.startswith("capplan.verbs."):
-        return _build_verb(name, found)
-    if isinstance(found, typer.Typer):
-        command: Any = get_group(found)
+    if not module:
+        command: Any = get_group(_verb_group(attribute))
+    elif module.startswith("capplan.verbs."):
+        command = _verb_command(name, getattr(import_module(module), attribute))
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(found)
+        single.command(name)(getattr(import_module(module), attribute))
         command = get_command(single)
     command.name = name
     give_topics(command)
@@ -121,7 +141,23 @@ def _build(name: str, place: str) -> Any:
     return command
 
 
-def _build_verb(name: str, verb: Any) -> Any:
+def _verb_group(path: str) -> typer.Typer:
+    """Make the group of the verbs, and of the groups, whose paths are one word longer than its own."""
+    from capplan.cli.asking import group_function
+
+    places = {**VERBS, **{group: f":{group}" for group in GROUPS}}
+    below = {name.removeprefix(f"{path} "): place for name, place in places.items() if name.startswith(f"{path} ")}
+    commands = {name: place for name, place in below.items() if " " not in name}
+    kind = type(f"{path.title().replace(' ', '')}Group", (LazyGroup,), {"lazy_commands": commands})
+    asks = path in VERBS
+    group = typer.Typer(
+        cls=kind, help=GROUPS[path], invoke_without_command=asks, no_args_is_help=not asks, rich_markup_mode=None
+    )
+    group.callback()(group_function(find_verb(path)) if asks else lambda: None)
+    return group
+
+
+def _verb_command(name: str, verb: Any) -> Any:
     """Build the command of a verb, its options under the headings that the verb states."""
     from capplan.cli.asking import command_function, topics_of
 
@@ -133,10 +169,128 @@ def _build_verb(name: str, verb: Any) -> Any:
     else:
         single.command(name)(command_function(verb))
     command: Any = get_command(single)
-    command.name = name
     topics = topics_of(verb)
     for parameter in command.params:
         parameter.topic = topics.get(parameter.name)
-    give_topics(command)
-    guard_outputs(command)
     return command
+
+
+class TopicCommand(TyperCommand):
+    """A command whose help shows its examples before its options, and these by topic."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser of the command's words, which refuses an option that is given twice.
+
+        The last value would count otherwise, and the first be lost without a word.
+        """
+        parser: Any = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            options, rest, order = parse(args)
+            for option in {option.name: option for option in order}.values():
+                is_single = option.param_type_name == "option" and not (
+                    option.multiple or option.is_flag or option.count
+                )
+                if is_single and order.count(option) > 1:
+                    raise UsageError(f"{option.opts[0]} is given {_TIMES.get(order.count(option), 'several times')}.")
+            return options, rest, order
+
+        parser.parse_args = parse_once
+        return parser
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, and its examples in lines that can be copied."""
+        del ctx
+        write_help_text(self.help or "", formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, the latter by topic."""
+        arguments: list[Any] = []
+        options: list[tuple[Topic, Any]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                arguments.append(record)
+            elif record is not None:
+                usual = Topic.ANSWER if parameter.name in _OF_ANSWERS else Topic.OWN
+                options.append((getattr(parameter, "topic", None) or usual, record))
+        if len(options) < _FEWEST_GROUPED:
+            options = [(Topic.OWN, record) for _, record in options]
+        by_topic = ((topic, [record for stated, record in options if stated is topic]) for topic in Topic)
+        for title, rows in (("Arguments", arguments), *by_topic):
+            if rows:
+                with formatter.section(heading(title)):
+                    formatter.write_dl(rows)
+
+
+def give_topics(command: Any) -> None:
+    """Make a command, and each command of a group, write its help by topic."""
+    for subcommand in getattr(command, "commands", {}).values():
+        give_topics(subcommand)
+    if type(command) is TyperCommand:
+        command.__class__ = TopicCommand
+
+
+def write_help_text(text: str, formatter: Any) -> None:
+    """Write a help text; each example starts a line, and a long one continues after a backslash, as in a shell.
+
+    Args:
+        text: paragraphs, and behind the line "Examples:" one example a paragraph.
+        formatter: click's formatter of help.
+    """
+    words, _, examples = inspect.cleandoc(text).partition(f"\n{_EXAMPLES}\n")
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(words.strip())
+    if not examples:
+        return
+    formatter.write_paragraph()
+    formatter.write(f"{heading('Examples')}:\n")
+    for example in (" ".join(words.split()) for words in examples.split("\n\n") if words.strip()):
+        lines = _broken(example, width=formatter.width - 4)
+        formatter.write("".join(f"{'  ' if place == 0 else '      '}{line}\n" for place, line in enumerate(lines)))
+
+
+def heading(title: str) -> str:
+    """Return a heading of help, bold on a terminal."""
+    return typer.style(title, bold=True) if is_coloured(ColorChoice.AUTO) else title
+
+
+def commands_by_topic(names: Sequence[str], topics: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Return the commands under their topics; those that no topic names come last, under a heading of their own."""
+    known = {name for listed in topics.values() for name in listed}
+    headings = {**topics, OTHER_COMMANDS: [name for name in names if name not in known]}
+    by_topic = [(topic, [name for name in listed if name in names]) for topic, listed in headings.items()]
+    return [(topic, listed) for topic, listed in by_topic if listed]
+
+
+def _broken(example: str, *, width: int) -> list[str]:
+    """Break a command at its blanks, so that each line but the last ends in a backslash and can be copied whole."""
+    if len(example) <= width:
+        return [example]
+    try:
+        words = [shlex.quote(word) if " " in word else word for word in shlex.split(example, comments=False)]
+    except ValueError:  # a text that is no command
+        return [example]
+    lines: list[str] = []
+    left = ""
+    for word in _pairs(words):
+        room = width if not lines else width - 4
+        if left and len(f"{left} {word} \\") > room:
+            lines.append(f"{left} \\")
+            left = word
+        else:
+            left = f"{left} {word}" if left else word
+    return [*lines, left]
+
+
+def _pairs(words: Sequence[str]) -> list[str]:
+    """Join each option with the value behind it, so that no line ends between them."""
+    pairs: list[str] = []
+    for word in words:
+        if pairs and pairs[-1].startswith("-") and " " not in pairs[-1] and not word.startswith("-"):
+            pairs[-1] = f"{pairs[-1]} {word}"
+        else:
+            pairs.append(word)
+    return pairs

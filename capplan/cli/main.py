@@ -38,10 +38,8 @@ EPILOG = (
 
 COMMANDS: Mapping[str, str] = {
     **{path: place for path, place in VERBS.items() if " " not in path},
-    **{(group := path.split()[0]): f"capplan.cli.groups:{group}" for path in VERBS if " " in path},
-    "serve": "capplan.cli.service_commands:serve",
-    "mcp": "capplan.cli.service_commands:mcp",
-    "config": "capplan.cli.config_command:config",
+    **{(group := path.split()[0]): f":{group}" for path in VERBS if " " in path},
+    **{name: f"capplan.cli.own_commands:{name}" for name in ("serve", "mcp", "config")},
 }
 """Every command and where it lies: verbs, groups of verbs, what asks nothing. Only the called one is imported."""
 

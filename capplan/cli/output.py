@@ -21,16 +21,12 @@ import typer
 from typer.main import get_command
 
 from capplan.errors import UsageError
-from capplan.files import refuse_input, write_file
+from capplan.files import is_file, refuse_input, write_file
 from capplan.printable import printable
 from capplan.report.sections import Format as Format  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from capplan.report.sections import Line, Section
-
-
-if TYPE_CHECKING:
-    from capplan.report.sections import Line
 
 
 FormatOption = Annotated[
@@ -259,7 +255,7 @@ def _show_warning(
 def _nearest_ascii(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     lost = error.object[error.start : error.end]
-    return "".join(_NEAREST.get(each) or f"\\u{ord(each):04x}" for each in lost), error.end
+    return "".join(_NEAREST.get(character) or f"\\u{ord(character):04x}" for character in lost), error.end
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -374,8 +370,8 @@ def guard_outputs(command: Any) -> None:
     Args:
         command: a command, or a group whose commands are guarded each.
     """
-    for each in getattr(command, "commands", {}).values():
-        guard_outputs(each)
+    for subcommand in getattr(command, "commands", {}).values():
+        guard_outputs(subcommand)
     names = {parameter.name for parameter in command.params}
     if command.callback is None or not names & OUTPUTS:
         return
@@ -419,17 +415,10 @@ def _files_named(words: Mapping[str, Any]) -> Iterator[Path]:
     for name, value in words.items():
         if name in OUTPUTS:
             continue
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(each, str | Path):
+        for word in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(word, str | Path):
                 continue
-            text = str(each)
+            text = str(word)
             for candidate in (text, text.partition(":")[0], text.partition(":")[2], text.partition("=")[2]):
-                if candidate and "\0" not in candidate and _is_file(candidate):
+                if candidate and is_file(candidate):
                     yield Path(candidate)
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False

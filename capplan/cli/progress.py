@@ -1,17 +1,21 @@
-"""Show progress on a terminal's stderr: a line that is rewritten, and warnings."""
+"""Show progress on stderr: a line that is rewritten on a terminal, the progress of a sweep, and warnings."""
 
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from capplan.app.feedback import Feedback
+from capplan.app.sweep.progress import Watcher
 from capplan.cli.output import warn
 from capplan.units import format_seconds
 
 if TYPE_CHECKING:
+    from capplan.core.sweep.overview import Failed, Standing
     from capplan.probe.measure.timing import Progress
 
 
@@ -50,7 +54,12 @@ def progress(label: str) -> Iterator[None]:
         yield
         return
     started, stopped = time.monotonic(), threading.Event()
-    ticking = threading.Thread(target=_tick, args=(label, started, stopped), daemon=True)
+
+    def tick() -> None:
+        while not stopped.wait(WORTH_SHOWING_S):
+            _rewrite(f"{label} … {time.monotonic() - started:.0f} s")
+
+    ticking = threading.Thread(target=tick, daemon=True)
     _rewrite(f"{label} …")
     ticking.start()
     try:
@@ -60,12 +69,6 @@ def progress(label: str) -> Iterator[None]:
         ticking.join()
         elapsed_s = time.monotonic() - started
         _rewrite(f"{label}: {elapsed_s:.1f} s\n" if elapsed_s > WORTH_SHOWING_S else "")
-
-
-def _tick(label: str, started: float, stopped: threading.Event) -> None:
-    """Rewrite the line every second with the time that has passed."""
-    while not stopped.wait(WORTH_SHOWING_S):
-        _rewrite(f"{label} … {time.monotonic() - started:.0f} s")
 
 
 @contextmanager
@@ -82,11 +85,8 @@ def live_line(label: str) -> Iterator["Callable[[Progress], None]"]:
         width = "" if progress.width_fraction is None else f" ± {50 * progress.width_fraction:.2f} %"
         _rewrite(f"{label}: {progress.repetitions} repetitions, median {format_seconds(progress.median_s)}{width}")
 
-    _rewrite(f"{label}: building the model")
-    try:
+    with live_words(f"{label}: building the model"):
         yield show
-    finally:
-        _rewrite("")
 
 
 @contextmanager
@@ -105,3 +105,107 @@ def live_words(words: str) -> Iterator[None]:
 def _rewrite(text: str) -> None:
     sys.stderr.write(f"\r\x1b[2K{text}")
     sys.stderr.flush()
+
+
+_LINE_EVERY_S = 0.2
+_PLAIN_EVERY_S = 10.0
+
+
+def make_watcher(choice: str) -> Watcher:
+    """Return the watcher that shows progress as chosen.
+
+    Args:
+        choice: none; json, for lines that programs read; text or auto, for a line that is rewritten on a terminal and a
+            line now and then elsewhere.
+    """
+    if choice == "none":
+        return Watcher()
+    if choice == "json":
+        return JsonLines()
+    return TextLine(rewrites=sys.stderr.isatty())
+
+
+@dataclass(slots=True, kw_only=True)
+class TextLine(Watcher):
+    """Shows rate, remaining time and failures so far."""
+
+    rewrites: bool
+    shown_s: float = 0.0
+
+    def started(self, standing: "Standing") -> None:
+        """Write what is to be computed."""
+        new = standing.models - standing.kept
+        warn(f"{new:,} of {standing.models:,} models to compute")
+
+    def moved(self, standing: "Standing") -> None:
+        """Show how far the sweep is, not more often than people can read."""
+        now = time.monotonic()
+        if now - self.shown_s < (_LINE_EVERY_S if self.rewrites else _PLAIN_EVERY_S):
+            return
+        self.shown_s = now
+        self._show(_words(standing))
+
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Write which point was timed."""
+        self._show(f"measured {model} on {gpu} at batch {batch:,}")
+
+    def ended(self, standing: "Standing") -> None:
+        """Remove the line."""
+        del standing
+        if self.rewrites:
+            _rewrite("")
+
+    def _show(self, words: str) -> None:
+        if self.rewrites:
+            _rewrite(words)
+        else:
+            warn(words)
+
+
+def _words(standing: "Standing") -> str:
+    parts = [f"{standing.finished:,}/{standing.models:,} models"]
+    if standing.rows_per_s:
+        parts.append(f"{standing.rows_per_s:,.0f} rows/s")
+    if standing.remaining_s:
+        parts.append(f"{format_seconds(standing.remaining_s)} left")
+    if standing.failed:
+        parts.append(f"{standing.failed:,} failed")
+    return ", ".join(parts)
+
+
+class JsonLines(Watcher):
+    """Writes one JSON document a line: `started`, `progress`, `failed` and `ended`."""
+
+    def started(self, standing: "Standing") -> None:
+        """Write what is to be computed."""
+        self._write("started", **_plain(standing))
+
+    def moved(self, standing: "Standing") -> None:
+        """Write how far the sweep is."""
+        self._write("progress", **_plain(standing))
+
+    def failed(self, model: str, workload: str, failed: "Failed") -> None:
+        """Write a failure."""
+        from capplan.printable import printable_line
+
+        self._write("failed", model=model, workload=workload, kind=failed.kind, reason=printable_line(failed.reason))
+
+    def measured(self, model: str, gpu: str, batch: int) -> None:
+        """Write which point was timed."""
+        self._write("measured", model=model, gpu=gpu, batch=batch)
+
+    def ended(self, standing: "Standing") -> None:
+        """Write the counts at the end."""
+        self._write("ended", **_plain(standing))
+
+    def _write(self, event: str, **values: object) -> None:
+        sys.stderr.write(json.dumps({"event": event, **values}, ensure_ascii=False) + "\n")
+        sys.stderr.flush()
+
+
+def _plain(standing: "Standing") -> dict[str, object]:
+    from capplan.report.documents.codec import to_plain
+    from capplan.report.documents.sweep import standing_document
+
+    document: dict[str, object] = to_plain(standing_document(standing))
+    return document

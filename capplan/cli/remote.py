@@ -6,17 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from capplan.api.client import Client, ServiceReply
-from capplan.cli.asking import Writing, read_asked
-from capplan.cli.output import Format, answer_width, emit, warn
+from capplan.cli.asking import Writing, conclude, read_asked
+from capplan.cli.output import Format, answer_width, emit
 from capplan.cli.reporting import check_outputs, write_files
 from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
-from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.contract import Outcome, Verb
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.read import to_wire
 from capplan.verbs.statement.registry import find_verb, served_verbs
@@ -48,15 +46,15 @@ def answered_remotely(command: Any, path: str, server: str) -> Any:
 
 def _ask_subcommands(group: Any, path: str, server: str) -> None:
     """Make the commands of a group ask a service, or refuse where no service answers them."""
-    found, answered = group.get_command, group.invoke
+    get_local, invoke_local = group.get_command, group.invoke
 
     def invoke(ctx: Any) -> Any:
         if [*getattr(ctx, "_protected_args", ()), *ctx.args]:
             group.callback = None  # the command of the group answers
-        return answered(ctx)
+        return invoke_local(ctx)
 
     def get_command(ctx: Any, name: str) -> Any:
-        command = found(ctx, name)
+        command = get_local(ctx, name)
         return None if command is None else answered_remotely(command, f"{path} {name}", server)
 
     group.get_command, group.invoke = get_command, invoke
@@ -124,11 +122,9 @@ def _joined(answers: list[ServiceReply], chosen: str) -> str:
 
 
 def _conclude(answers: list[ServiceReply]) -> None:
-    for answer in answers:
-        if answer.warning:
-            warn(answer.warning)
-    if any(answer.exit_code for answer in answers):
-        raise typer.Exit(max(answer.exit_code for answer in answers))
+    conclude(
+        [Outcome(exit_code=answer.exit_code, warnings=(answer.warning,) * bool(answer.warning)) for answer in answers]
+    )
 
 
 def _model_fields(words: str | None, client: Client) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,10 +34,10 @@ def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         outputs = check_outputs(values.pop("output") or (), force=values.pop("force"), verb=verb)
         question, _ = read_asked(verb, values)
         if isinstance(question, ReportQuestion) and question.llm is not None:
-            return _report_llm(question, outputs)
-        made = verb.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
-        write_files(outputs, lambda extension: verb.files_in[extension]([made], question), verb=verb)
-        return conclude([verb.outcome(made)])
+            return _report_llm(question, outputs, verb)
+        answer = verb.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
+        write_files(outputs, lambda extension: verb.files_in[extension]([answer], question), verb=verb)
+        return conclude([verb.outcome(answer)])
 
     parameters = [*command_parameters(verb), keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
     run.__name__ = verb.path
@@ -103,61 +102,36 @@ def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any])
     return list(outputs)
 
 
-def _report_llm(question: ReportQuestion, outputs: Sequence[Path]) -> None:
-
-    assert question.llm is not None
-    plain = replace(question, llm=None)
-    report_llm(plain.models, question.llm, outputs, gpus=plain.gpus, specs=plain.specs, title=plain.title)
-
-
-def report_llm(
-    models: Sequence[str],
-    load: Path,
-    outputs: Sequence[Path],
-    *,
-    gpus: Sequence[str],
-    specs: Sequence[Path],
-    title: str | None,
-) -> None:
+def _report_llm(question: ReportQuestion, outputs: Sequence[Path], verb: Verb[Any, Any]) -> None:
     """Write the report on serving one model, or several on one fleet; exit 1 if nothing carries the load.
-
-    Args:
-        models: The models in the user's words.
-        load: The load file.
-        outputs: Where to; Markdown to stdout if there are none.
-        gpus: GPUs to consider; those of the load file if empty.
-        specs: Further spec folders.
-        title: Title of the report.
 
     Raises:
         UsageError: Several models are named, or something of the load file is refused.
     """
     from capplan.llm.answer.report_serving import ServingReportRequest, report_serving
 
-    if len(models) != 1:
-        raise UsageError(f"--llm reports on one model, not {len(models)}; write one report for each.")
+    assert question.llm is not None
+    if len(question.models) != 1:
+        raise UsageError(f"--llm reports on one model, not {len(question.models)}; write one report for each.")
     request = ServingReportRequest(
-        model=models[0], load_file=load, specs=tuple(specs), gpus=tuple(gpus), title=title, command=command_line()
-    )
+        model=question.models[0], load_file=question.llm, specs=question.specs, gpus=question.gpus,
+        title=question.title, command=command_line(),
+    )  # fmt: skip
     with progress("working out the report"):
-        made = report_serving(request)
-    if not outputs:
-        emit(str(_written(made, ".md")), output=None)
-    contents = [_written(made, path.suffix.lower()) for path in outputs]
-    for path, content in zip(outputs, contents, strict=True):
-        write_atomically(path, content if isinstance(content, bytes) else printable(content).encode())
-    if made.fleet.plan.recommended is None:
+        report = report_serving(request)
+    write_files(outputs, lambda extension: _serving_report_in(extension, report), verb=verb)
+    if report.fleet.plan.recommended is None:
         raise typer.Exit(1)
 
 
-def _written(made: "ServingReport", extension: str) -> str | bytes:
+def _serving_report_in(extension: str, report: "ServingReport") -> str | bytes:
     """Return the report in the format of a file's extension."""
     from capplan.report.documents.llm.report import serving_report_document
     from capplan.report.pages import page_file
     from capplan.report.text.llm.report import serving_data, serving_page
 
-    if extension == ".json":
-        return to_json(serving_report_document(made))
-    if extension == ".csv":
-        return laid_out(serving_data(made), Format.CSV, output=None)
-    return page_file(serving_page(made), extension)
+    if extension == "json":
+        return to_json(serving_report_document(report))
+    if extension == "csv":
+        return laid_out(serving_data(report), Format.CSV, output=None)
+    return page_file(serving_page(report), f".{extension}")

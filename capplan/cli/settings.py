@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from capplan.errors import UnknownNameError, UsageError
-from capplan.files import config_folder, read_file
+from capplan.files import config_folder, is_file, read_file
 from capplan.verbs.statement.options import Door, Field
 from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS, find_verb
 
@@ -75,25 +75,17 @@ def load_settings(folder: Path | None = None) -> tuple[StoredDefault, ...]:
     if named is not None:
         return _read(Path(named), table=()) if named else ()
     own = config_folder() / FILE_NAME
-    found = list(_read(own, table=())) if _is_file(own) else []
+    found = list(_read(own, table=())) if is_file(own) else []
     for project in _project_files((folder or Path.cwd()).resolve()):
         found += _read(project, table=("tool", "capplan") if project.name == "pyproject.toml" else ())
     return tuple(found)
-
-
-def _is_file(path: Path) -> bool:
-    """Return True if there is a file; a folder that may not be looked into, such as another user's, holds none."""
-    try:
-        return path.is_file()
-    except PermissionError:
-        return False
 
 
 def _project_files(start: Path) -> list[Path]:
     """Return the nearest pyproject.toml and capplan.toml of a folder and those above it."""
     found = []
     for name in ("pyproject.toml", FILE_NAME):
-        nearest = next((each / name for each in (start, *start.parents) if _is_file(each / name)), None)
+        nearest = next((place / name for place in (start, *start.parents) if is_file(place / name)), None)
         found += [nearest] if nearest is not None else []
     return found
 
@@ -121,7 +113,7 @@ def _settings(path: Path, key: str, value: object) -> list[StoredDefault]:
     if isinstance(value, Mapping):
         if key not in CONFIGURABLE:
             raise UnknownNameError("table", key, CONFIGURABLE, hint=f"{path} may hold {', '.join(CONFIGURABLE)}.")
-        return [_setting(path, str(name), each, command=key) for name, each in value.items()]
+        return [_setting(path, str(name), item, command=key) for name, item in value.items()]
     return [_setting(path, key, value, command=None)]
 
 

@@ -231,7 +231,7 @@ class Worker:
         except (OSError, EOFError) as error:  # the system is short of processes, or the template has just died
             self.close()
             raise WorkerDiedError(Death.KILLED, f"its process could not be started ({error})") from error
-        answer = self._answer_to(self._made_by, time_s=_LONGEST_START_S, stop=stop)
+        answer = self.ask(self._made_by, time_s=_LONGEST_START_S, stop=stop)
         assert isinstance(answer, Ready)
 
     def call(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
@@ -254,7 +254,26 @@ class Worker:
 
     def ask(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:
         """Do the same as `call` with a process that was started; one that has died meanwhile is not replaced."""
-        return self._answer_to(task, time_s=time_s, stop=stop)
+        connection = self._connection
+        assert connection is not None
+        deadline_s = None if time_s is None else time.monotonic() + time_s
+        is_sent = False
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
+                connection.send(task)
+                is_sent = True
+            while not connection.poll(_POLL_S):
+                if stop is not None and stop.is_set():
+                    self.kill()
+                elif deadline_s is not None and time.monotonic() > deadline_s:
+                    self.kill(Death.TIME, f"took more than {time_s:g} s and was ended")
+                elif self._memory_bytes is not None and (held := resident_bytes(self.pid)) > self._memory_bytes:
+                    what = f"held {format_bytes(held)} of memory, more than {format_bytes(self._memory_bytes)}"
+                    self.kill(Death.MEMORY, f"{what}, and was ended")
+            return connection.recv()
+        except (EOFError, OSError) as error:
+            # Linux resets a socket whose other end was closed with unread data in it: unix_release_sock in af_unix.c
+            raise self._death(began=is_sent and not isinstance(error, ConnectionResetError)) from error
 
     def call_again(
         self,
@@ -332,28 +351,6 @@ class Worker:
             start_new_session=True,
             env={**os.environ, **self._environment},
         )
-
-    def _answer_to(self, task: object, *, time_s: float | None, stop: Event | None) -> Any:
-        connection = self._connection
-        assert connection is not None
-        deadline_s = None if time_s is None else time.monotonic() + time_s
-        is_sent = False
-        try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed below
-                connection.send(task)
-                is_sent = True
-            while not connection.poll(_POLL_S):
-                if stop is not None and stop.is_set():
-                    self.kill()
-                elif deadline_s is not None and time.monotonic() > deadline_s:
-                    self.kill(Death.TIME, f"took more than {time_s:g} s and was ended")
-                elif self._memory_bytes is not None and (held := resident_bytes(self.pid)) > self._memory_bytes:
-                    what = f"held {format_bytes(held)} of memory, more than {format_bytes(self._memory_bytes)}"
-                    self.kill(Death.MEMORY, f"{what}, and was ended")
-            return connection.recv()
-        except (EOFError, OSError) as error:
-            # Linux resets a socket whose other end was closed with unread data in it: unix_release_sock in af_unix.c
-            raise self._death(began=is_sent and not isinstance(error, ConnectionResetError)) from error
 
     def _death(self, *, began: bool) -> WorkerDiedError:
         """Return how the process ended, once it has."""

@@ -13,7 +13,6 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import Thread
-from typing import Any
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
@@ -68,11 +67,8 @@ def _work(connection: Connection) -> None:
             except (BrokenPipeError, ConnectionResetError):
                 raise
             except Exception as error:
-                connection.send(_unexpected(error))
-
-
-def _unexpected(error: Exception) -> Any:
-    return UnexpectedError(message=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+                message = f"{type(error).__name__}: {error}"
+                connection.send(UnexpectedError(message=message, trace=traceback.format_exc()))
 
 
 def _die_with_starter() -> None:

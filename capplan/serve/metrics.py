@@ -18,6 +18,7 @@ _HELP = {
     "capplan_refused_total": "Requests refused before they were read, by reason.",
 }
 Labels = tuple[tuple[str, str], ...]
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Metrics:
@@ -87,12 +88,8 @@ class Metrics:
 
 
 def _spelt(labels: Labels) -> str:
-    words = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    words = ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in labels)
     return f"{{{words}}}" if words else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 LOGGER = logging.getLogger("capplan.serve")

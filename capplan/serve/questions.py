@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
@@ -102,36 +103,30 @@ def check_bounds(value: Any) -> None:
     left = [(value, 0)]
     count = 0
     while left:
-        each, depth = left.pop()
+        part, depth = left.pop()
         count += 1
         if depth > DEEPEST or count > MOST_VALUES:
             raise UsageError(f"the question is nested deeper than {DEEPEST}, or holds over {MOST_VALUES:,} values.")
-        if isinstance(each, Mapping):
-            left += [(part, depth + 1) for pair in each.items() for part in pair]
-        elif isinstance(each, list):
-            left += [(part, depth + 1) for part in each]
+        if isinstance(part, Mapping):
+            left += [(inner, depth + 1) for pair in part.items() for inner in pair]
+        elif isinstance(part, list):
+            left += [(inner, depth + 1) for inner in part]
         else:
-            _check_plain(each)
+            _check_plain(part)
 
 
 def _check_plain(value: Any) -> None:
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             raise UsageError(f"the question holds a text of over {LONGEST_TEXT:,} characters.")
-        if not _is_writable(value):
-            raise UsageError("the question holds half of a character, which is not a text.")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UsageError("the question holds half of a character, which is not a text.") from None
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         raise UsageError("the question holds an integer beyond 64 bits.")
     elif not isinstance(value, bool | int | float | None):
         raise UsageError(f"the question holds a {type(value).__name__}, which is not a plain value.")
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _FORM = Option(doors=Door.HTTP)
@@ -161,18 +156,16 @@ class LlmPageQuestion:
     explain: _Words = ""
 
 
-def _field(help_: str) -> Option:
-    return Option(help=help_, doors=Door.HTTP)
+_field = partial(Option, doors=Door.HTTP)
+CannedName = Literal["cheapest", "fastest", "quickest", "fits", "failures"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsQuestion:
     """Canned questions to the results of a sweep, for models, GPUs and workloads whose names hold some letters."""
 
-    ask: Annotated[
-        Literal["cheapest", "fastest", "quickest", "fits", "failures"], _field("Which canned question is asked.")
-    ] = "cheapest"
-    model: Annotated[str, Meta(max_length=100), _field("Letters of models' names.")] = ""
-    gpu: Annotated[str, Meta(max_length=100), _field("Letters of GPUs' ids.")] = ""
-    workload: Annotated[str, Meta(max_length=100), _field("Letters of workloads' names.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=5000), _field("Rows at most.")] = 200
+    ask: Annotated[CannedName, _field(help="Which canned question is asked.")] = "cheapest"
+    model: Annotated[str, Meta(max_length=100), _field(help="Letters of models' names.")] = ""
+    gpu: Annotated[str, Meta(max_length=100), _field(help="Letters of GPUs' ids.")] = ""
+    workload: Annotated[str, Meta(max_length=100), _field(help="Letters of workloads' names.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=5000), _field(help="Rows at most.")] = 200

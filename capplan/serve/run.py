@@ -90,12 +90,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Finish what runs on the first SIGINT or SIGTERM, and end at once on the second."""
         handled = (signal.SIGINT, signal.SIGTERM)
-        former = {each: signal.signal(each, self.handle_exit) for each in handled}
+        former = {number: signal.signal(number, self.handle_exit) for number in handled}
         try:
             yield
         finally:
-            for each, handler in former.items():
-                signal.signal(each, handler)
+            for number, handler in former.items():
+                signal.signal(number, handler)
 
 
 def run_service(settings: Settings, *, announce: Callable[[str], None]) -> None:

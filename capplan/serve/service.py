@@ -19,13 +19,12 @@ from capplan.errors import UsageError
 from capplan.processes.supervisor import processor_s, resident_bytes
 from capplan.serve.metrics import Metrics
 from capplan.serve.planning.data import Folders, model_files, prepared
-from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC, Configs
+from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC, Configs, Uploads
 from capplan.serve.planning.messages import Refusal, Reply, Task, TraceJob
 from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, SharedTasks, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
-from capplan.serve.uploads import Uploads
 from capplan.serve.worker_pool import Lane, PlannerPool
 from capplan.strict_json import GZIP_MAGIC
 from capplan.verbs.statement.registry import verb_of

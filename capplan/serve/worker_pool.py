@@ -283,16 +283,12 @@ def make_planner(settings: Settings) -> Callable[[Task], Outcome]:
     Args:
         settings: how the service runs.
     """
-    os.chdir(_own_folder(Folders(state=settings.state)))
+    # an empty folder of this process's own, so that no word of a question names a file by accident
+    folder = Folders(state=settings.state).empty / str(os.getpid())
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)
     data = Data(settings)
     return lambda task: _outcome(task, data)
-
-
-def _own_folder(folders: Folders) -> str:
-    """Return an empty folder of this process's own, so that no word of a question names a file by accident."""
-    folder = folders.empty / str(os.getpid())
-    folder.mkdir(exist_ok=True)
-    return str(folder)
 
 
 def _outcome(task: Task, data: Data) -> Outcome:

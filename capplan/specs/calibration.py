@@ -1,13 +1,11 @@
 """Read and write calibration files, of kernels, engines and memory: the package's YAML, or a user's own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
-from datetime import date
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
-
-import yaml
+from types import MappingProxyType
+from typing import Any
 
 from capplan.core.latency.calibration import (
     Calibration,
@@ -37,152 +35,61 @@ from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
-from capplan.specs.strict_yaml import Checker, Tree, read_yaml
+from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
+from capplan.specs.values import NumberRange, RecordReader
 from capplan.units import BYTES, parse_quantity
 
-Part = TypeVar("Part")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
-    """Which numbers a field may hold: from `low`, left out where `is_open`, to `high`."""
-
-    low: float = 0.0
-    high: float = 1000.0
-    is_open: bool = False
-
-    def holds(self, value: float) -> bool:
-        return (self.low < value if self.is_open else self.low <= value) and value <= self.high
-
-    def __str__(self) -> str:
-        return f"{'above' if self.is_open else 'from'} {self.low:g} to {self.high:g}"
-
-
-FACTOR = _Range(high=1000.0, is_open=True)
-_SECONDS = _Range(high=1.0, is_open=True)
-CALL = _Range(high=1.0)
-_HALF_WIDTH = _Range(high=10.0)
+_FACTOR = NumberRange(high=1000.0, is_open=True)
+_SECONDS = NumberRange(high=1.0, is_open=True)
+_CALL = NumberRange(high=1.0)
+_HALF_WIDTH = NumberRange(high=10.0)
 """In units of log(predicted ÷ measured): e^10 is a factor of 22,000."""
-_COUNT = _Range(high=1e12)
-_FRACTION = _Range(high=1.0)
+_COUNT = NumberRange(high=1e12)
+_FRACTION = NumberRange(high=1.0)
 
-_ANY = _Range(low=-1e12, high=1e12)
-
-_RANGES: Mapping[type, Mapping[str, _Range]] = {
+_RANGES: Mapping[type, Mapping[str, NumberRange]] = {
     ClassConstants: {
-        "compute": FACTOR, "bandwidth": FACTOR, "half_k": _Range(high=1e6), "misaligned": _HALF_WIDTH,
-        "layout_passes": _Range(), "write_weight": _Range(), "strided": _Range(),
-        "fixed_s": CALL,
+        "compute": _FACTOR, "bandwidth": _FACTOR, "half_k": NumberRange(high=1e6), "misaligned": _HALF_WIDTH,
+        "layout_passes": NumberRange(), "write_weight": NumberRange(), "strided": NumberRange(),
+        "fixed_s": _CALL,
     },
     GlobalConstants: {
-        "l2_hit": _FRACTION, "l2_reach": FACTOR, "l2_sharpness": FACTOR, "tile_power": _Range(high=10.0),
-        "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": CALL,
-        "cores": _Range(low=1.0, high=1e5),
+        "l2_hit": _FRACTION, "l2_reach": _FACTOR, "l2_sharpness": _FACTOR, "tile_power": NumberRange(high=10.0),
+        "kernel_s": _SECONDS, "call_s": _SECONDS, "launch_s": _SECONDS, "convolution_s": _CALL,
+        "cores": NumberRange(low=1.0, high=1e5),
     },
     DeviceFactors: {
-        "compute": FACTOR, "bandwidth": FACTOR, "rows": _COUNT, "single_rows": _COUNT, "single_steps": _COUNT,
+        "compute": _FACTOR, "bandwidth": _FACTOR, "rows": _COUNT, "single_rows": _COUNT, "single_steps": _COUNT,
     },
     IntervalWidth: {
         "below": _HALF_WIDTH, "above": _HALF_WIDTH, "between_gpus": _HALF_WIDTH, "between_sheets": _HALF_WIDTH,
         "between_others": _HALF_WIDTH, "between_other_sheets": _HALF_WIDTH, "rows": _COUNT,
-        "coverage_fraction": _Range(high=1.0, is_open=True),
+        "coverage_fraction": NumberRange(high=1.0, is_open=True),
     },
     EngineEfficiency: {
-        "product": FACTOR, "attention": FACTOR, "norm": FACTOR, "elementwise": FACTOR, "convolution": FACTOR,
-        "kernel_s": _SECONDS, "convolution_s": CALL,
+        "product": _FACTOR, "attention": _FACTOR, "norm": _FACTOR, "elementwise": _FACTOR, "convolution": _FACTOR,
+        "kernel_s": _SECONDS, "convolution_s": _CALL,
     },
-    EngineFactors: {"wide": FACTOR, "int8": FACTOR, "rows": _COUNT},
+    EngineFactors: {"wide": _FACTOR, "int8": _FACTOR, "rows": _COUNT},
     CardPower: {
-        "factor": _Range(low=FEWEST_TIMES, high=MOST_TIMES), "log_half_width": _HALF_WIDTH, "rows": _COUNT,
+        "factor": NumberRange(low=FEWEST_TIMES, high=MOST_TIMES), "log_half_width": _HALF_WIDTH, "rows": _COUNT,
         "models": _COUNT,
     },
     EngineWidths: {"models": _HALF_WIDTH, "gpus": _HALF_WIDTH},
+    HostCosts: dict.fromkeys(("call_s", "launch_s", "operators_s"), _CALL),
+    Calibration: {"deviations": _FACTOR},
+    Origin: dict.fromkeys(("rows", "held_out_errors"), _COUNT),
 }  # fmt: skip
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
 
-_RETIRED: Mapping[type, frozenset[str]] = {GlobalConstants: frozenset({"cuda_graph_kernel_s"})}
-"""Keys of older files whose numbers nothing uses any more: they are read over."""
+class _PartReader(RecordReader):
+    """Reads parts of a calibration."""
 
-
-class PartReader(Checker):
-    """Gathers parts of a calibration and all that is wrong with its file."""
-
-    def mapping(self, tree: Tree, name: str, *, prefix: str = "") -> Tree:
-        """Return a nested mapping, empty where it is missing or refused."""
-        inner = tree.get(name, {})
-        if not isinstance(inner, dict):
-            self.refuse(f"{prefix}{name}", f"must be keys with values, not {inner!r}")
-            return {}
-        return inner
-
-    def parts(self, kind: type[Part], document: Tree, name: str) -> dict[str, Part]:
-        """Read groups of numbers by their names; those that are refused are left out."""
-        found = ((key, self.part(kind, row, f"{name}.{key}")) for key, row in self.mapping(document, name).items())
-        return {key: part for key, part in found if part is not None}
-
-    def part(self, kind: type[Part], given: object, where: str) -> Part | None:
-        """Read one group of numbers; None where something in it is refused."""
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return None
-        before = len(self.problems)
-        given = {key: value for key, value in given.items() if key not in _RETIRED.get(kind, ())}
-        known = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
-        self.unknown_keys(given, [item.name for item in known], f"{where}.")
-        for item in known:
-            if item.name not in given:
-                if item.default is MISSING:
-                    self.refuse(f"{where}.{item.name}", "is missing")
-            elif item.type is str:
-                self.words(given, (item.name,), prefix=f"{where}.")
-            else:
-                self.number(f"{where}.{item.name}", given[item.name], _RANGES[kind].get(item.name, _ANY))
-        return kind(**given) if len(self.problems) == before else None
-
-    def number(self, where: str, given: object, allowed: _Range) -> None:
-        """Refuse what is not a number within a range."""
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            self.refuse(where, f"must be a number, not {given!r}")
-        elif not allowed.holds(given):
-            self.refuse(where, f"must lie {allowed}, not {given:g}")
-
-    def read_origin(self, given: object, *, where: str = "origin") -> Origin | None:
-        """Read what a calibration was made from; None where something of the file is refused."""
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return None
-        self.unknown_keys(given, [item.name for item in fields(Origin)], f"{where}.")
-        if type(given.get("made")) is not date:
-            self.refuse(f"{where}.made", f"is {given.get('made')!r}; write a date such as 2026-11-21")
-        words = self.words(given, ("command",), prefix=f"{where}.")
-        sources = given.get("sources", [])
-        if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
-            self.refuse(f"{where}.sources", f"must be a list of texts, not {sources!r}")
-            sources = []
-        self.number(f"{where}.rows", given.get("rows"), _COUNT)
-        errors = self.mapping(given, "held_out_errors", prefix=f"{where}.")
-        for cell in errors:
-            prefix = f"{where}.held_out_errors.{cell}."
-            for name, value in self.mapping(errors, cell, prefix=f"{where}.held_out_errors.").items():
-                self.number(f"{prefix}{name}", value, _Range(high=1e12))
-        if self.problems:
-            return None
-        return Origin(
-            made=given["made"], command=words.get("command", ""), sources=tuple(sources), rows=given["rows"],
-            held_out_errors=errors,
-        )  # fmt: skip
-
-
-def rounded_numbers(value: Any) -> Any:
-    """Return a document with its fractions rounded to four significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {key: rounded_numbers(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded_numbers(item) for item in value]
-    return value
+    ranges = _RANGES
+    usual_range = NumberRange(low=-1e12, high=1e12)
+    older = MappingProxyType({Calibration: {"origin": None}, Origin: {"command": "", "sources": ()}})
+    retired = MappingProxyType({GlobalConstants: ("cuda_graph_kernel_s",)})
 
 
 SCHEMA_VERSION = 2
@@ -222,17 +129,15 @@ def _load_as_of(path: Path | None, _shipped: tuple[Stamp, ...], _own: Stamp) -> 
 
 def _read(path: Path | None, name: str) -> Calibration:
     where = str(path) if path else f"calibrations/{name}"
-    document = read_yaml(path or calibration_file(name), shown=where)
-    version = document.pop("schema_version", None)
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of schema_version {SCHEMA_VERSION}.")
+    file = path or calibration_file(name)
+    document = read_versioned(file, what="a calibration", version=SCHEMA_VERSION, shown=where)
     others = document.pop(_PARTS, {})
-    first = _CalibrationReader(where).calibration(document)
+    first = _read_calibration(document, where)
     if not isinstance(others, dict) or not all(isinstance(other, dict) for other in others.values()):
         raise SpecError(f"{where}: {_PARTS} must be calibrations by what they serve, such as 'cpu half'.")
     parts = {}
     for serves, tree in others.items():
-        part = _CalibrationReader(f"{where}: {_PARTS}.{serves}").calibration(tree)
+        part = _read_calibration(tree, f"{where}: {_PARTS}.{serves}")
         if part.serves != serves or serves == first.serves:
             raise SpecError(f"{where}: {_PARTS}.{serves} serves {part.serves!r}; a file holds one part for each use.")
         parts[serves] = part
@@ -249,7 +154,7 @@ def dump_calibration(calibration: Calibration, *, parts: Sequence[Calibration] =
     document = {"schema_version": SCHEMA_VERSION, **_document(calibration)}
     if parts:
         document["parts"] = {part.serves: _document(part) for part in parts}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return dump_yaml(document, digits=4)
 
 
 def dump_with_own_parts(calibration: Calibration) -> str:
@@ -265,8 +170,9 @@ def dump_with_own_parts(calibration: Calibration) -> str:
 
 def _document(calibration: Calibration) -> Tree:
     """Return the keys of one calibration, without its parts."""
-    document: Tree = rounded_numbers(asdict(replace(calibration, parts={}, engines={})))
-    del document["parts"], document["engines"], document["laws"]
+    document: Tree = asdict(replace(calibration, parts={}, engines={}))
+    for name in _APART:
+        del document[name]
     if calibration.host is None:
         del document["host"]
     if not calibration.power:
@@ -274,79 +180,38 @@ def _document(calibration: Calibration) -> Tree:
     return document
 
 
-_KEYS = ("name", "origin", "constants", "classes", "gpus", "deviations", "widths", "serves", "host", "power")
 _PARTS = "parts"
 """The key of calibrations that a file holds beside its first, by what they serve."""
+_APART = (_PARTS, "engines", "laws")
+"""Fields of a calibration that its mapping in a file does not hold."""
 
 
-class _CalibrationReader(PartReader):
-    """Gathers a calibration and all that is wrong with its file."""
+def _read_calibration(document: Tree, where: str) -> Calibration:
+    """Read one calibration.
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where, where)
-
-    def calibration(self, document: Tree) -> Calibration:
-        """Read the whole file.
-
-        Raises:
-            SpecError: something in it is wrong; all of it at once.
-        """
-        self.unknown_keys(document, _KEYS, "")
-        for key in ("name", "constants", "classes"):
-            if key not in document:
-                self.refuse(key, "is missing")
-        words = self.words(document, ("name",))
-        serves = document.get("serves", "eager")
-        if not isinstance(serves, str) or serves not in _SHIPPED:
-            self.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
-        constants = self.part(GlobalConstants, document.get("constants", {}), "constants")
-        classes = self.parts(ClassConstants, document, "classes")
-        self.unknown_keys(classes, ALL_CLASSES, "classes.")
-        gpus = self.parts(DeviceFactors, document, "gpus")
-        deviations = self._deviations(document)
-        widths = self.parts(IntervalWidth, document, "widths")
-        origin = self.read_origin(document["origin"]) if document.get("origin") is not None else None
-        host = self._host(document["host"]) if "host" in document else None
-        power = self.parts(CardPower, document, "power")
-        self.finish({})
-        assert constants is not None
-        return Calibration(
-            name=words["name"], origin=origin, constants=constants, classes=classes, gpus=gpus,
-            deviations=deviations, widths=widths, serves=serves, host=host, power=power,
-        )  # fmt: skip
-
-    def _deviations(self, document: Tree) -> dict[str, dict[str, float]]:
-        found = self.mapping(document, "deviations")
-        for group in found:
-            where = f"deviations.{group}"
-            factors = self.mapping(found, group, prefix="deviations.")
-            self.unknown_keys(factors, ALL_CLASSES, f"{where}.")
-            for label, factor in factors.items():
-                self.number(f"{where}.{label}", factor, FACTOR)
-        return found
-
-    def _host(self, given: object) -> HostCosts | None:
-        if not isinstance(given, dict):
-            self.refuse("host", f"must be keys with values, not {given!r}")
-            return None
-        before = len(self.problems)
-        self.unknown_keys(given, [item.name for item in fields(HostCosts)], "host.")
-        words = self.words(given, ("cpu", "torch"), prefix="host.")
-        costs = self.mapping(given, "operators_s", prefix="host.")
-        self.unknown_keys(costs, ALL_CLASSES, "host.operators_s.")
-        if not costs:
-            self.refuse("host.operators_s", "holds no operator")
-        times = {"call_s": given.get("call_s"), "launch_s": given.get("launch_s")}
-        for name, value in (*times.items(), *((f"operators_s.{label}", cost) for label, cost in costs.items())):
-            self.number(f"host.{name}", value, CALL)
-        if len(self.problems) > before:
-            return None
-        return HostCosts(**words, call_s=given["call_s"], launch_s=given["launch_s"], operators_s=costs)
+    Raises:
+        SpecError: something in it is wrong; all of it at once.
+    """
+    reader = _PartReader(where, where)
+    serves = document.get("serves", "eager")
+    if not isinstance(serves, str) or serves not in _SHIPPED:
+        reader.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
+    calibration = reader.record(Calibration, document, "", without=_APART)
+    if calibration is not None:
+        reader.unknown_keys(dict(calibration.classes), ALL_CLASSES, "classes.")
+        for label, factors in calibration.deviations.items():
+            reader.unknown_keys(dict(factors), ALL_CLASSES, f"deviations.{label}.")
+        if calibration.host is not None:
+            reader.unknown_keys(dict(calibration.host.operators_s), ALL_CLASSES, "host.operators_s.")
+            if not calibration.host.operators_s:
+                reader.refuse("host.operators_s", "holds no operator")
+    reader.finish({})
+    assert calibration is not None
+    return calibration
 
 
 ENGINES_SCHEMA_VERSION = 1
 ENGINES_FILE = "engines.yaml"
-_ENGINE_KEYS = ("constants", "gpus", "transformers", "convolutions", "origin")
 _ENGINES = tuple(framework.value for framework in Framework if framework.is_engine)
 
 
@@ -357,17 +222,15 @@ def load_engines() -> dict[str, EngineCalibration]:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
     """
     where = f"calibrations/{ENGINES_FILE}"
-    document = read_yaml(calibration_file(ENGINES_FILE), shown=where)
-    version = document.pop("schema_version", None)
-    if type(version) is not int or version != ENGINES_SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of engines of schema_version {ENGINES_SCHEMA_VERSION}.")
-    reader = _EngineReader(where, where)
+    what = "a calibration of engines"
+    document = read_versioned(calibration_file(ENGINES_FILE), what=what, version=ENGINES_SCHEMA_VERSION, shown=where)
+    reader = _PartReader(where, where)
     reader.unknown_keys(document, ("engines",), "")
     engines = reader.mapping(document, "engines")
     reader.unknown_keys(engines, _ENGINES, "engines.")
-    found = {name: reader.engine(given, f"engines.{name}") for name, given in engines.items()}
+    calibrations = {name: reader.record(EngineCalibration, given, f"engines.{name}") for name, given in engines.items()}
     reader.finish({})
-    return {name: engine for name, engine in found.items() if engine is not None}
+    return {name: engine for name, engine in calibrations.items() if engine is not None}
 
 
 def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
@@ -378,46 +241,14 @@ def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
     """
     document = {
         "schema_version": ENGINES_SCHEMA_VERSION,
-        "engines": {name: rounded_numbers(asdict(engine)) for name, engine in engines.items()},
+        "engines": {name: asdict(engine) for name, engine in engines.items()},
     }
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
-
-
-class _EngineReader(PartReader):
-    """Gathers engines and all that is wrong with their file."""
-
-    def engine(self, given: object, where: str) -> EngineCalibration | None:
-        """Read one engine; None where something of it is refused."""
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return None
-        self.unknown_keys(given, _ENGINE_KEYS, f"{where}.")
-        constants = self.part(EngineEfficiency, given.get("constants", {}), f"{where}.constants")
-        gpus = {
-            name: self.part(EngineFactors, factors, f"{where}.gpus.{name}")
-            for name, factors in self.mapping(given, "gpus", prefix=f"{where}.").items()
-        }
-        transformers = self.part(EngineWidths, given.get("transformers", {}), f"{where}.transformers")
-        convolutions = self.part(EngineWidths, given.get("convolutions", {}), f"{where}.convolutions")
-        origin = self.read_origin(given.get("origin"), where=f"{where}.origin")
-        if constants is None or transformers is None or convolutions is None or origin is None:
-            return None
-        return EngineCalibration(
-            constants=constants, gpus={name: each for name, each in gpus.items() if each is not None},
-            transformers=transformers, convolutions=convolutions, origin=origin,
-        )  # fmt: skip
+    return dump_yaml(document, digits=4)
 
 
 MEMORY_SCHEMA_VERSION = 1
 _DEFAULT = "memory.yaml"
-_MEMORY_KEYS = {"schema_version", "origin", "convolution_workspaces", "contexts", "communication", "uncertain_fraction"}
-_MEMORY_KEYS |= {
-    "compiled_fraction",
-    "graph_pool_fraction",
-    "least_kept_fraction",
-    "assumed_share_factor",
-    "cpu_workspaces",
-}
+_MEMORY_KEYS = {"schema_version", *(field.name for field in fields(MemoryCalibration))}
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -426,35 +257,32 @@ def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
     """
-    if path is not None:
-        return _calibration(read_yaml(path), str(path))
-    shown = f"calibrations/{_DEFAULT}"
-    return _calibration(read_yaml(calibration_file(_DEFAULT), shown=shown), shown)
-
-
-def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
-    version = document.get("schema_version")
-    if type(version) is not int or version != MEMORY_SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a memory calibration of schema_version {MEMORY_SCHEMA_VERSION}.")
+    where = f"calibrations/{_DEFAULT}" if path is None else str(path)
+    document = read_versioned(
+        path or calibration_file(_DEFAULT), what="a memory calibration", version=MEMORY_SCHEMA_VERSION, shown=where
+    )
     if unknown := sorted(set(document) - _MEMORY_KEYS):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_MEMORY_KEYS))}.")
     try:
-        origin = document["origin"]
+        origin, cpu = document["origin"], document["cpu_workspaces"]
         return MemoryCalibration(
             convolution_workspaces=ConvolutionWorkspaces(
                 nchw_half=_shares(document["convolution_workspaces"]["nchw_half"]),
                 other=_shares(document["convolution_workspaces"]["other"]),
             ),
-            cpu_workspaces=_cpu_workspaces(document["cpu_workspaces"]),
+            cpu_workspaces=CpuWorkspaces(
+                **{layout: _shares(cpu[layout]) for layout in ("row_major", "row_major_half", "channels_last")},
+                origin="; ".join(cpu["sources"]),
+            ),
             contexts=tuple(_context(row) for row in document["contexts"]),
             communication=CommunicationSize(
                 size_bytes=_sizes(document["communication"]), origin="; ".join(document["communication"]["sources"])
             ),
-            uncertain_fraction=_fraction(document, "uncertain_fraction"),
-            compiled_fraction=_fraction(document, "compiled_fraction"),
-            graph_pool_fraction=_fraction(document, "graph_pool_fraction"),
-            least_kept_fraction=_fraction(document, "least_kept_fraction"),
-            assumed_share_factor=_factor(document, "assumed_share_factor"),
+            uncertain_fraction=_number(document, "uncertain_fraction", 0, 1),
+            compiled_fraction=_number(document, "compiled_fraction", 0, 1),
+            graph_pool_fraction=_number(document, "graph_pool_fraction", 0, 1),
+            least_kept_fraction=_number(document, "least_kept_fraction", 0, 1),
+            assumed_share_factor=_number(document, "assumed_share_factor", 1, 100),
             origin=f"calibration of {origin['made']}: {origin['data']}",
         )
     except KeyError as error:
@@ -463,26 +291,10 @@ def _calibration(document: dict[str, Any], where: str) -> MemoryCalibration:
         raise SpecError(f"{where}: {error}.") from error
 
 
-def _cpu_workspaces(row: dict[str, Any]) -> CpuWorkspaces:
-    return CpuWorkspaces(
-        row_major=_shares(row["row_major"]),
-        row_major_half=_shares(row["row_major_half"]),
-        channels_last=_shares(row["channels_last"]),
-        origin="; ".join(row["sources"]),
-    )
-
-
-def _fraction(document: dict[str, Any], key: str) -> float:
+def _number(document: Tree, key: str, low: float, high: float) -> float:
     given = document[key]
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
-        raise ValueError(f"{key} must lie between 0 and 1, not {given!r}")
-    return float(given)
-
-
-def _factor(document: dict[str, Any], key: str) -> float:
-    given = document[key]
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 1 <= given <= 100:
-        raise ValueError(f"{key} must lie between 1 and 100, not {given!r}")
+    if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
+        raise ValueError(f"{key} must lie between {low} and {high}, not {given!r}")
     return float(given)
 
 

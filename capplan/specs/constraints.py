@@ -58,12 +58,13 @@ def read_constraints(reader: ValueReader, tree: Tree) -> Constraints:
         reader: Where problems are gathered.
         tree: The whole file; sections that are absent admit everything.
     """
-    budget, site = (_section(reader, tree, name) for name in ("budget", "site"))
+    budget, site = (reader.mapping(tree, name) for name in ("budget", "site"))
     reader.unknown_keys(budget, ["capex", "per_year"], "budget.")
     reader.unknown_keys(site, ["power", "rack_units"], "site.")
     for name in ("marketplaces", "any_vendor"):
         if not isinstance(tree.get(name, False), bool):
             reader.refuse(name, f"must be true or false, not {tree[name]!r}")
+    age_s = reader.duration("max_price_age", tree["max_price_age"]) if "max_price_age" in tree else None
     return Constraints(
         terms=_terms(reader, tree.get("terms", "both")),
         allow=_lists(reader, tree, "allow"),
@@ -75,7 +76,7 @@ def read_constraints(reader: ValueReader, tree: Tree) -> Constraints:
         max_power_w=_cap(site, "site", "power", reader.watts),
         max_rack_units=_cap(site, "site", "rack_units", reader.count),
         certainty_fraction=read_certainty(reader, tree.get("certainty", DEFAULT_CERTAINTY)) or DEFAULT_CERTAINTY,
-        max_price_age_days=_price_age_days(reader, tree),
+        max_price_age_days=DEFAULT_MAX_PRICE_AGE_DAYS if age_s is None else age_s / SECONDS["d"],
     )
 
 
@@ -88,21 +89,6 @@ def read_certainty(reader: ValueReader, given: object) -> float | None:
     return share
 
 
-def _price_age_days(reader: ValueReader, tree: Tree) -> float:
-    if "max_price_age" not in tree:
-        return DEFAULT_MAX_PRICE_AGE_DAYS
-    age_s = reader.duration("max_price_age", tree["max_price_age"])
-    return DEFAULT_MAX_PRICE_AGE_DAYS if age_s is None else age_s / SECONDS["d"]
-
-
-def _section(reader: ValueReader, tree: Tree, name: str) -> Tree:
-    inner = tree.get(name, {})
-    if not isinstance(inner, dict):
-        reader.refuse(name, f"must be keys with values, not {inner!r}")
-        return {}
-    return inner
-
-
 def _cap(section: Tree, name: str, key: str, read: Callable[[str, object], float | None]) -> float | None:
     return read(f"{name}.{key}", section[key]) if key in section else None
 
@@ -112,16 +98,16 @@ def _terms(reader: ValueReader, given: object) -> frozenset[Term]:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         reader.refuse("terms", f"must be {', '.join(term_words())}, or a list of these, not {given!r}")
         return LASTING_TERMS
-    found = terms_of(words)
-    if found is None:
+    terms = terms_of(words)
+    if terms is None:
         unknown = next(word for word in words if word not in term_words())
         reader.refuse("terms", f"{unknown!r} is not a term; use {', '.join(term_words())}")
         return LASTING_TERMS
-    return found
+    return terms
 
 
 def _lists(reader: ValueReader, tree: Tree, name: str) -> NameLists:
-    section = _section(reader, tree, name)
+    section = reader.mapping(tree, name)
     reader.unknown_keys(section, list(_LISTS), f"{name}.")
     read = {key: _names(reader, f"{name}.{key}", section[key]) for key in _LISTS if key in section}
     for segment in sorted(read.get("segments", ())):

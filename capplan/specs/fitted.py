@@ -15,7 +15,7 @@ from capplan.core.power import CapLaw, PowerConstants, PowerLaw
 from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
-from capplan.specs.strict_yaml import read_yaml
+from capplan.specs.strict_yaml import dump_yaml, read_versioned
 
 ENERGY_FILE = "energy.yaml"
 POWER_SCHEMA_VERSION = 3
@@ -35,7 +35,7 @@ def load_power_law(path: Path | None = None) -> PowerLaw:
 
 def _law(document: dict[str, Any], origin: Origin, _where: str) -> PowerLaw:
     return PowerLaw(
-        architectures={name: PowerConstants(**found) for name, found in document["architectures"].items()},
+        architectures={name: PowerConstants(**row) for name, row in document["architectures"].items()},
         others=PowerConstants(**document["others"]),
         capping=CapLaw(**document["capping"]),
         served_widening=document["served_widening"],
@@ -55,7 +55,7 @@ def dump_power_law(law: PowerLaw) -> str:
         "served_widening": dict(law.served_widening),
         "task_prompts": dict(law.task_prompts),
     }
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return dump_yaml(document)
 
 
 _Fitted = TypeVar("_Fitted")
@@ -112,9 +112,8 @@ def load_price_drift() -> PriceDrift:
         SpecError: the file is missing, no strict YAML, of another schema, or a spread is missing or out of range.
     """
     where = f"calibrations/{DRIFT_FILE}"
-    document = read_yaml(calibration_file(DRIFT_FILE), shown=where)
-    if document.get("schema_version") != DRIFT_SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a table of price drift of schema_version {DRIFT_SCHEMA_VERSION}.")
+    what = "a table of price drift"
+    document = read_versioned(calibration_file(DRIFT_FILE), what=what, version=DRIFT_SCHEMA_VERSION, shown=where)
     rents, purchases = (_sigma(document.get(name), f"{where}: {name}") for name in ("rents", "purchases"))
     return PriceDrift(rent_sigma=rents, purchase_sigma=purchases)
 
@@ -174,7 +173,7 @@ def load_pipeline_calibration(path: Path | None = None) -> PipelineCalibration:
 def _calibration(document: dict[str, Any], origin: Origin, where: str) -> PipelineCalibration:
     return PipelineCalibration(
         name=str(document["name"]),
-        gpus={name: _factors(found, where) for name, found in document["gpus"].items()},
+        gpus={name: _factors(row, where) for name, row in document["gpus"].items()},
         host=float(document["host"]),
         sequence=SequenceLaws(**document["sequence"]),
         width=PipelineWidth(**document["width"]),
@@ -182,11 +181,11 @@ def _calibration(document: dict[str, Any], origin: Origin, where: str) -> Pipeli
     )
 
 
-def _factors(found: dict[str, Any], where: str) -> GroupFactors:
-    if unknown := set(found) - {*GROUPS, "capability"}:
+def _factors(row: dict[str, Any], where: str) -> GroupFactors:
+    if unknown := set(row) - {*GROUPS, "capability"}:
         raise SpecError(f"{where}: {sorted(unknown)[0]} is no group of kernels; known are {', '.join(GROUPS)}.")
-    by_group = {name: float(value) for name, value in found.items() if name != "capability"}
-    major, minor = found["capability"]
+    by_group = {name: float(value) for name, value in row.items() if name != "capability"}
+    major, minor = row["capability"]
     return GroupFactors(capability=(int(major), int(minor)), by_group=by_group)
 
 
@@ -204,4 +203,4 @@ def dump_pipeline_calibration(calibration: PipelineCalibration) -> str:
         "sequence": asdict(calibration.sequence),
         "width": asdict(calibration.width),
     }
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return dump_yaml(document)

@@ -71,13 +71,12 @@ def load_defaults(kind: str | None) -> dict[str, Assumption]:
     """Return the default assumptions: those of a kind of load, of costs, and of uncertainty."""
     tree = read_yaml(_DEFAULTS, shown=_DEFAULTS.name)
     groups = [tree[name] for name in (kind, "host", "money", "uncertainty") if name]
-    return {key: _assumption(key, row) for group in groups for key, row in group.items()}
-
-
-def _assumption(key: str, row: Tree) -> Assumption:
-    numbers: dict[str, Any] = {name: float(row[name]) for name in ("value", "low", "high")}
-    words = {name: row[name] for name in ("label", "unit", "basis", "source")}
-    return Assumption(key=key, **numbers, **words)
+    ends = ("value", "low", "high")
+    return {
+        key: Assumption(key=key, **{**row, **{name: float(row[name]) for name in ends}})
+        for group in groups
+        for key, row in group.items()
+    }
 
 
 def demand_without_load() -> ReportLoad:
@@ -119,9 +118,9 @@ def with_stream(tree: Tree) -> Tree:
     >>> with_stream({"images": "3 per second, p95 under 8 s"})
     {'service': {'peak': '3/s', 'latency': '8 s', 'percentile': 95.0}}
     """
-    found = next((name for name in STREAMS if name in tree), None)
-    match = _STREAM.fullmatch(str(tree[found]).strip()) if found is not None else None
-    if found is None or match is None:
+    stream = next((name for name in STREAMS if name in tree), None)
+    match = _STREAM.fullmatch(str(tree[stream]).strip()) if stream is not None else None
+    if match is None:
         return tree
     rate_per_s = float(match["rate"]) / _STREAM_SECONDS[match["unit"]]
     service: Tree = {"peak": f"{rate_per_s:.12g}/s", "latency": match["latency"]}
@@ -130,7 +129,7 @@ def with_stream(tree: Tree) -> Tree:
     stated = tree.get("service", {})
     if not isinstance(stated, dict):
         return tree
-    return {**{key: value for key, value in tree.items() if key != found}, "service": {**service, **stated}}
+    return {**{key: value for key, value in tree.items() if key != stream}, "service": {**service, **stated}}
 
 
 def read_load_fields(path: Path) -> Tree:
@@ -161,8 +160,8 @@ def read_load_file(path: Path) -> LoadFile:
     """
     tree = with_stream(read_yaml(path))
     reader = _LoadReader(str(path), {})
-    inventory = _inventory(reader, tree.get("inventory", []))
-    prices = _price_sections(reader, tree.get("prices", []))
+    inventory = _inventory(reader, _listed(reader, tree, "inventory", "with gpu and count"))
+    prices = _listed(reader, tree, "prices", "in the form of a price file")
     if "services" not in tree:
         reader.finish({})
         loads = (NamedLoad(name="", model=None, demand=read_demand(path)),)
@@ -174,11 +173,11 @@ def read_load_file(path: Path) -> LoadFile:
         items = []
     items = [with_stream(item) for item in items]
     names = [item.get("name") for item in items]
-    for index, each in enumerate(items):
+    for index, item in enumerate(items):
         where = f"services[{index}]."
-        reader.unknown_keys(each, ["name", "model", "service", "job"], where)
+        reader.unknown_keys(item, ["name", "model", "service", "job"], where)
         for key in ("name", "model"):
-            if not isinstance(each.get(key), str) or not each[key]:
+            if not isinstance(item.get(key), str) or not item[key]:
                 reader.refuse(f"{where}{key}", "is missing; write a text")
         if names.count(names[index]) > 1:
             reader.refuse(f"{where}name", f"{names[index]!r} stands twice")
@@ -187,39 +186,37 @@ def read_load_file(path: Path) -> LoadFile:
     return LoadFile(
         loads=tuple(
             NamedLoad(
-                name=each["name"],
-                model=each["model"],
+                name=item["name"],
+                model=item["model"],
                 demand=_demand(
-                    {**{kind: each[kind] for kind in ("service", "job") if kind in each}, **shared},
+                    {**{kind: item[kind] for kind in ("service", "job") if kind in item}, **shared},
                     f"{path}: services[{index}]",
                     known=("service", "job", "assumptions", *CONSTRAINT_KEYS),
                 ),
             )
-            for index, each in enumerate(items)
+            for index, item in enumerate(items)
         ),
         inventory=inventory,
         prices=prices,
     )
 
 
-def _price_sections(reader: "_LoadReader", given: object) -> tuple[Tree, ...]:
-    """Return the sections of own prices, each in the form of a price file."""
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        reader.refuse("prices", "must be a list, each item in the form of a price file")
+def _listed(reader: "_LoadReader", tree: Tree, name: str, form: str) -> tuple[Tree, ...]:
+    """Return a list of mappings; empty where it is absent or refused."""
+    given = tree.get(name, [])
+    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
+        reader.refuse(name, f"must be a list, each item {form}")
         return ()
     return tuple(given)
 
 
-def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:
+def _inventory(reader: "_LoadReader", items: Sequence[Tree]) -> tuple[Owned, ...]:
     """Read the GPUs that are owned: a list of gpu, count, and the servers that they stand in."""
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        reader.refuse("inventory", "must be a list, each item with gpu and count")
-        return ()
-    found = []
-    for index, each in enumerate(given):
+    inventory = []
+    for index, item in enumerate(items):
         where = f"inventory[{index}]."
-        reader.unknown_keys(each, ["gpu", "count", "servers"], where)
-        gpu, count, servers = each.get("gpu"), each.get("count"), each.get("servers")
+        reader.unknown_keys(item, ["gpu", "count", "servers"], where)
+        gpu, count, servers = item.get("gpu"), item.get("count"), item.get("servers")
         if not isinstance(gpu, str) or not gpu:
             reader.refuse(f"{where}gpu", "is missing; write a GPU's id")
         elif type(count) is not int or not 1 <= count <= _MOST_OWNED:
@@ -227,8 +224,8 @@ def _inventory(reader: "_LoadReader", given: object) -> tuple[Owned, ...]:
         elif servers is not None and (type(servers) is not int or not 1 <= servers <= count):
             reader.refuse(f"{where}servers", f"must be a whole number from 1 to the count of {count}, not {servers!r}")
         else:
-            found.append(Owned(gpu=gpu, count=count, servers=servers))
-    return tuple(found)
+            inventory.append(Owned(gpu=gpu, count=count, servers=servers))
+    return tuple(inventory)
 
 
 def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> ReportLoad:
@@ -270,14 +267,6 @@ class _LoadReader(ValueReader):
         """Turn to one section of the file."""
         self._kind, self._given = kind, given
 
-    def mapping(self, tree: Tree, name: str) -> Tree:
-        """Read a nested mapping; empty where it is absent."""
-        inner = tree.get(name, {})
-        if not isinstance(inner, dict):
-            self.refuse(name, f"must be keys with values, not {inner!r}")
-            return {}
-        return inner
-
     def override(self, given: Tree, *, settings: Sequence[str]) -> None:
         """Put the user's values and ranges in place of the defaults; `settings` have a place of their own."""
         known = [key for key in self.assumed if key not in settings]
@@ -311,10 +300,14 @@ class _LoadReader(ValueReader):
     def service(self) -> Load | None:
         """Read a stream of samples with a service level."""
         daily = self._daily()
-        peak = max(daily) if daily else self._rate("peak", required=True)
+        peak = max(daily, default=None)
+        if not daily and self._required("peak", "samples per second such as 500/s, or daily with 24 hourly rates"):
+            peak = self.rate("service.peak", self._given["peak"])
         if daily and "peak" in self._given:
             self.refuse("service.peak", "contradicts daily, whose highest hour is the peak; keep one")
-        mean = sum(daily) / sum(rate > 0 for rate in daily) if any(daily) else self._rate("mean")
+        mean = sum(daily) / sum(rate > 0 for rate in daily) if any(daily) else None
+        if mean is None and "mean" in self._given:
+            mean = self.rate("service.mean", self._given["mean"])
         if daily and "mean" in self._given:
             self.refuse("service.mean", "contradicts daily, which has its own mean; keep one")
         daily, days = self._hours_of_use(daily, peak)
@@ -468,25 +461,23 @@ class _LoadReader(ValueReader):
         spot = self._given.get("allow_spot", False)
         if not isinstance(spot, bool):
             self.refuse(f"{self._kind}.allow_spot", f"must be true or false, not {spot!r}")
-        found = {
-            "utilization_ceiling_fraction": ceiling, "spares": int(spares or 0), "allow_spot": spot,
-        }  # fmt: skip
+        common = {"utilization_ceiling_fraction": ceiling, "spares": int(spares or 0), "allow_spot": spot}
         if with_growth:
-            found["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, fraction=True)
-        return found
+            common["growth_per_year_fraction"] = self._setting("growth_per_year", high=10, fraction=True)
+        return common
 
     def money(self) -> CostAssumptions:
         """Gather the assumptions that the formulas of cost take."""
         values: dict[str, Any] = {}
-        for each in fields(CostAssumptions):
-            value = self.assumed[each.name].value
-            whole = each.type is int
-            most = _MOST_YEARS if each.name == "years" else _MOST_GPUS_PER_SERVER
+        for item in fields(CostAssumptions):
+            value = self.assumed[item.name].value
+            whole = item.type is int
+            most = _MOST_YEARS if item.name == "years" else _MOST_GPUS_PER_SERVER
             if whole and (value != int(value) or not 1 <= value <= most):
-                self.refuse(f"assumptions.{each.name}", f"must be a whole number from 1 to {most}, not {value:g}")
-            if value < 0 or (each.name.endswith("_fraction") and value > 1):
-                self.refuse(f"assumptions.{each.name}", f"must lie between 0 and 1, not {value:g}")
-            values[each.name] = int(value) if whole else value
+                self.refuse(f"assumptions.{item.name}", f"must be a whole number from 1 to {most}, not {value:g}")
+            if value < 0 or (item.name.endswith("_fraction") and value > 1):
+                self.refuse(f"assumptions.{item.name}", f"must lie between 0 and 1, not {value:g}")
+            values[item.name] = int(value) if whole else value
         if values["pue"] < 1:
             self.refuse("assumptions.pue", f"cannot be below 1, not {values['pue']:g}")
         if values["card_power_factor"] <= 0:
@@ -521,14 +512,6 @@ class _LoadReader(ValueReader):
         )
         return value
 
-    def _rate(self, name: str, *, required: bool = False) -> float | None:
-        where = f"{self._kind}.{name}"
-        if name not in self._given:
-            if required:
-                self.refuse(where, "is missing; write samples per second such as 500/s, or daily with 24 hourly rates")
-            return None
-        return self.rate(where, self._given[name])
-
     def _daily(self) -> tuple[float, ...]:
         """Read 24 hourly rates."""
         given = self._given.get("daily")
@@ -538,24 +521,26 @@ class _LoadReader(ValueReader):
             self.refuse("service.daily", f"must be a list of {HOURS_PER_DAY} rates, one an hour")
             return ()
         rates = [
-            0.0 if _NO_RATE.fullmatch(str(each)) else self.rate(f"service.daily[{hour}]", each)
-            for hour, each in enumerate(given)
+            0.0 if _NO_RATE.fullmatch(str(rate)) else self.rate(f"service.daily[{hour}]", rate)
+            for hour, rate in enumerate(given)
         ]
         known = [rate for rate in rates if rate is not None]
         if known and not any(known):
             self.refuse("service.daily", "is all zero; some hour must have a load")
         return tuple(known) if len(known) == len(rates) else ()
 
+    def _required(self, name: str, what: str) -> bool:
+        """Return True if the section holds a key, which is refused as missing otherwise."""
+        if name not in self._given:
+            self.refuse(f"{self._kind}.{name}", f"is missing; write {what}")
+        return name in self._given
+
     def _duration(self, name: str) -> float | None:
         where = f"{self._kind}.{name}"
-        if name not in self._given:
-            self.refuse(where, "is missing; write a time such as 50 ms or 6 h")
+        if not self._required(name, "a time such as 50 ms or 6 h"):
             return None
         return self.positive(where, self.duration(where, self._given[name]))
 
     def _count(self, name: str) -> float | None:
-        where = f"{self._kind}.{name}"
-        if name not in self._given:
-            self.refuse(where, "is missing; write a number such as 50M")
-            return None
-        return self.count(where, self._given[name])
+        is_given = self._required(name, "a number such as 50M")
+        return self.count(f"{self._kind}.{name}", self._given[name]) if is_given else None

@@ -71,7 +71,10 @@ def read_pipeline(path: Path) -> Pipeline:
         item=words.get("item", "item"),
         parts=tuple(part for name, given in parts.items() if (part := _part(checker, name, given, path)) is not None),
         parameters=_numbers(checker, tree, "parameters"),
-        derived=_expressions(checker, tree, "derived"),
+        derived={
+            name: _expression(checker, {f"derived.{name}": value}, f"derived.{name}", "1")
+            for name, value in checker.mapping(tree, "derived").items()
+        },
         item_seconds=None if "item_seconds" not in tree else _expression(checker, tree, "item_seconds", "1"),
         precision=_word(checker, tree, "precision", Precision),
         offload=_word(checker, tree, "offload", Offload),
@@ -116,7 +119,7 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
         samples=_expression(checker, given, "samples", "1", prefix=where),
         kind=_word(checker, given, "kind", PartKind, prefix=where) or PartKind.OTHER,
         weights_of=words.get("weights_of", ""),
-        tokens=tuple(_text(each) for each in (tokens if isinstance(tokens, list) else [tokens])),
+        tokens=tuple(map(str, tokens if isinstance(tokens, list) else [tokens])),
         quantises=given.get("quantises") is True,
         **_settings(checker, given, where),
     )
@@ -181,10 +184,6 @@ def _model_words(words: str, path: Path) -> str:
     return words
 
 
-def _text(value: object) -> str:
-    return str(value)
-
-
 def _expression(checker: Checker, tree: Tree, key: str, default: str, *, prefix: str = "") -> str:
     """Read an expression: text, or a plain number."""
     value = tree.get(key, default)
@@ -194,15 +193,10 @@ def _expression(checker: Checker, tree: Tree, key: str, default: str, *, prefix:
     return str(value)
 
 
-def _expressions(checker: Checker, tree: Tree, key: str) -> Mapping[str, str]:
-    group = checker.group(tree, key)
-    return {name.partition(".")[2]: _expression(checker, {name: value}, name, "1") for name, value in group.items()}
-
-
 def _numbers(checker: Checker, tree: Tree, key: str) -> Mapping[str, int | float]:
     found: dict[str, int | float] = {}
-    for dotted, value in checker.group(tree, key).items():
-        name = dotted.partition(".")[2]
+    for name, value in checker.mapping(tree, key).items():
+        dotted = f"{key}.{name}"
         if isinstance(value, bool) or not isinstance(value, int | float):
             checker.refuse(dotted, f"must be a number, not {value!r}")
         elif not name.isidentifier() or name == BATCH_NAME:

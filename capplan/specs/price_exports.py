@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from capplan.core.gpus.machines import MachineType
 from capplan.core.gpus.prices import PriceKind, Term
 from capplan.errors import UsageError
 from capplan.specs.providers import Providers
@@ -94,17 +95,17 @@ def _skypilot(path: Path, providers: Providers, read_on: date) -> Export | None:
     provider = next((name for name in named if name in providers.providers), path.parent.name)
     rows: list[Row] = []
     for cells in table:
-        each = dict(zip(head, cells, strict=False))
-        if not each.get("AcceleratorName"):
+        row = dict(zip(head, cells, strict=False))
+        if not row.get("AcceleratorName"):
             continue
         shared = {
-            "provider": provider, "gpu": _gpu(providers, provider, each["InstanceType"], each["AcceleratorName"]),
-            "gpus": f"{float(each['AcceleratorCount'] or 0):g}", "instance": each["InstanceType"],
-            "region": each["Region"], "date": f"{read_on}", "date_is": "not-after",
+            "provider": provider, "gpu": _gpu(providers, provider, row["InstanceType"], row["AcceleratorName"]),
+            "gpus": f"{float(row['AcceleratorCount'] or 0):g}", "instance": row["InstanceType"],
+            "region": row["Region"], "date": f"{read_on}", "date_is": "not-after",
         }  # fmt: skip
         for column, term in (("Price", Term.ON_DEMAND), ("SpotPrice", Term.SPOT)):
-            if each.get(column):
-                rows.append({**shared, "term": term.value, "price": each[column]})
+            if row.get(column):
+                rows.append({**shared, "term": term.value, "price": row[column]})
     return Export(rows=tuple(rows), kind=PriceKind.COPY)
 
 
@@ -125,6 +126,14 @@ def _gpu(providers: Providers, provider: str, instance: str, name: str, form: st
     return _WITH_FORM.get((model, next(forms, "")), name)
 
 
+def _offer(machine: MachineType, region: str, term: Term, price: str, day: str) -> Row:
+    """Return the row of a machine whose price held on a day at the latest."""
+    return {
+        "provider": machine.provider, "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
+        "region": region, "term": term.value, "price": price, "date": day, "date_is": "not-after",
+    }  # fmt: skip
+
+
 def _azure(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
     """Read https://prices.azure.com/api/retail/prices: reservations are priced for their whole term."""
     for item in document["Items"]:
@@ -141,90 +150,85 @@ def _azure(document: Mapping[str, Any], providers: Providers, day: str) -> Itera
         elif item.get("type") != "Consumption" or item.get("unitOfMeasure") != "1 Hour":
             continue
         yield {
-            "provider": "azure", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
-            "region": item["armRegionName"], "term": term.value, "price": f"{price:.6g}", "date": day,
-            "date_is": "not-after", "currency": item.get("currencyCode", ""),
-        }  # fmt: skip
+            **_offer(machine, item["armRegionName"], term, f"{price:.6g}", day),
+            "currency": item.get("currencyCode", ""),
+        }
 
 
 def _aws_products(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
     """Read what `aws pricing get-products --service-code AmazonEC2` prints: Linux, shared tenancy, no upfront."""
     for text in document["PriceList"]:
-        each = json.loads(text) if isinstance(text, str) else text
-        facts = each["product"]["attributes"]
+        product = json.loads(text) if isinstance(text, str) else text
+        facts = product["product"]["attributes"]
         machine = providers.machine("aws", facts.get("instanceType", ""))
         plain = facts.get("operatingSystem") == "Linux" and facts.get("tenancy") in ("Shared", "NA", None)
         if machine is None or not plain or facts.get("preInstalledSw", "NA") != "NA":
             continue
         if facts.get("capacitystatus", "Used") != "Used":
             continue
-        for kind, terms in each["terms"].items():
+        for kind, terms in product["terms"].items():
             for offer in terms.values():
-                told = offer.get("termAttributes", {})
-                term = Term.ON_DEMAND if kind == "OnDemand" else _YEARS.get(told.get("LeaseContractLength", ""))
-                if term is None or told.get("PurchaseOption", "No Upfront") != "No Upfront":
+                stated = offer.get("termAttributes", {})
+                term = Term.ON_DEMAND if kind == "OnDemand" else _YEARS.get(stated.get("LeaseContractLength", ""))
+                if term is None or stated.get("PurchaseOption", "No Upfront") != "No Upfront":
                     continue
-                if told.get("OfferingClass", "standard") != "standard":
+                if stated.get("OfferingClass", "standard") != "standard":
                     continue
                 for dimension in offer["priceDimensions"].values():
                     price = dimension["pricePerUnit"].get("USD", "")
                     if dimension.get("unit") == "Hrs" and price and float(price) > 0:
-                        yield {
-                            "provider": "aws", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
-                            "region": facts.get("regionCode") or facts["location"], "term": term.value, "price": price,
-                            "date": day, "date_is": "not-after",
-                        }  # fmt: skip
+                        yield _offer(machine, facts.get("regionCode") or facts["location"], term, price, day)
 
 
 def _aws_spot(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
     """Read what `aws ec2 describe-spot-price-history` prints: the newest price of the cheapest zone, with all zones."""
     newest: dict[tuple[str, str], tuple[str, float]] = {}
-    for each in document["SpotPriceHistory"]:
-        if each.get("ProductDescription", "Linux/UNIX") != "Linux/UNIX":
+    for entry in document["SpotPriceHistory"]:
+        if entry.get("ProductDescription", "Linux/UNIX") != "Linux/UNIX":
             continue
-        key = (each["InstanceType"], each["AvailabilityZone"])
-        if key not in newest or each["Timestamp"] > newest[key][0]:
-            newest[key] = (each["Timestamp"], float(each["SpotPrice"]))
+        key = (entry["InstanceType"], entry["AvailabilityZone"])
+        if key not in newest or entry["Timestamp"] > newest[key][0]:
+            newest[key] = (entry["Timestamp"], float(entry["SpotPrice"]))
     regions: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for (instance, zone), found in newest.items():
-        regions.setdefault((instance, zone.rstrip("abcdefgh")), []).append(found)
+    for (instance, zone), price in newest.items():
+        regions.setdefault((instance, zone.rstrip("abcdefgh")), []).append(price)
     for (instance, region), zones in regions.items():
         machine = providers.machine("aws", instance)
         if machine is None:
             continue
-        prices = [price for _, price in zones]
+        prices = [usd for _, usd in zones]
+        stated = max(when for when, _ in zones)[:10]
         yield {
-            "provider": "aws", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
-            "region": region, "term": Term.SPOT.value, "price": f"{min(prices):g}",
-            "date": max(when for when, _ in zones)[:10] or day,
+            **_offer(machine, region, Term.SPOT, f"{min(prices):g}", stated or day),
+            "date_is": "",
             "zones": f"{min(prices):g} {max(prices):g}",
-        }  # fmt: skip
+        }
 
 
 def _runpod(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
     """Read RunPod's GraphQL answer to `gpuTypes { id securePrice communityPrice secureSpotPrice }`."""
     del providers
-    for each in document["data"]["gpuTypes"]:
+    for gpu in document["data"]["gpuTypes"]:
         columns = (("securePrice", Term.ON_DEMAND), ("secureSpotPrice", Term.SPOT), ("communityPrice", Term.COMMUNITY))
         for column, term in columns:
-            if each.get(column):
+            if gpu.get(column):
                 yield {
-                    "provider": "runpod", "gpu": each["id"], "gpus": "1", "instance": each["id"], "region": "global",
-                    "term": term.value, "price": f"{each[column]:g}", "date": day, "date_is": "not-after",
+                    "provider": "runpod", "gpu": gpu["id"], "gpus": "1", "instance": gpu["id"], "region": "global",
+                    "term": term.value, "price": f"{gpu[column]:g}", "date": day, "date_is": "not-after",
                 }  # fmt: skip
 
 
 def _shadeform(document: Mapping[str, Any], providers: Providers, day: str) -> Iterator[Row]:
     """Read Shadeform's `/v1/instances/types`: prices in US cents an hour, a row for each region."""
-    for each in document["instance_types"]:
-        held, provider = each["configuration"], providers.canonical(each["cloud"])
-        instance = each.get("cloud_instance_type") or each["shade_instance_type"]
+    for offer in document["instance_types"]:
+        held, provider = offer["configuration"], providers.canonical(offer["cloud"])
+        instance = offer.get("cloud_instance_type") or offer["shade_instance_type"]
         name, form = held["gpu_type"], held.get("interconnect", "")
-        for place in each.get("availability") or ({"region": "any"},):
+        for place in offer.get("availability") or ({"region": "any"},):
             yield {
                 "provider": provider, "gpu": _gpu(providers, provider, instance, name, form),
                 "gpus": str(held["num_gpus"]), "instance": instance, "region": place["region"],
-                "term": Term.ON_DEMAND.value, "price": f"{each['hourly_price'] / 100:g}", "date": day,
+                "term": Term.ON_DEMAND.value, "price": f"{offer['hourly_price'] / 100:g}", "date": day,
                 "date_is": "not-after", "note": "resold through Shadeform",
             }  # fmt: skip
 
@@ -277,14 +281,13 @@ def _gcp(document: Mapping[str, Any], providers: Providers, day: str) -> Iterato
         }
         for term, region in dict.fromkeys((term, region) for gpu, term, region in parts if gpu == machine.gpu):
             priced = [(count, parts.get((part, term, region))) for part, count in counts.items()]
-            known = [(count, *found) for count, found in priced if found is not None]
+            known = [(count, *price) for count, price in priced if price is not None]
             if len(known) == len(priced):
                 yield {
-                    "provider": "gcp", "gpu": machine.gpu, "gpus": str(machine.gpus), "instance": machine.name,
-                    "region": region, "term": term.value, "price": f"{sum(count * usd for count, usd, _ in known):.6g}",
-                    "date": day, "date_is": "not-after", "currency": known[0][2],
+                    **_offer(machine, region, term, f"{sum(count * usd for count, usd, _ in known):.6g}", day),
+                    "currency": known[0][2],
                     "note": "sum of GPU, processors and memory, which are priced apart",
-                }  # fmt: skip
+                }
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any], Providers, str], Iterator[Row]]] = {

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -105,8 +104,8 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     left_out: list[SkippedQuote] = []
     for number, row in rows:
         try:
-            made = _quote(row, gpus, default_source=path.name)
-            quotes.append(made if export is None else replace(made, kind=export.kind))
+            quote = _quote(row, gpus, default_source=path.name)
+            quotes.append(quote if export is None else replace(quote, kind=export.kind))
         except UnreadableRowError as error:
             left_out.append(SkippedQuote(row=number, reason=str(error)))
     return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
@@ -116,7 +115,9 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     if path.suffix in (".yaml", ".yml"):
         yield from _yaml_rows(path)
         return
-    table = _xlsx_rows(path) if path.suffix == ".xlsx" else _csv_rows(path)
+    if path.suffix not in (".csv", ".xlsx"):
+        raise UsageError(f"{path}: quotes stand in a .csv, .xlsx or .yaml file.")
+    table = _xlsx_rows(path) if path.suffix == ".xlsx" else read_cells(path)
     head = next(table, [])
     names = [_SYNONYMS.get(name.strip().lower(), name.strip().lower()) for name in head]
     missing = [name for name in COLUMNS if name not in names]
@@ -153,12 +154,6 @@ def _scalar_words(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _csv_rows(path: Path) -> Iterator[list[str]]:
-    if path.suffix != ".csv":
-        raise UsageError(f"{path}: quotes stand in a .csv, .xlsx or .yaml file.")
-    yield from read_cells(path)
-
-
 def _xlsx_rows(path: Path) -> Iterator[list[str]]:
     try:
         from openpyxl import load_workbook  # noqa: PLC0415 - needed for workbooks alone
@@ -169,65 +164,54 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
     except (OSError, KeyError, ValueError) as error:
         raise UsageError(f"{path}: is not a workbook that can be read ({error}).") from error
     for row in sheet.iter_rows(values_only=True):
-        yield [_cell(value) for value in row]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return value.date().isoformat() if isinstance(value, datetime) else str(value)
+        days = (value.date() if isinstance(value, datetime) else value for value in row)
+        yield ["" if value is None else str(value) for value in days]
 
 
 def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
-    _refuse_wrong_cells(row, gpus)
-    count = _positive(row.get("gpus") or "1", "gpus")
-    day, date_is = _day(row["date"], row.get("date_is", ""))
+    """Read a row, each cell once; all that is wrong with it is named, so that a user mends a table in one pass.
+
+    Raises:
+        UnreadableRowError: Some cell cannot be read.
+    """
+    problems: list[str] = []
+
+    def read(reader: Callable[..., Any], *words: Any) -> Any:
+        try:
+            return reader(*words)
+        except ValueError as error:
+            problems.append(str(error))
+            return None
+
+    gpu = read(_gpu, row["gpu"], gpus)
+    term = read(_term, row["term"])
+    read(_check_provider_and_currency, row)
+    count = read(_positive, row.get("gpus") or "1", "gpus")
+    price = read(_price, row, count or 1)
+    dated = read(_day, row["date"], row.get("date_is", ""))
+    tier = read(_member, row.get("tier") or PriceTier.QUOTED.value, PriceTier)
+    numbers = {name: read(_positive, given, name) for name in _TERM_NUMBERS if (given := row.get(name))}
+    valid_until = read(_last_day, row.get("valid_until", ""))
+    if problems:
+        raise UnreadableRowError("; ".join(problems))
+    day, date_is = dated
     return Quote(
-        gpu=_gpu(row["gpu"], gpus),
-        term=_term(row["term"]),
+        gpu=gpu,
+        term=term,
         provider=_PROVIDERS.get(row["provider"].lower(), row["provider"]),
-        price=_price(row, count),
+        price=price,
         gpus=int(count),
         day=day,
         date_is=date_is,
-        tier=_member(row.get("tier") or PriceTier.QUOTED.value, PriceTier),
+        tier=tier,
         source=row.get("source") or default_source,
         region=row.get("region") or None,
         instance=row.get("instance") or None,
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
         note=row.get("note") or None,
-        terms=_quote_terms(row),
+        terms=QuoteTerms(sku=row.get("sku") or None, valid_until=valid_until, **numbers),
         zones=tuple(map(float, row.get("zones", "").split())),
     )
-
-
-def _refuse_wrong_cells(row: Mapping[str, str], gpus: Mapping[str, GpuSpec]) -> None:
-    """Refuse a row with all that is wrong with it, so that a user mends a table in one pass.
-
-    Raises:
-        UnreadableRowError: Some cell cannot be read.
-    """
-    readers: tuple[Callable[[], object], ...] = (
-        lambda: _gpu(row["gpu"], gpus),
-        lambda: _term(row["term"]),
-        lambda: _check_provider_and_currency(row),
-        lambda: _positive(row.get("gpus") or "1", "gpus"),
-        lambda: _price(row, 1),
-        lambda: _day(row["date"], row.get("date_is", "")),
-        lambda: _member(row.get("tier") or PriceTier.QUOTED.value, PriceTier),
-        *(partial(_positive, given, name) for name in _TERM_NUMBERS if (given := row.get(name))),
-        lambda: _last_day(row.get("valid_until", "")),
-    )
-    if problems := [problem for read in readers if (problem := _problem(read))]:
-        raise UnreadableRowError("; ".join(problems))
-
-
-def _problem(read: Callable[[], object]) -> str | None:
-    try:
-        read()
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def _term(given: str) -> Term:
@@ -243,16 +227,6 @@ def _check_provider_and_currency(row: Mapping[str, str]) -> None:
         problems.append(f"the price is in {currency}; convert it to {CURRENCY}")
     if problems:
         raise ValueError("; ".join(problems))
-
-
-def _quote_terms(row: Mapping[str, str]) -> QuoteTerms:
-    lead, warranty = (_positive(given, name) if (given := row.get(name)) else None for name in _TERM_NUMBERS)
-    return QuoteTerms(
-        sku=row.get("sku") or None,
-        valid_until=_last_day(row.get("valid_until", "")),
-        lead_time_days=lead,
-        warranty_years=warranty,
-    )
 
 
 def _last_day(text: str) -> date | None:
@@ -297,12 +271,12 @@ def _day(text: str, kind: str) -> tuple[date, DateKind]:
         return date.fromisoformat(text), date_is
     except ValueError:
         pass
-    found = re.fullmatch(r"(\d{4})(?:-(\d{2}|Q[1-4]))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{4})(?:-(\d{2}|Q[1-4]))?", text)
+    if match is None:
         raise ValueError(f"date must be YYYY-MM-DD, not {text!r}")
-    part = found[2] or "01"
+    part = match[2] or "01"
     month = _QUARTER_MONTH[part] if part in _QUARTER_MONTH else int(part)
-    return date(int(found[1]), month, 1), DateKind.NOT_BEFORE
+    return date(int(match[1]), month, 1), DateKind.NOT_BEFORE
 
 
 def _member(text: str, members: type[Member]) -> Member:
@@ -343,11 +317,11 @@ def _rent_file(provider: str, day: date, date_is: DateKind, quotes: Sequence[Quo
     keys = _source_keys(quotes)
     rows = [
         {
-            "gpu": each.gpu, "instance": each.instance or f"{each.gpus}x {each.gpu}", "gpus": each.gpus,
-            "pricing": each.term.value, **({"region": each.region} if each.region else {}), "per_hour": each.price,
-            **_shared(each, keys),
+            "gpu": quote.gpu, "instance": quote.instance or f"{quote.gpus}x {quote.gpu}", "gpus": quote.gpus,
+            "pricing": quote.term.value, **({"region": quote.region} if quote.region else {}), "per_hour": quote.price,
+            **_shared(quote, keys),
         }
-        for each in _once(quotes)
+        for quote in _once(quotes)
     ]  # fmt: skip
     return _document(lines, keys, "hourly", rows, read_on)
 
@@ -356,12 +330,12 @@ def _purchase_file(quotes: Sequence[Quote], read_on: date) -> str:
     keys = _source_keys(quotes)
     rows = [
         {
-            "gpu": each.gpu, "date": each.day, "date_is": each.date_is.value,
-            "offer": "quote" if each.tier is PriceTier.QUOTED and each.kind is PriceKind.QUOTE else "street",
-            "seller": each.provider, "price": each.price, "gpus": each.gpus,
-            **({"includes_server": True} if each.includes_server else {}), **_shared(each, keys),
+            "gpu": quote.gpu, "date": quote.day, "date_is": quote.date_is.value,
+            "offer": "quote" if quote.tier is PriceTier.QUOTED and quote.kind is PriceKind.QUOTE else "street",
+            "seller": quote.provider, "price": quote.price, "gpus": quote.gpus,
+            **({"includes_server": True} if quote.includes_server else {}), **_shared(quote, keys),
         }
-        for each in _once(quotes)
+        for quote in _once(quotes)
     ]  # fmt: skip
     return _document([f"currency: {CURRENCY}"], keys, "purchase", rows, read_on)
 
@@ -380,15 +354,15 @@ def _once(quotes: Sequence[Quote]) -> list[Quote]:
     """Drop rows that repeat another in all but source and note; the better tier stays."""
     best: dict[tuple[object, ...], Quote] = {}
     tiers = list(PriceTier)
-    for each in quotes:
-        key = (each.gpu, each.term, each.region, each.instance, each.gpus, each.price, each.day)
-        if key not in best or tiers.index(each.tier) < tiers.index(best[key].tier):
-            best[key] = each
-    return sorted(best.values(), key=lambda each: (each.gpu, each.term, each.region or "", each.gpus, each.price))
+    for quote in quotes:
+        key = (quote.gpu, quote.term, quote.region, quote.instance, quote.gpus, quote.price, quote.day)
+        if key not in best or tiers.index(quote.tier) < tiers.index(best[key].tier):
+            best[key] = quote
+    return sorted(best.values(), key=lambda kept: (kept.gpu, kept.term, kept.region or "", kept.gpus, kept.price))
 
 
 def _source_keys(quotes: Sequence[Quote]) -> dict[str, str]:
-    names = dict.fromkeys(each.source for each in _once(quotes))
+    names = dict.fromkeys(quote.source for quote in _once(quotes))
     return {name: f"source-{number}" for number, name in enumerate(names, start=1)}
 
 

@@ -71,7 +71,7 @@ class Providers:
 
     @cached_property
     def _ids(self) -> dict[str, str]:
-        return {name: each.name for each in self.providers.values() for name in (each.name, *each.names)}
+        return {name: known.name for known in self.providers.values() for name in (known.name, *known.names)}
 
     def canonical(self, provider: str) -> str:
         """Return the name under which a provider stands in the price list: `aws` for Amazon."""
@@ -107,7 +107,7 @@ class Providers:
             usd_per_unit=rate,
             rate_day=None if stated else self.rates.day,
             vat_fractions={
-                code: each.vat_fraction for code, each in self.countries.items() if each.vat_fraction is not None
+                code: vat for code, country in self.countries.items() if (vat := country.vat_fraction) is not None
             },
         )
 
@@ -156,16 +156,16 @@ class Providers:
         if (whole := self._place(provider, region)) is not None:
             return (whole,)
         parts = [self._place(provider, part) for part in _PARTS.split(region)]
-        found = tuple(place for place in parts if place is not None)
-        return found if len(found) == len(parts) else (Place(region=region),)
+        places = tuple(place for place in parts if place is not None)
+        return places if len(places) == len(parts) else (Place(region=region),)
 
     def _place(self, provider: str, region: str) -> Place | None:
         known = self.providers.get(provider)
         if known is not None and (place := known.regions.get(region.lower())) is not None:
             return place
         word = region.lower()
-        if found := _CITY.fullmatch(word):
-            word = found[1]
+        if city := _CITY.fullmatch(word):
+            word = city[1]
         country = self._countries_by_name.get(word)
         return None if country is None else Place(region=region, country=country)
 
@@ -190,14 +190,16 @@ def load_providers() -> Providers:
     return Providers(providers={provider.name: provider for provider in providers}, countries=countries, rates=rates)
 
 
-def _shown(path: Path) -> str:
-    return str(path.relative_to(built_in_folder().parent))
+def _opened(path: Path, keys: tuple[str, ...]) -> tuple[Tree, Checker, dict[str, Source]]:
+    """Return what a file holds, what gathers its problems, and its sources."""
+    shown = str(path.relative_to(built_in_folder().parent))
+    tree, checker = read_yaml(path, shown=shown), Checker(shown, BUILT_IN)
+    checker.unknown_keys(tree, keys, "")
+    return tree, checker, checker.sources(tree)
 
 
 def _read_countries(path: Path, rates: ReferenceRates) -> dict[str, Country]:
-    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
-    checker.unknown_keys(tree, ("sources", "tariffs", "countries"), "")
-    sources = checker.sources(tree)
+    tree, checker, sources = _opened(path, ("sources", "tariffs", "countries"))
     checker.used |= set(sources)
     tariffs = {}
     for key, row in _rows(checker, tree, "tariffs", _TARIFF_KEYS):
@@ -225,9 +227,7 @@ def _read_countries(path: Path, rates: ReferenceRates) -> dict[str, Country]:
 
 
 def _read_rates(path: Path) -> ReferenceRates:
-    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
-    checker.unknown_keys(tree, ("sources", "source", "date", "per_euro"), "")
-    sources = checker.sources(tree)
+    tree, checker, sources = _opened(path, ("sources", "source", "date", "per_euro"))
     checker.used.add(str(tree.get("source")))
     rates = {code: rate for code, given in tree["per_euro"].items() if (rate := _above_zero(given)) is not None}
     for code in tree["per_euro"]:
@@ -249,9 +249,7 @@ def _above_zero(given: object) -> float | None:
 
 
 def _read_provider(path: Path, countries: Mapping[str, Country]) -> Provider:
-    tree, checker = read_yaml(path, shown=_shown(path)), Checker(_shown(path), BUILT_IN)
-    checker.unknown_keys(tree, _PROVIDER_KEYS, "")
-    sources = checker.sources(tree)
+    tree, checker, sources = _opened(path, _PROVIDER_KEYS)
     checker.used |= {"regions"} & set(sources)
     name = checker.words(tree, ("provider",)).get("provider", path.stem)
     regions: dict[str, Place] = {}

@@ -5,13 +5,11 @@ others as they are.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
-
-import yaml
+from typing import Any
 
 from capplan.core.gpus.rate_laws import (
     BurstExponents,
@@ -26,10 +24,10 @@ from capplan.core.gpus.rate_laws import (
     Transfer,
 )
 from capplan.core.latency.classes import ALL_CLASSES
-from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
-from capplan.specs.strict_yaml import Checker, Tree, read_yaml
+from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
+from capplan.specs.values import NumberRange, RecordReader
 
 SCHEMA_VERSION = 1
 RATES_FILE = "rates.yaml"
@@ -51,12 +49,8 @@ _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"
 SECTIONS = (*_PARTS, *_SINGLE_NUMBERS, _ISSUE)
 """The keys beside `schema_version` and `origins`."""
-_ORIGIN_KEYS = ("sections", "made", "command", "data")
-_MOST = 1e15
-_FRACTIONS = frozenset({_ISSUE})
 _OTHER = "other"
 """How the file writes the empty name, which stands for whatever has no entry of its own."""
-_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +92,7 @@ def load_origins(path: Path) -> tuple[LawsOrigin, ...]:
 
 def _read(path: Path) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
     shown = f"calibrations/{path.name}"
-    document = read_yaml(path, shown=shown)
-    version = document.pop("schema_version", None)
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise SpecError(f"{shown} is not a file of rate laws of schema_version {SCHEMA_VERSION}.")
+    document = read_versioned(path, what="a file of rate laws", version=SCHEMA_VERSION, shown=shown)
     return _LawReader(shown, shown).laws(document)
 
 
@@ -123,8 +114,7 @@ def dump_rate_laws(laws: RateLaws, origins: tuple[LawsOrigin, ...]) -> str:
         **{name: getattr(laws, name) for name in _LAWS_NUMBERS},
         **{name: asdict(getattr(laws, name)) for name in ("hosts", "transfer", "quantised", "data_parallel")},
     }
-    rounded = _rounded(document)
-    return yaml.safe_dump(rounded, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    return dump_yaml(_named(document), digits=5)
 
 
 def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
@@ -135,14 +125,15 @@ def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
         laws: all laws, of which the command changed some.
         origin: what those sections were made from.
     """
-    others = [each for each in load_origins(path) if not set(each.sections) <= set(origin.sections)]
-    order = {name: index for index, name in enumerate(SECTIONS)}
-    origins = sorted([*others, origin], key=lambda each: order[each.sections[0]])
+    others = [other for other in load_origins(path) if not set(other.sections) <= set(origin.sections)]
+    origins = sorted([*others, origin], key=lambda origin: SECTIONS.index(origin.sections[0]))
     path.write_text(dump_rate_laws(laws, tuple(origins)))
 
 
-class _LawReader(Checker):
+class _LawReader(RecordReader):
     """Gathers the laws and all that is wrong with their file."""
+
+    takes_defaults = False
 
     def laws(self, document: Tree) -> tuple[RateLaws, tuple[LawsOrigin, ...]]:
         """Read the whole file.
@@ -154,87 +145,41 @@ class _LawReader(Checker):
         for name in ("origins", *SECTIONS):
             if name not in document:
                 self.refuse(name, "is missing")
-        parts = {name: self._part(kind, document.get(name, {}), name) for name, kind in _PARTS.items()}
-        numbers = {name: document.get(name) for name in _SINGLE_NUMBERS}
-        for name, value in numbers.items():
-            self._number(name, value)
-        issue = self._numbers(document.get(_ISSUE, {}), _ISSUE)
+        parts = {name: self.record(kind, document.get(name, {}), name) for name, kind in _PARTS.items()}
+        numbers = {name: self.number(name, document.get(name), self.usual_range) for name in _SINGLE_NUMBERS}
+        issue = self.mapping_of(float, document.get(_ISSUE, {}), _ISSUE, NumberRange(high=1.0))
         self.unknown_keys(issue, ALL_CLASSES, f"{_ISSUE}.")
         origins = self._origins(document.get("origins", []))
         self.finish({})
         sustained = SustainedLaws(
             **{name: parts.pop(name) for name in ("half", "single", "copies", "burst")},  # type: ignore[arg-type]
-            issued_at_clock=float(numbers["issued_at_clock"]),  # type: ignore[arg-type]  # checked above
+            issued_at_clock=float(numbers["issued_at_clock"]),
         )
         laws = RateLaws(
             sustained=sustained, issue_share=issue,
-            **{name: float(numbers[name]) for name in _LAWS_NUMBERS},  # type: ignore[arg-type]  # checked above
+            **{name: float(numbers[name]) for name in _LAWS_NUMBERS},  # type: ignore[arg-type]  # as in `_LAWS_NUMBERS`
             **parts,  # type: ignore[arg-type]  # each part has the type that its name has in `_PARTS`
         )  # fmt: skip
         return laws, origins
 
-    def _part(self, kind: type[_Part], given: object, where: str) -> _Part | None:
-        """Read one group of numbers; None where something in it is refused."""
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return None
-        before, values = len(self.problems), dict(given)
-        known = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
-        self.unknown_keys(given, [item.name for item in known], f"{where}.")
-        for item in known:
-            name = f"{where}.{item.name}"
-            if item.name not in given:
-                self.refuse(name, "is missing")
-            elif get_origin(item.type) is None:
-                self._number(name, given[item.name])
-            else:
-                values[item.name] = self._numbers(given[item.name], name)
-        return kind(**values) if len(self.problems) == before else None
-
-    def _numbers(self, given: object, where: str) -> dict[str, float]:
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with numbers, not {given!r}")
-            return {}
-        for name, value in given.items():
-            self._number(f"{where}.{name}", value)
-        return {"" if name == _OTHER else name: value for name, value in given.items()}
-
-    def _number(self, where: str, given: object) -> None:
-        most = 1.0 if where.partition(".")[0] in _FRACTIONS else _MOST
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            self.refuse(where, f"must be a number, not {given!r}")
-        elif not 0 <= given <= most:
-            self.refuse(where, f"must lie from 0 to {most:g}, not {given:g}")
+    def mapping_of(self, kind: Any, given: object, where: str, allowed: NumberRange) -> dict[str, Any]:
+        """Read values by their names, of which one word stands for the empty name."""
+        values = super().mapping_of(kind, given, where, allowed)
+        return {"" if name == _OTHER else name: value for name, value in values.items()}
 
     def _origins(self, given: object) -> tuple[LawsOrigin, ...]:
-        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        if not isinstance(given, list):
             self.refuse("origins", f"must be a list of sections with made, command and data, not {given!r}")
             return ()
-        found = tuple(self._origin(f"origins.{index}", each) for index, each in enumerate(given))
-        named = [name for each in found for name in each.sections]
+        rows = (self.record(LawsOrigin, row, f"origins.{index}") for index, row in enumerate(given))
+        origins = tuple(origin for origin in rows if origin is not None)
+        named = [name for origin in origins for name in origin.sections]
         for name in SECTIONS:
-            if named.count(name) != 1:
+            if named.count(name) != 1 and not self.problems:
                 self.refuse("origins", f"name the section {name} {named.count(name)} times; each has one origin")
-        return found
-
-    def _origin(self, where: str, given: Tree) -> LawsOrigin:
-        self.unknown_keys(given, _ORIGIN_KEYS, f"{where}.")
-        words = self.words(given, ("command", "data"), prefix=f"{where}.")
-        for name in ("command", "data"):
-            if name not in given:
-                self.refuse(f"{where}.{name}", "is missing")
-        made = given.get("made")
-        if type(made) is not date:
-            self.refuse(f"{where}.made", f"is {made!r}; write a date such as 2026-11-21")
-        return LawsOrigin(
-            sections=self.texts(given, "sections"), made=made if type(made) is date else date.min,
-            command=words.get("command", ""), data=words.get("data", ""),
-        )  # fmt: skip
+        return origins
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if isinstance(value, Mapping):
-        return {key or _OTHER: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _named(value: Any) -> Any:
+    """Return a document in which the empty name is written as a word."""
+    return {key or _OTHER: _named(item) for key, item in value.items()} if isinstance(value, Mapping) else value

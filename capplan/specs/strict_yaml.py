@@ -96,6 +96,47 @@ def read_yaml(path: Path, *, shown: str | None = None) -> Tree:
     return tree
 
 
+def read_versioned(path: Path, *, what: str, version: int, shown: str | None = None) -> Tree:
+    """Read a file of a schema's version, and return what it holds besides the version.
+
+    Args:
+        path: the file.
+        what: what such a file is, with its article, for messages.
+        version: the version that this program reads.
+        shown: how messages name the file.
+
+    Raises:
+        SpecError: it cannot be read, is not strict YAML, or is of another schema.
+    """
+    tree = read_yaml(path, shown=shown)
+    stated = tree.pop("schema_version", None)
+    if type(stated) is not int or stated != version:
+        raise SpecError(f"{shown or path} is not {what} of schema_version {version}.")
+    return tree
+
+
+def dump_yaml(document: Tree, *, digits: int | None = None) -> str:
+    """Write a document as YAML; the same one gives the same text.
+
+    Args:
+        document: what is written, its keys in this order.
+        digits: significant digits of fractions; None for all.
+    """
+    plain = document if digits is None else rounded_numbers(document, digits)
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
+
+def rounded_numbers(value: Any, digits: int) -> Any:
+    """Return a document with its fractions rounded to some significant digits, and lists in the place of tuples."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded_numbers(item, digits) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded_numbers(item, digits) for item in value]
+    return value
+
+
 def _read_text(path: Path, name: str) -> str:
     try:
         status = path.stat()
@@ -288,13 +329,17 @@ class Checker:
             self.refuse(key, f"{given!r} is not known; use {', '.join(members)}")
             return None
 
-    def group(self, tree: Tree, name: str) -> Tree:
-        """Return a nested mapping with dotted keys."""
+    def mapping(self, tree: Tree, name: str) -> Tree:
+        """Return a nested mapping, empty where it is missing or refused."""
         inner = tree.get(name, {})
         if not isinstance(inner, dict):
             self.refuse(name, f"must be keys with values, not {inner!r}")
             return {}
-        return {f"{name}.{key}": value for key, value in inner.items()}
+        return inner
+
+    def group(self, tree: Tree, name: str) -> Tree:
+        """Return a nested mapping with dotted keys."""
+        return {f"{name}.{key}": value for key, value in self.mapping(tree, name).items()}
 
     def words(self, tree: Tree, names: tuple[str, ...], *, prefix: str = "") -> dict[str, str]:
         """Read the keys that hold bare text."""
@@ -320,15 +365,8 @@ class Checker:
 
     def sources(self, tree: Tree) -> dict[str, Source]:
         """Read the sources that values name."""
-        group = tree.get("sources", {})
-        if not isinstance(group, dict):
-            self.refuse("sources", f"must be keys with values, not {group!r}")
-            return {}
-        return {
-            name: source
-            for name, given in group.items()
-            if (source := self.source(f"sources.{name}", given)) is not None
-        }
+        group = self.mapping(tree, "sources").items()
+        return {name: source for name, given in group if (source := self.source(f"sources.{name}", given)) is not None}
 
     def source(self, key: str, given: object) -> Source | None:
         """Read one source."""

@@ -78,7 +78,7 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
         UnknownNameError: `by` names what is no column.
     """
     from capplan.app.calibration.validate import validate
-    from capplan.specs.measured.steps import holds_pipelines
+    from capplan.specs.measurements import holds_pipelines
 
     if any(holds_pipelines(path) for path in question.measured):
         from capplan.app.pipelines.validate import validate_pipelines

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
+from capplan.cli.lazy import OTHER_COMMANDS, commands_by_topic
 from capplan.cli.main import COMMANDS
-from capplan.cli.topics import OTHER_COMMANDS, commands_by_topic
 from capplan.verbs.statement.options import Topic
 from capplan.verbs.statement.registry import COMMAND_TOPICS
 from tests.cli.conftest import Run

@@ -23,7 +23,7 @@ from capplan.errors import CapplanError
 from capplan.specs import load_gpus
 from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.load import read_demand
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 from tests.core.measurement.test_measurement import FULL
 from tests.fuzz.conftest import Check
 from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many

@@ -31,7 +31,7 @@ from capplan.llm.read.load_file import read_serving_load
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
-from capplan.serve.uploads import Uploads
+from capplan.serve.planning.files import Uploads
 from capplan.verbs.sweep_file import read_sweep_file
 from tests.app.sweep.conftest import make_request
 from tests.fuzz.conftest import Check, Watch

@@ -31,9 +31,9 @@ def kill_at_each_stage(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """
     killed: list[str] = []
     state = {"armed": True}
-    original = Worker._answer_to
+    original = Worker.ask
 
-    def answer_to(worker: Worker, task: Any, **limits: Any) -> Any:
+    def ask(worker: Worker, task: Any, **limits: Any) -> Any:
         starts = task is worker._made_by
         stage = STAGES[len(killed)] if state["armed"] and len(killed) < len(STAGES) else None
         if stage is not None and starts == (stage == "starting"):
@@ -45,7 +45,7 @@ def kill_at_each_stage(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         state["armed"] = state["armed"] or not starts
         return answer
 
-    monkeypatch.setattr(Worker, "_answer_to", answer_to)
+    monkeypatch.setattr(Worker, "ask", ask)
     return killed
 
 

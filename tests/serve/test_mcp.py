@@ -25,9 +25,9 @@ from capplan.serve.mcp.resources import PROMPTS  # noqa: E402
 from capplan.serve.mcp.server import Started, make_server  # noqa: E402
 from capplan.serve.mcp.tools import LONGEST_TEXT, short_text  # noqa: E402
 from capplan.serve.planning.data import Folders  # noqa: E402
+from capplan.serve.planning.files import Uploads  # noqa: E402
 from capplan.serve.planning.messages import Reply  # noqa: E402
 from capplan.serve.settings import ServiceLimits, Settings  # noqa: E402
-from capplan.serve.uploads import Uploads  # noqa: E402
 from capplan.verbs.statement.registry import served_verbs  # noqa: E402
 from tests.serve.conftest import EXAMPLES, command, serving  # noqa: E402
 

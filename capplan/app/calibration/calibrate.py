@@ -25,8 +25,8 @@ from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import dump_with_own_parts, load_calibration
 from capplan.specs.fitted import load_power_law
-from capplan.specs.measured.kernels import holds_kernels, read_kernels
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.kernels import holds_kernels, read_kernels
+from capplan.specs.measurements import read_measured
 from capplan.specs.rate_laws import load_rate_laws
 from capplan.units import format_fraction
 

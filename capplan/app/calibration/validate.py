@@ -31,7 +31,7 @@ from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus, load_gpus
 from capplan.specs.calibration import load_calibration
 from capplan.specs.fitted import load_power_law
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 
 if TYPE_CHECKING:
     from capplan.probe.trace.measured import ModelRun, TraceFolder

@@ -26,7 +26,7 @@ from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.workload import Precision, Workload
 from capplan.errors import CapplanError
 from capplan.specs.fitted import load_pipeline_calibration, load_power_law
-from capplan.specs.measured.steps import read_measured_pipelines
+from capplan.specs.measurements import read_measured_pipelines
 from capplan.units import counted
 
 _PRECISIONS = {

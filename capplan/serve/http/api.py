@@ -120,13 +120,13 @@ def spelling_of(request: Request) -> Spelling:
         if asked not in MEDIA_TYPES:
             raise ProblemError(400, f"unknown format {asked[:100]!r}; use {', '.join(MEDIA_TYPES)}.")
         return cast("Spelling", asked)
-    accepted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "").split(",")]
+    accepted = [kind.partition(";")[0].strip() for kind in request.headers.get("accept", "").split(",")]
     by_type = {value.partition(";")[0]: name for name, value in MEDIA_TYPES.items()}
-    for each in accepted:
-        if each in ("*/*", "application/*", "text/html"):
+    for kind in accepted:
+        if kind in ("*/*", "application/*", "text/html"):
             break
-        if each in by_type:
-            return by_type[each]
+        if kind in by_type:
+            return by_type[kind]
     return "json"
 
 
@@ -173,7 +173,8 @@ def _traces(service: PlanningService) -> Endpoint:
 def _add_trace(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         content = await read_body(request, limit=body_limit(request.url.path, service.settings))
-        if not _is_question(content):
+        head = content[:4096].lstrip()
+        if not head.startswith(b"{") or b'"format"' in head[:200]:  # a trace, and not a question that asks for one
             try:
                 kept = await asyncio.to_thread(service.uploads.keep, content)
             except CapplanError as error:
@@ -205,12 +206,6 @@ async def keep_own(service: PlanningService, request: Request) -> dict[str, Any]
             return await asyncio.to_thread(service.keep_own, path, name=request.query_params.get("name", "")[:200])
         except CapplanError as error:
             raise refused(str(error), error.exit_code) from error
-
-
-def _is_question(content: bytes) -> bool:
-    """Return True if a body asks for a trace, rather than being one."""
-    head = content[:4096].lstrip()
-    return head.startswith(b"{") and b'"format"' not in head[:200]
 
 
 def _created(request: Request, kept: dict[str, Any]) -> Response:

@@ -43,20 +43,16 @@ class ProblemError(Exception):
         self.headers = dict(headers)
 
 
-def problem_document(status: int, detail: str, *, exit_code: int | None = None) -> dict[str, Any]:
-    """Return a problem document; its title is the phrase of its status, as RFC 9457 asks of `about:blank`."""
-    document: dict[str, Any] = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-    }
-    return document if exit_code is None else {**document, "exit_code": exit_code}
-
-
 def problem_response(error: ProblemError) -> Response:
     """Return the answer to a request that is refused."""
-    document = problem_document(error.status, error.detail, exit_code=error.exit_code)
+    document: dict[str, Any] = {
+        "type": "about:blank",  # whose title is the phrase of the status, as RFC 9457 asks
+        "title": HTTPStatus(error.status).phrase,
+        "status": error.status,
+        "detail": error.detail,
+    }
+    if error.exit_code is not None:
+        document["exit_code"] = error.exit_code
     return Response(
         json.dumps(document, indent=2, ensure_ascii=False) + "\n",
         status_code=error.status,
@@ -175,21 +171,16 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
             raise GoneError
         return working.result()
     finally:
-        for each in (working, watching):
-            if not each.done():
-                each.cancel()
+        for task in (working, watching):
+            if not task.done():
+                task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await each
+                    await task
 
 
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def etag_of(content: bytes) -> str:
-    """Return the ETag of a content, a weak one: it is sent compressed or not."""
-    return f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 def content_response(
@@ -205,7 +196,7 @@ def content_response(
         status: the status of a full answer.
         headers: further headers.
     """
-    tag = etag_of(reply.content)
+    tag = f'W/"{hashlib.sha256(reply.content).hexdigest()[:32]}"'  # a weak one: it is sent compressed or not
     shared = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept", **(headers or {})}
     if reply.hints:
         shared["Capplan-Partial"] = "hints"
@@ -213,11 +204,7 @@ def content_response(
         shared["Capplan-Exit-Code"] = str(reply.exit_code)
     if reply.warning:
         shared["Capplan-Warning"] = reply.warning.encode("ascii", "replace").decode()
-    if _holds(request.headers.get("if-none-match", ""), tag):
+    held = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if "*" in held or tag.removeprefix("W/") in held:
         return Response(status_code=304, headers=shared)
     return Response(reply.content, status_code=status, media_type=reply.media_type, headers=shared)
-
-
-def _holds(condition: str, tag: str) -> bool:
-    held = [each.strip().removeprefix("W/") for each in condition.split(",")]
-    return "*" in held or tag.removeprefix("W/") in held

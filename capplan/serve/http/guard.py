@@ -71,7 +71,8 @@ class Guard:
             await self._passed(scope, receive, send_counted)
         finally:
             elapsed_s = time.monotonic() - started
-            route = _route(scope)
+            # the pattern of the route that answered: a path may hold names of models
+            route = str(getattr(scope.get("route"), "path", "unknown"))
             self._metrics.observe_request(
                 route=route, method=_method(scope), status=sent["status"], elapsed_s=elapsed_s
             )
@@ -122,7 +123,9 @@ class Guard:
             raise ProblemError(403, "pages of other sites may not ask here.")
 
     def _is_own(self, host: str) -> bool:
-        name = _without_port(host)
+        name, colon, port = host.lower().rpartition(":")
+        if not (colon and port.isdigit()):
+            name = host.lower()
         return name in self._names or (not is_loopback(self._settings.host) and _is_address(name))
 
     def _check_framing(self, headers: Headers) -> None:
@@ -175,11 +178,6 @@ def _own_names(settings: Settings) -> frozenset[str]:
     return frozenset(names)
 
 
-def _without_port(host: str) -> str:
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and port.isdigit() else host.lower()
-
-
 def _is_address(name: str) -> bool:
     """Return True for an address: only a name can be made to point to another machine."""
     try:
@@ -203,9 +201,3 @@ def _presented(headers: Headers) -> str:
 def _method(scope: Scope) -> str:
     method = str(scope["method"])
     return method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH") else "other"
-
-
-def _route(scope: Scope) -> str:
-    """Return the pattern of the route that answered: a path may hold names of models."""
-    route = scope.get("route")
-    return str(getattr(route, "path", "unknown"))

@@ -187,29 +187,28 @@ def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(name: str, kind: Any, answer: dict[str, Any], **given: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    spelt: tuple[Spelling, ...] = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
+    operation: dict[str, Any] = {
         "operationId": f"{'get' if 'parameters' in given else 'ask'}_{name.replace('/', '_')}",
         "summary": (kind.__doc__ or "").partition("\n")[0],
         "responses": {
             "200": {
                 "description": "The answer, the same document as the command line's --format json.",
                 "headers": {"ETag": {"schema": {"type": "string"}}},
-                "content": {"application/json": {"schema": answer}, **_other_formats(name)},
+                "content": {
+                    "application/json": {"schema": answer},
+                    **{MEDIA_TYPES[spelling].partition(";")[0]: {"schema": {"type": "string"}} for spelling in spelt},
+                },
             },
             "304": {"description": "The client holds this answer: its If-None-Match names the ETag."},
             **_problems(),
         },
     }
     writing = [_query("format", {"enum": list(MEDIA_TYPES)}, "How the answer is written; JSON by default.")]
-    made["parameters"] = [*given.get("parameters", []), *writing]
+    operation["parameters"] = [*given.get("parameters", []), *writing]
     if "body" in given:
-        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": given["body"]}}}
-    return made
-
-
-def _other_formats(name: str) -> dict[str, Any]:
-    spelt: tuple[Spelling, ...] = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
-    return {MEDIA_TYPES[each].partition(";")[0]: {"schema": {"type": "string"}} for each in spelt}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": given["body"]}}}
+    return operation
 
 
 def _parameters(kind: Any) -> list[dict[str, Any]]:
@@ -249,14 +248,13 @@ def _metrics() -> dict[str, Any]:
 
 
 def _simple(operation: str, summary: str, *, path: str | None = None) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    in_path = [{"name": path, "in": "path", "required": True, "schema": {"type": "string"}}]
+    return {
         "operationId": operation,
         "summary": summary,
         "responses": {"200": {"description": "The answer."}, **_problems()},
+        **({} if path is None else {"parameters": in_path}),
     }
-    if path is not None:
-        made["parameters"] = [{"name": path, "in": "path", "required": True, "schema": {"type": "string"}}]
-    return made
 
 
 def _problems() -> dict[str, Any]:

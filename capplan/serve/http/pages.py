@@ -4,13 +4,13 @@ import asyncio
 import hmac
 import importlib.util
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -28,7 +28,7 @@ from capplan.serve.page.question import question_of_page
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import Refusal, Reply, Task
-from capplan.serve.questions import LlmPageQuestion, ResultsQuestion, question_from_query
+from capplan.serve.questions import CannedName, LlmPageQuestion, ResultsQuestion, question_from_query
 from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError
@@ -43,55 +43,59 @@ STATIC_TYPES = {
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FormPage:
+    """A page with a form.
+
+    Attributes:
+        address: Its path.
+        read: Reads the state of the form from a query string.
+        is_asked: Whether there is anything to answer yet.
+        render: Renders the page from the state, with what is known of its answer.
+        start: Renders what stands in the place of an answer where nothing is asked.
+    """
+
+    address: str
+    read: Callable[[list[tuple[str, str]]], Any]
+    is_asked: Callable[[Any], bool]
+    render: Callable[..., str]
+    start: Callable[[], str] = str
+
+
 def page_routes(service: PlanningService) -> list[Route]:
     """Return the routes of the page."""
-    llm = _FormPage(
-        kind=LlmPageQuestion,
-        template="llm.html.j2",
-        is_asked=lambda question: bool(question.model),
-        values={"llms": catalogue_ids()},
-    )
-    results = _FormPage(
-        kind=ResultsQuestion,
-        template="results.html.j2",
-        is_asked=lambda _: True,
-        values={"asks": ("cheapest", "fastest", "quickest", "fits", "failures")},
+    forms = (
+        _FormPage(
+            address="/",
+            read=question_of_page,
+            is_asked=lambda question: bool(question.models),
+            render=render_page,
+            start=partial(render_template, "start.html.j2"),
+        ),
+        _FormPage(
+            address="/llm",
+            read=partial(question_from_query, LlmPageQuestion),
+            is_asked=lambda question: bool(question.model),
+            render=lambda question, **state: render_template("llm.html.j2", q=question, llms=catalogue_ids(), **state),
+        ),
+        _FormPage(
+            address="/results",
+            read=partial(question_from_query, ResultsQuestion),
+            is_asked=lambda _: True,
+            render=lambda question, **state: render_template(
+                "results.html.j2", q=question, asks=get_args(CannedName), **state
+            ),
+        ),
     )
     return [
-        Route("/", _page(service), methods=["GET"]),
-        Route("/answer", _answer(service), methods=["GET"]),
-        Route("/llm", _form_page(service, llm), methods=["GET"]),
-        Route("/llm/answer", _form_answer(service, llm), methods=["GET"]),
-        Route("/results", _form_page(service, results), methods=["GET"]),
-        Route("/results/answer", _form_answer(service, results), methods=["GET"]),
+        *(Route(form.address, _form_page(service, form), methods=["GET"]) for form in forms),
+        *(Route(f"{form.address.rstrip('/')}/answer", _form_answer(service, form), methods=["GET"]) for form in forms),
         Route("/suggest", _suggest(service), methods=["GET"]),
         Route("/api", _api(service), methods=["GET"]),
         Route("/own", _own(service), methods=["POST"]),
         Route("/login", _login(service), methods=["GET", "POST"]),
         Route("/static/{name}", _static, methods=["GET"]),
     ]
-
-
-def _page(service: PlanningService) -> Endpoint:
-    has_results = service.settings.results is not None
-
-    async def endpoint(request: Request) -> Response:
-        pairs = request.query_params.multi_items()
-        try:
-            question = question_of_page(pairs)
-        except CapplanError as error:
-            question = _readable(question_of_page, pairs)
-            content = render_page(question, answer=None, error=str(error), has_results=has_results)
-            return HTMLResponse(content, status_code=400)
-        if not question.models:
-            return HTMLResponse(render_page(question, answer=None, has_results=has_results))
-        answer, reason = await _first_answer(service, question)
-        content = render_page(
-            question, answer=answer, error=reason, is_pending=not (answer or reason), has_results=has_results
-        )
-        return HTMLResponse(content, headers={"Cache-Control": "private, no-cache"})
-
-    return endpoint
 
 
 _MOST_FIELDS = 50
@@ -126,53 +130,20 @@ async def _first_answer(service: PlanningService, question: Any) -> tuple[str | 
     return (None, outcome.message) if isinstance(outcome, Refusal) else (outcome.content.decode(), "")
 
 
-def _answer(service: PlanningService) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        try:
-            question = question_of_page(request.query_params.multi_items())
-            if not question.models:
-                return HTMLResponse(render_template("start.html.j2"))
-            reply = await ask(service, request, Task(question=question, spelling="html"))
-        except CapplanError as error:
-            return _said(str(error), 400)
-        except ProblemError as error:
-            return _said(error.detail, error.status)
-        return content_response(request, reply)
-
-    return endpoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FormPage:
-    """A page with a form of its own: its question, its template, and whether there is anything to answer yet."""
-
-    kind: type[LlmPageQuestion] | type[ResultsQuestion]
-    template: str
-    is_asked: Callable[[Any], bool]
-    values: Mapping[str, Any]
-
-
 def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
+    has_results = service.settings.results is not None
+
     async def endpoint(request: Request) -> Response:
         answer, reason, status, is_pending = None, "", 200, False
-        read, pairs = partial(question_from_query, form.kind), request.query_params.multi_items()
-        question = _readable(read, pairs)
+        pairs = request.query_params.multi_items()
         try:
-            question = read(pairs)
-            if form.is_asked(question):
-                answer, reason = await _first_answer(service, question)
-                is_pending = not (answer or reason)
+            question = form.read(pairs)
         except CapplanError as error:
-            reason, status = str(error), 400
-        content = render_template(
-            form.template,
-            q=question,
-            answer=answer,
-            error=reason,
-            is_pending=is_pending,
-            has_results=service.settings.results is not None,
-            **form.values,
-        )
+            question, reason, status = _readable(form.read, pairs), str(error), 400
+        if status == 200 and form.is_asked(question):
+            answer, reason = await _first_answer(service, question)
+            is_pending = not (answer or reason)
+        content = form.render(question, answer=answer, error=reason, is_pending=is_pending, has_results=has_results)
         return HTMLResponse(content, status_code=status, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint
@@ -181,9 +152,9 @@ def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
 def _form_answer(service: PlanningService, form: _FormPage) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
-            question = question_from_query(form.kind, request.query_params.multi_items())
+            question = form.read(request.query_params.multi_items())
             if not form.is_asked(question):
-                return HTMLResponse("")
+                return HTMLResponse(form.start())
             reply = await ask(service, request, Task(question=question, spelling="html"))
         except CapplanError as error:
             return _said(str(error), 400)
@@ -275,16 +246,16 @@ def suggest(words: str, settings: Settings, uploads: Sequence[Mapping[str, Any]]
         settings: how the service runs.
         uploads: what is said of the uploaded traces.
     """
-    own = [{"value": each["model"], "label": f"{each['name']} (a saved trace)"} for each in uploads]
+    own = [{"value": upload["model"], "label": f"{upload['name']} (a saved trace)"} for upload in uploads]
     if not words.strip():
         gpus, providers = _lists(settings)
-        models = [{"value": each, "label": each} for each in _COMMON]
+        models = [{"value": name, "label": name} for name in _COMMON]
         return {"models": [*own, *models], "gpus": gpus, "providers": providers}
     folded = words.strip().lower()
-    found = [each for each in _all_models() if _squeeze(folded) in _squeeze(each)]
-    found.sort(key=lambda each: (not each.partition(":")[2].startswith(folded.rpartition(":")[2]), len(each), each))
-    named = [{"value": each, "label": each} for each in found[:MOST_SUGGESTED]]
-    return {"models": [*(each for each in own if folded in str(each).lower()), *named]}
+    names = [name for name in _all_models() if _squeeze(folded) in _squeeze(name)]
+    names.sort(key=lambda name: (not name.partition(":")[2].startswith(folded.rpartition(":")[2]), len(name), name))
+    named = [{"value": name, "label": name} for name in names[:MOST_SUGGESTED]]
+    return {"models": [*(trace for trace in own if folded in str(trace).lower()), *named]}
 
 
 def _squeeze(name: str) -> str:
@@ -306,13 +277,9 @@ def architectures() -> tuple[str, ...]:
     folder = Path(spec.origin).parent / "models" / "auto"
     sources = [path.read_text(encoding="utf-8") for path in folder.glob("*.py") if "mapping" in path.name]
     sources.append((folder / "configuration_auto.py").read_text(encoding="utf-8"))
-    return tuple(sorted(set(_config_names(sources))))
-
-
-def _config_names(sources: Iterable[str]) -> Iterable[str]:
-    for source in sources:
-        for block in re.findall(r"CONFIG_MAPPING_NAMES\b[^=]*= OrderedDict.*?\n\)", source, re.DOTALL):
-            yield from re.findall(r'\(\s*"([\w.-]+)",\s*"\w+Config"', block)
+    blocks = (re.findall(r"CONFIG_MAPPING_NAMES\b[^=]*= OrderedDict.*?\n\)", source, re.DOTALL) for source in sources)
+    names = (re.findall(r'\(\s*"([\w.-]+)",\s*"\w+Config"', block) for held in blocks for block in held)
+    return tuple(sorted({name for listed in names for name in listed}))
 
 
 @cache

@@ -136,18 +136,13 @@ def _refused(sentence: str) -> mcp_types.CallToolResult:
 def _whole(question: Any, name: str, address: str | None) -> str:
     """Return sentences that say where the whole answer is: at an address of the service, and on the command line."""
     verb = verb_of(question)
-    link = "" if address is None else _link(question, name, address)
+    path = None if address is None else question_link(name.replace("_", "/"), question)
+    link = "" if address is None or path is None else f"The whole answer: {address.rstrip('/')}{path}"
     assert verb is not None
     changed = changed_fields(question, door=Door.HTTP)
     as_files = [f"`{field.wire}`" for field in changed if not field.option.doors & Door.COMMAND]
     beside = f" (with {' and '.join(as_files)} from a file)" if as_files else ""
     return "\n".join(filter(None, [link, f"On the command line: {command_of(verb, question)}{beside}"]))
-
-
-def _link(question: Any, name: str, address: str) -> str:
-    """Return a line with the address of the whole answer; empty where a query string cannot hold the question."""
-    link = question_link(name.replace("_", "/"), question)
-    return "" if link is None else f"The whole answer: {address.rstrip('/')}{link}"
 
 
 def short_text(reply: Reply, *, whole: str) -> str:

@@ -87,7 +87,12 @@ def explain_rejection(refused: Refused) -> Explained:
     if rejection.constraint is Constraint.MEMORY:
         lines += _rejected_memory(refused)
     elif rejection.constraint is not Constraint.SUPPORT:
-        lines += _rejected_time(refused)
+        (row,) = estimate_latencies(refused.ready.step, gpus=[rejection.gpu], batches=[rejection.batch])
+        lines += (
+            [row.reason]
+            if isinstance(row, Unsupported)
+            else _time_lines(refused.ready.step, row[0], rejection.gpu, refused)
+        )
     return Explained(title=f"Why {rejection.gpu.name} was rejected", lines=tuple(lines))
 
 
@@ -106,22 +111,12 @@ def _rejected_memory(refused: Refused) -> list[str]:
     return lines
 
 
-def _rejected_time(refused: Refused) -> list[str]:
-    gpu, batch = refused.rejection.gpu, refused.rejection.batch
-    (row,) = estimate_latencies(refused.ready.step, gpus=[gpu], batches=[batch])
-    return [row.reason] if isinstance(row, Unsupported) else _time_lines(refused.ready.step, row[0], gpu, refused)
-
-
-def _latency(subject: Subject) -> list[str]:
-    return _time_lines(subject.step, subject.fit.latency, subject.fit.gpu, subject)
-
-
-def _time_lines(step: ExecutedStep, time: LatencyEstimate, gpu: GpuSpec, made: Subject | Refused) -> list[str]:
-    found = break_down(step, gpu=gpu, batch=time.batch)
-    if isinstance(found, Unsupported):
-        return [found.reason]
+def _time_lines(step: ExecutedStep, time: LatencyEstimate, gpu: GpuSpec, about: Subject | Refused) -> list[str]:
+    parts = break_down(step, gpu=gpu, batch=time.batch)
+    if isinstance(parts, Unsupported):
+        return [parts.reason]
     return [
-        *explain_latency(found, time, calibration=made.calibration),
+        *explain_latency(parts, time, calibration=about.calibration),
         f"  evidence: {time.evidence.value}; {time.evidence_reason}",
     ]
 
@@ -138,10 +133,6 @@ def _throughput(subject: Subject) -> list[str]:
     ]
 
 
-def _memory(subject: Subject) -> list[str]:
-    return _memory_lines(subject.fit.memory)
-
-
 def _memory_lines(memory: MemoryEstimate) -> list[str]:
     lines = [f"{format_bytes(part.size_bytes.expected):>10}  {part.name}: {part.origin}" for part in memory.all_parts]
     total = memory.total_bytes
@@ -149,7 +140,7 @@ def _memory_lines(memory: MemoryEstimate) -> list[str]:
         f"{format_bytes(total.expected):>10}  total ({format_bytes(total.low)} to {format_bytes(total.high)}), at its "
         f"peak in {memory.peak_op} {memory.peak_module}".rstrip()
     )
-    return [*lines, *(f"note: {each}" for each in memory.notes)]
+    return [*lines, *(f"note: {note}" for note in memory.notes)]
 
 
 def _fits(subject: Subject) -> list[str]:
@@ -214,15 +205,18 @@ def _model(subject: Subject) -> list[str]:
         f"{format_count(model.macs_per_sample)} multiply-accumulates a sample = "
         f"{format_flops(model.flops_per_sample)} (two FLOPs each)",
         f"{format_flops(model.flops_per_sample * batch)} for a batch of {batch:,}",
-        *(f"not counted: {each}" for each in model.uncounted),
+        *(f"not counted: {operator}" for operator in model.uncounted),
         *subject.plan.assumptions,
     ]
 
 
 KINDS: Mapping[str, tuple[str, Callable[[Subject], list[str]]]] = {
-    "latency": ("Latency", _latency),
+    "latency": (
+        "Latency",
+        lambda subject: _time_lines(subject.step, subject.fit.latency, subject.fit.gpu, subject),
+    ),
     "throughput": ("Throughput", _throughput),
-    "memory": ("Memory", _memory),
+    "memory": ("Memory", lambda subject: _memory_lines(subject.fit.memory)),
     "fits": ("Largest batch", _fits),
     "price": ("Price", _price),
     "load": ("GPUs for the load", _load),

@@ -95,8 +95,7 @@ def question_of_page(pairs: Sequence[tuple[str, str]]) -> PageQuestion:
     state = read_question(
         _PageFields, own, door=Door.PAGE, name_of=lambda field: field.option.label or field.name, is_text=True
     )
-    values = {each: getattr(state, each) for each in ("models", "batch", "load", "every", "explain")}
-    question = PageQuestion(**values, options=options)
+    question = PageQuestion(**vars(state), options=options)
     question.plan_of("")
     return question
 
@@ -134,12 +133,8 @@ def form_address(question: Any, **changed: Any) -> str:
         question: the state.
         **changed: fields that are to differ.
     """
-    return _query(_changed_pairs(replace(question, **changed)))
-
-
-def _changed_pairs(state: Any) -> list[tuple[str, str]]:
-    changed = changed_fields(state, door=Door.HTTP)
-    return [(field.name, _spelt(value)) for field, value in changed.items()]
+    fields = changed_fields(replace(question, **changed), door=Door.HTTP)
+    return _query([(field.name, _spelt(value)) for field, value in fields.items()])
 
 
 def _query(pairs: list[tuple[str, str]]) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -77,8 +77,8 @@ def render_answer(question: PageQuestion, models: list[ModelView], comparison: C
         explain=lambda model, gpu, kind: address(question, explain=f"{model.identity}/{gpu}/{kind}"),
         everything=address(question, every=True),
         close=address(question, explain=""),
-        report=_report_address,
-        plan=_plan_address,
+        report=partial(_address, "report"),
+        plan=partial(_address, "plan"),
     )  # fmt: skip
 
 
@@ -87,28 +87,20 @@ def render_template(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(version=__version__, **values)
 
 
-def _shared_pairs(question: PageQuestion, model: str) -> list[tuple[str, str]]:
-    """Return what a link to the API takes from the form."""
-    pairs = [(name, value) for name, value in question.options.items() if value and value != usual_words(name)]
-    return [("model", model), *pairs]
-
-
-def _report_address(question: PageQuestion, model: str, spelling: str) -> str:
-    shared = [(name, value) for name, value in _shared_pairs(question, model) if name in _of_reports()]
-    pairs = [*shared, ("batches", str(question.batch)), ("format", spelling), ("download", "1")]
-    return f"/api/v1/report?{urlencode(pairs)}"
-
-
-def _plan_address(question: PageQuestion, model: str, spelling: str) -> str:
-    pairs = [*_shared_pairs(question, model), ("batches", str(question.batch))]
-    return f"/api/v1/plan?{urlencode([*pairs, ('format', spelling), ('download', '1')])}"
+def _address(asked: str, question: PageQuestion, model: str, spelling: str) -> str:
+    """Return the link to the API that writes the plan or report of one of the form's models in a format."""
+    options = {name: value for name, value in question.options.items() if value and value != usual_words(name)}
+    if asked == "report":
+        options = {name: value for name, value in options.items() if name in _of_reports()}
+    words = {"model": model, **options, "batches": str(question.batch), "format": spelling, "download": "1"}
+    return f"/api/v1/{asked}?{urlencode(words)}"
 
 
 @cache
 def _of_reports() -> frozenset[str]:
     """Return the names of the form's fields that a report takes, too."""
     taken = {field.name for field in fields_of(ReportQuestion) if field.option.doors & Door.HTTP}
-    return frozenset({"model", *(name for name, field in form_fields().items() if field.name in taken)})
+    return frozenset(name for name, field in form_fields().items() if field.name in taken)
 
 
 @work_out.register
@@ -118,12 +110,12 @@ def _page(question: PageQuestion, case: TaskContext) -> Reply:
         view_model(question, words, case, identity=f"m{index}") for index, words in enumerate(question.models, start=1)
     ]
     names = Counter(view.name for view, _ in answered)
-    views = [_told_apart(view) if names[view.name] > 1 else view for view, _ in answered]
+    views = [replace(view, name=_own_name(view)) if names[view.name] > 1 else view for view, _ in answered]
     planned = [replace(model, name=view.name) for view, (_, model) in zip(views, answered, strict=True) if model]
     return case.spell({"html": lambda: render_answer(question, views, compare(planned, batch=question.batch))})
 
 
-def _told_apart(view: ModelView) -> ModelView:
-    """Return what is shown of a model under a name that no other model of the page has."""
+def _own_name(view: ModelView) -> str:
+    """Return a name of a model that no other model of the page has."""
     is_own = view.words.startswith((TRACE_PREFIX, CONFIG_PREFIX, FILE_PREFIX))
-    return replace(view, name=f"{view.name}, model {view.identity.removeprefix('m')}" if is_own else view.words)
+    return f"{view.name}, model {view.identity.removeprefix('m')}" if is_own else view.words

@@ -5,9 +5,8 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -52,7 +51,7 @@ def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
     running = None if results.live is None else _running(results.live, now_s=time.time())
     sql = f"SELECT * FROM ({canned_query(question.ask, where=_conditions(question))}) LIMIT {question.limit}"
     try:
-        found = results.query_live(sql)
+        table = results.query_live(sql)
     except UsageError as error:
         if running is None or "holds no rows yet" not in str(error):
             raise
@@ -63,15 +62,19 @@ def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
                 "html": lambda: render_template("results_running.html.j2", running=running),
             }
         )
-    rows: list[dict[str, Any]] = found.to_pylist()
-    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-    sections = query_sections(found.column_names, [[row[name] for name in found.column_names] for row in plain])
+    rows: list[dict[str, Any]] = table.to_pylist()
+    plain = [
+        {name: value.isoformat() if isinstance(value, date) else value for name, value in row.items()} for row in rows
+    ]
+    sections = query_sections(table.column_names, [[row[name] for name in table.column_names] for row in plain])
     constant = {
         name: _spelt(name, rows[0][name])
-        for name in found.column_names
+        for name in table.column_names
         if len(rows) > 1 and name != "model" and all(row[name] == rows[0][name] for row in rows)
     }
-    shown = [name for name in found.column_names if name not in constant]
+    shown = [name for name in table.column_names if name not in constant]
+    words = ["capplan", "query", folder.name, question.ask, "--limit", str(question.limit)]
+    words += [word for condition in _conditions(question) for word in ("--where", condition)]
     return case.spell(
         {
             "json": lambda: to_json({"schema_version": 1, "question": question.ask, "rows": plain}),
@@ -82,14 +85,17 @@ def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
                 running=running,
                 columns=[_heading(name) for name in shown],
                 constant={_heading(name): value for name, value in constant.items() if rows[0][name] is not None},
-                rows=[_cells(row, shown) for row in rows],
+                rows=[
+                    [(_spelt(name, row[name]), address_of(row) if name == "model" else "") for name in shown]
+                    for row in rows
+                ],
                 picture=_chart(rows),
                 total=len(results),
                 downloads={
                     name: f"/api/v1/results{form_address(question)}&format={spelling}&download=1"
                     for spelling, name in (("json", "JSON"), ("csv", "CSV"))
                 },
-                command=_command(question, folder),
+                command=shlex.join(words),
                 is_cut=len(rows) == question.limit,
             ),
         }
@@ -139,11 +145,6 @@ def _heading(column: str) -> str:
         if column.endswith(ending):
             return column.removesuffix(ending).replace("_", " ") + ("/s" if ending == "_per_s" else "")
     return column.replace("_", " ")
-
-
-def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the texts of a row, each with the address of the page that answers for it now; empty for none."""
-    return [(_spelt(name, row[name]), address_of(row) if name == "model" else "") for name in columns]
 
 
 def _chart(rows: Sequence[Mapping[str, Any]]) -> Markup:
@@ -197,17 +198,6 @@ def address_of(row: Mapping[str, Any]) -> str:
     given = {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}
     named = {"gpus": ",".join(gpus)} if gpus else {}
     return f"/{address(PageQuestion(models=(model,), options=named), **given)}"
-
-
-def _command(question: ResultsQuestion, folder: Path) -> str:
-    """Return the command that asks the same."""
-    words = ["capplan", "query", folder.name, question.ask, "--limit", str(question.limit)]
-    words += [word for each in _conditions(question) for word in ("--where", each)]
-    return shlex.join(words)
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, date | datetime) else value
 
 
 def _spelt(name: str, value: Any) -> str:

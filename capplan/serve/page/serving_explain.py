@@ -111,7 +111,7 @@ def _memory(answer: MemoryAnswer) -> list[str]:
         f"a token takes {format_bytes(held.kv_bytes_per_token)}, a sequence of {held.sequence_tokens:,} tokens "
         f"{format_bytes(held.kv_bytes_per_sequence)}; {held.sequences_that_fit:,} fit in {held.gpus} GPUs",
         f"source: {held.source}",
-        *(f"note: {each}" for each in held.notes),
+        *(f"note: {note}" for note in held.notes),
     ]
 
 
@@ -133,8 +133,9 @@ def explain_fit(fit: DeploymentFit, load: TokenLoad) -> list[str]:
     """
     share = fit.rate_per_s / fit.replicas
     spare = fit.replicas - fit.needed
+    clients = f"{load.rate_per_s:g} requests/s" if load.rate_per_s is not None else f"{load.concurrency:g} clients"
     lines = [
-        f"replicas: {_load(load)} / {format_rate(fit.max_rate_per_s)} requests/s that one carries within the limits "
+        f"replicas: {clients} / {format_rate(fit.max_rate_per_s)} requests/s that one carries within the limits "
         f"and up to {format_fraction(SATURATION)} of the rate at which it is full: {fit.needed} needed"
         f"{f', {spare} more for redundancy' if spare else ''}",
         f"{fit.words}; each replica gets {format_rate(share)} requests/s and processes {fit.running:.1f} at a time",
@@ -156,10 +157,6 @@ def explain_fit(fit: DeploymentFit, load: TokenLoad) -> list[str]:
         *_fit_money(fit),
     ]
     return lines
-
-
-def _load(load: TokenLoad) -> str:
-    return f"{load.rate_per_s:g} requests/s" if load.rate_per_s is not None else f"{load.concurrency:g} clients"
 
 
 def _fit_memory(fit: DeploymentFit) -> list[str]:

@@ -1,11 +1,12 @@
 """The form about served language models: memory and times over concurrency, or deployments for a load."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import OversizeError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
@@ -28,7 +29,7 @@ from capplan.serve.page.explain import Explained
 from capplan.serve.page.question import by_serving_labels, form_address
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving_explain import explain_fit, explain_times
-from capplan.serve.page.svg import Curve, Mark, StackedBar, axis, bars_svg, curves_svg
+from capplan.serve.page.svg import StackedBar, bars_svg, interval_mark, intervals_svg
 from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.questions import LlmPageQuestion, question_link
@@ -89,8 +90,8 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
     if len(gpus) > MOST_GPUS:
         raise UsageError(f"times are shown for up to {MOST_GPUS} GPUs; name fewer, or search for deployments.")
     served = [_served(question, gpu, case) for gpu in gpus]
-    estimates = [each.estimate for each in served if each.estimate is not None]
-    memories = [each.memory for each in served if each.memory is not None]
+    estimates = [answer.estimate for answer in served if answer.estimate is not None]
+    memories = [answer.memory for answer in served if answer.memory is not None]
     return render_template(
         "llm_answer.html.j2",
         q=question,
@@ -216,48 +217,49 @@ _PARTS = {
 }
 
 
-def _memory_bars(found: Sequence[LlmMemoryDocument]) -> Markup:
+def _memory_bars(documents: Sequence[LlmMemoryDocument]) -> Markup:
     bars = [
         StackedBar(
-            name=each.gpu,
+            name=held.gpu,
             parts=[
-                (index, float(getattr(each, field)), f"{name}: {format_bytes(getattr(each, field))}")
+                (index, float(size), f"{name}: {format_bytes(size)}")
                 for index, (field, name) in enumerate(_PARTS.items())
-                if getattr(each, field) > 0
+                if (size := getattr(held, field)) > 0
             ],
-            limit=float(each.gpu_bytes),
-            limit_tip=f"usable: {format_bytes(each.gpu_bytes)}",
-            note=f"{each.sequences_that_fit:,} seqs" if each.fits else "does not fit",
+            limit=float(held.gpu_bytes),
+            limit_tip=f"usable: {format_bytes(held.gpu_bytes)}",
+            note=f"{held.sequences_that_fit:,} seqs" if held.fits else "does not fit",
         )
-        for each in found
+        for held in documents
     ]
     return bars_svg(bars, identity="llm-memory", title="Memory of one GPU by part, against usable memory")
 
 
-def _chart(found: Sequence[LlmEstimateDocument], what: str) -> Markup:
-    titles = {"tpot": "Time per output token", "ttft": "Time to first token", "tokens": "Output tokens per second"}
+_CHARTS: Mapping[str, tuple[str, Callable[[float], str], Callable[[ServingPointDocument], Interval]]] = {
+    "tpot": ("Time per output token", format_seconds, lambda point: point.tpot_s),
+    "ttft": ("Time to first token", format_seconds, lambda point: point.ttft_s),
+    "tokens": ("Output tokens per second", format_rate, lambda point: point.output_tokens_per_s),
+}
+
+
+def _chart(documents: Sequence[LlmEstimateDocument], what: str) -> Markup:
+    title, spell, interval_of = _CHARTS[what]
     curves = [
-        Curve(name=each.gpu, index=index, marks=[_mark(each.gpu, point, what) for point in each.points])
-        for index, each in enumerate(found)
+        (
+            document.gpu,
+            [
+                interval_mark(
+                    point.concurrency,
+                    interval_of(point),
+                    tip=f"{document.gpu}, {point.concurrency:,} clients: {spell(interval_of(point).expected)}",
+                )
+                for point in document.points
+            ],
+        )
+        for document in documents
     ]
-    marks = [mark for curve in curves for mark in curve.marks]
-    if not marks:
-        return Markup("")
-    values = [value for mark in marks for value in (mark.low or mark.y, mark.high or mark.y)]
-    return curves_svg(
-        curves,
-        x=axis("clients", [mark.x for mark in marks], lambda value: f"{value:,.0f}"),
-        y=axis(titles[what], values, format_rate if what == "tokens" else format_seconds),
-        identity=f"llm-{what}",
-        title=f"{titles[what]} over clients, with intervals",
-    )
-
-
-def _mark(gpu: str, point: ServingPointDocument, what: str) -> Mark:
-    interval = {"tpot": point.tpot_s, "ttft": point.ttft_s, "tokens": point.output_tokens_per_s}[what]
-    spell = format_rate if what == "tokens" else format_seconds
-    tip = f"{gpu}, {point.concurrency:,} clients: {spell(interval.expected)}"
-    return Mark(x=point.concurrency, y=interval.expected, low=interval.low, high=interval.high, tip=tip)
+    over = f"{title} over clients, with intervals"
+    return intervals_svg(curves, x="clients", y=title, spell=spell, identity=f"llm-{what}", title=over)
 
 
 SHOWN = 12
@@ -307,7 +309,9 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
         hidden=max(0, len(plan.fits) - SHOWN),
         money=list(money_lines(found)),
         apart=disaggregation_line(plan) if plan.fits else "",
-        rejections=[(gpu, by_serving_labels(why_rejected(each), LLM_PLAN.fields)) for gpu, each in nearest.items()],
+        rejections=[
+            (gpu, by_serving_labels(why_rejected(rejection), LLM_PLAN.fields)) for gpu, rejection in nearest.items()
+        ],
         launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
         notes=[by_serving_labels(note, LLM_PLAN.fields) for note in dict.fromkeys((*plan.assumptions, *plan.notes))],
         downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},

@@ -10,6 +10,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import usable_memory
+from capplan.core.numbers import Interval
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Fit
 from capplan.units import format_bytes, format_rate, format_seconds
@@ -117,9 +118,9 @@ def _frame(x: Axis, y: Axis) -> list[str]:
 
 def _curve(curve: Curve, x: Axis, y: Axis) -> list[str]:
     kind = f"s{curve.index + 1}"
-    line = [_place(x, y, each.x, each.y) for each in curve.marks]
-    low = [_place(x, y, each.x, each.low) for each in curve.marks if each.low is not None]
-    high = [_place(x, y, each.x, each.high) for each in curve.marks if each.high is not None]
+    line = [_place(x, y, mark.x, mark.y) for mark in curve.marks]
+    low = [_place(x, y, mark.x, mark.low) for mark in curve.marks if mark.low is not None]
+    high = [_place(x, y, mark.x, mark.high) for mark in curve.marks if mark.high is not None]
     parts = [f'<path class="band {kind}" d="{_path([*low, *reversed(high)])}z"/>'] if low and high else []
     parts.append(f'<path class="line {kind}" d="{_path(line)}"/>')
     return [
@@ -208,7 +209,8 @@ def bars_svg(bars: Sequence[StackedBar], *, identity: str, title: str) -> Markup
     parts = []
     for index, bar in enumerate(bars):
         top = 8 + index * row
-        parts.append(f'<text class="label end" x="{left - 8}" y="{top + 14}">{escape(_cut(bar.name, 21))}</text>')
+        name = bar.name if len(bar.name) <= 21 else f"{bar.name[:20]}…"
+        parts.append(f'<text class="label end" x="{left - 8}" y="{top + 14}">{escape(name)}</text>')
         at, total = left, 0.0
         for colour, size, tip in bar.parts:
             width = max(1.0, size / largest * inner)
@@ -228,10 +230,6 @@ def bars_svg(bars: Sequence[StackedBar], *, identity: str, title: str) -> Markup
         )
         parts.append(f'<text class="label" x="{WIDTH - right + 8}" y="{top + 14}">{escape(bar.note)}</text>')
     return _picture(parts, identity=identity, title=title, height=16 + len(bars) * row)
-
-
-def _cut(words: str, length: int) -> str:
-    return words if len(words) <= length else f"{words[: length - 1]}…"
 
 
 def _picture(parts: Sequence[str], *, identity: str, title: str, height: float) -> Markup:
@@ -266,7 +264,7 @@ def latency_curves(
     largest = {fit.gpu.id: fit.max_batch for fit in fits}
     answers = ready.latencies(gpus, batches)
     return [
-        (gpu, tuple(each for each in answer if each.batch <= largest[gpu.id]))
+        (gpu, tuple(row for row in answer if row.batch <= largest[gpu.id]))
         for gpu, answer in zip(gpus, answers, strict=True)
         if not isinstance(answer, Unsupported)
     ]
@@ -274,52 +272,76 @@ def latency_curves(
 
 def latency_chart(curves: Sequence[tuple[str, Sequence[LatencyEstimate]]], identity: str) -> Markup:
     """Draw latency over batches with its intervals, one curve for each name."""
-    drawn = [
-        Curve(name=name, index=index, marks=[_latency_mark(name, point) for point in points])
-        for index, (name, points) in enumerate(curves)
-    ]
-    return _over_batches(drawn, identity=identity, what="Latency of a batch", spell=format_seconds)
+    points = [(name, [(row.batch, row.latency_s) for row in rows]) for name, rows in curves]
+    return _over_batches(points, identity=identity, what="Latency of a batch", spell=format_seconds)
 
 
 def throughput_chart(curves: Sequence[tuple[str, Sequence[LatencyEstimate]]], identity: str) -> Markup:
     """Draw throughput over batches with its intervals, one curve for each name."""
+    points = [(name, [(row.batch, row.throughput_per_s) for row in rows]) for name, rows in curves]
+    return _over_batches(points, identity=identity, what="Samples per second", spell=format_rate)
+
+
+def _over_batches(
+    curves: Sequence[tuple[str, Sequence[tuple[int, Interval]]]],
+    *,
+    identity: str,
+    what: str,
+    spell: Callable[[float], str],
+) -> Markup:
     drawn = [
-        Curve(name=name, index=index, marks=[_rate_mark(name, point) for point in points])
-        for index, (name, points) in enumerate(curves)
+        (
+            name,
+            [
+                interval_mark(
+                    batch,
+                    interval,
+                    tip=f"{name}, batch {batch:,}: {spell(interval.expected)} "
+                    f"({spell(interval.low)} to {spell(interval.high)})",
+                )
+                for batch, interval in points
+            ],
+        )
+        for name, points in curves
     ]
-    return _over_batches(drawn, identity=identity, what="Samples per second", spell=format_rate)
+    title = f"{what} over the batch, with intervals at 90 %"
+    return intervals_svg(drawn, x="batch", y=what, spell=spell, identity=identity, title=title)
 
 
-def _latency_mark(name: str, point: LatencyEstimate) -> Mark:
-    time = point.latency_s
-    tip = (
-        f"{name}, batch {point.batch:,}: {format_seconds(time.expected)} "
-        f"({format_seconds(time.low)} to {format_seconds(time.high)})"
-    )
-    return Mark(x=point.batch, y=time.expected, low=time.low, high=time.high, tip=tip)
+def interval_mark(x: float, interval: Interval, *, tip: str) -> Mark:
+    """Return the point of an estimate, between the ends of its interval."""
+    return Mark(x=x, y=interval.expected, low=interval.low, high=interval.high, tip=tip)
 
 
-def _rate_mark(name: str, point: LatencyEstimate) -> Mark:
-    rate = point.throughput_per_s
-    tip = (
-        f"{name}, batch {point.batch:,}: {format_rate(rate.expected)} "
-        f"({format_rate(rate.low)} to {format_rate(rate.high)})"
-    )
-    return Mark(x=point.batch, y=rate.expected, low=rate.low, high=rate.high, tip=tip)
+def intervals_svg(
+    curves: Sequence[tuple[str, Sequence[Mark]]],
+    *,
+    x: str,
+    y: str,
+    spell: Callable[[float], str],
+    identity: str,
+    title: str,
+) -> Markup:
+    """Draw curves with their bands, each in its colour; nothing where there is no point.
 
-
-def _over_batches(curves: Sequence[Curve], *, identity: str, what: str, spell: object) -> Markup:
-    marks = [mark for curve in curves for mark in curve.marks]
+    Args:
+        curves: their names and points.
+        x: what the axis below counts.
+        y: what the axis at the left shows.
+        spell: how values of that are written.
+        identity: the id of the picture, unlike any other of the page.
+        title: what it shows, also for those who do not see it.
+    """
+    marks = [mark for _, points in curves for mark in points]
     if not marks:
         return Markup("")
     values = [value for mark in marks for value in (mark.low or mark.y, mark.high or mark.y)]
-    assert callable(spell)
     return curves_svg(
-        curves,
-        x=axis("batch", [mark.x for mark in marks], lambda value: f"{value:,.0f}"),
-        y=axis(what, values, spell),
+        [Curve(name=name, index=index, marks=points) for index, (name, points) in enumerate(curves)],
+        x=axis(x, [mark.x for mark in marks], lambda value: f"{value:,.0f}"),
+        y=axis(y, values, spell),
         identity=identity,
-        title=f"{what} over the batch, with intervals at 90 %",
+        title=title,
     )
 
 

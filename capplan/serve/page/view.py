@@ -29,7 +29,7 @@ from capplan.serve.page.svg import (
 )
 from capplan.serve.planning.answer import TaskContext, opened
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
-from capplan.verbs.plan import PLAN, PlanQuestion, answer_plan
+from capplan.verbs.plan import PLAN, answer_plan
 from capplan.verbs.statement.read import command_of
 
 SHOWN = 12
@@ -173,8 +173,8 @@ def compare(models: Sequence[PlannedStep], *, batch: int) -> ComparisonCharts | 
     curves = []
     for model, fit in zip(models, fits, strict=True):
         batches = curve_batches(batch, exact_batch=model.ready.memory.recording.exact_batch)
-        found = latency_curves(model.ready, [fit], batches)
-        curves.append((model.name, found[0][1] if found else ()))
+        drawn = latency_curves(model.ready, [fit], batches)
+        curves.append((model.name, drawn[0][1] if drawn else ()))
     parts = part_names(fits)
     named = [(model.name, fit) for model, fit in zip(models, fits, strict=True)]
     return ComparisonCharts(
@@ -204,18 +204,26 @@ def _view(
     named = [(fit.gpu.id, fit) for fit in shown[:SHOWN]]
     by_gpu = [(gpu.id, points) for gpu, points in curves]
     nearest = sorted(plan.rejections, key=lambda rejection: rejection.shortfall)
+    by_recommended: dict[str, list[Recommendation]] = {}
+    for recommendation in plan.recommended:
+        by_recommended.setdefault(recommendation.fit.gpu.id, []).append(recommendation)
+    fitting = {fit.gpu.id for fit in plan.fits}
+    asked_of = fitting | {rejection.gpu.id for rejection in plan.rejections}
     view = ModelView(
         words=words,
         identity=identity,
         name=plan.model.name,
         facts=_facts(plan, question),
         sentence=_sentence(plan, nearest),
-        cards=_cards(plan),
+        cards=tuple(map(_card, by_recommended.values())),
         rows=tuple(_row(fit, plan, question) for fit in shown),
         hidden=len(plan.fits) - len(shown),
-        fitting=_fitting(plan),
+        fitting=f"{len(fitting)} of {len(asked_of)} {device_word(plan)} fit",
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
-        rejections=tuple(map(_rejected, nearest[: None if question.every else SHOWN])),
+        rejections=tuple(
+            (rejection.gpu.id, by_labels(f"{rejection.constraint.value}: {rejection.reason}"))
+            for rejection in nearest[: None if question.every else SHOWN]
+        ),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(change, question) for change in worthwhile_changes(plan)),
         notes=tuple(map(by_labels, dict.fromkeys((*plan.cautions, *plan.notes)))),
@@ -227,23 +235,21 @@ def _view(
         throughput=throughput_chart(by_gpu, f"{identity}-throughput"),
         cost=cost_chart([("", shown[:SHOWN])], f"{identity}-cost"),
         explained=_explained(question, plan, ready, calibration, identity),
-        command=_command(asked),
+        # the service alone knows a trace or config that was uploaded
+        command=command_of(
+            PLAN,
+            asked,
+            program="capplan --server URL" if asked.model.startswith(("trace:", "config:")) else "capplan",
+        ),
     )
     return view, PlannedStep(name=plan.model.name, plan=plan, ready=ready)
-
-
-def _command(asked: PlanQuestion) -> str:
-    """Return the command that makes the same plan; the service alone knows a trace or config that was uploaded."""
-    is_own = asked.model.startswith(("trace:", "config:"))
-    return command_of(PLAN, asked, program="capplan --server URL" if is_own else "capplan")
 
 
 def _shown(plan: Plan, *, every: bool) -> list[Fit]:
     if every:
         return list(plan.fits)
     wanted = set(plan.shortlist) | {recommendation.fit.gpu.id for recommendation in plan.recommended}
-    found = [fit for fit in plan.fits if fit.gpu.id in wanted]
-    return (found or list(plan.fits))[:SHOWN]
+    return ([fit for fit in plan.fits if fit.gpu.id in wanted] or list(plan.fits))[:SHOWN]
 
 
 def _charted(plan: Plan) -> list[Fit]:
@@ -278,35 +284,35 @@ def _sentence(plan: Plan, nearest: Sequence[Rejection]) -> str:
 def _suggested(error: UnknownNameError, question: PageQuestion, words: str) -> tuple[tuple[str, str], ...]:
     """Return the names nearest to one that is unknown, each with the address that asks for it."""
     library, colon, _ = words.rpartition(":")
-    found: list[tuple[str, dict[str, Any]]] = []
+    changes: list[tuple[str, dict[str, Any]]] = []
     for near in error.nearest:
         if error.kind == "GPU":
             asked = (gpu.strip() for gpu in question.options.get("gpus", "").split(","))
-            found.append((near, {"gpus": ",".join(near if gpu == error.name else gpu for gpu in asked)}))
+            changes.append((near, {"gpus": ",".join(near if gpu == error.name else gpu for gpu in asked)}))
         elif error.kind.endswith("model"):
             name = f"{library}{colon}{near}"
-            found.append((name, {"models": tuple(name if model == words else model for model in question.models)}))
-    return tuple((name, address(question, explain="", **changed)) for name, changed in found)
+            changes.append((name, {"models": tuple(name if model == words else model for model in question.models)}))
+    return tuple((name, address(question, explain="", **changed)) for name, changed in changes)
 
 
 def _remedies(nearest: Rejection, question: PageQuestion) -> tuple[tuple[str, str], ...]:
     """Return what would let the nearest GPU serve the model, or another one, each with the address that asks for it."""
-    found: list[tuple[str, dict[str, Any]]] = []
+    changes: list[tuple[str, dict[str, Any]]] = []
     is_late = nearest.constraint is Constraint.LATENCY
     if is_late and nearest.needed:
         limit = f"{math.ceil(nearest.needed * 1e5) / 100:g}ms"  # not below what is needed
-        found.append((f"a latency limit of {limit}", {"max_latency": limit}))
+        changes.append((f"a latency limit of {limit}", {"max_latency": limit}))
     is_near = not is_late or nearest.shortfall <= _WORTH_TRYING
     largest = question.batch // 2 if is_late else nearest.max_batch
     can_shrink = is_near and nearest.constraint in (Constraint.LATENCY, Constraint.MEMORY)
     if can_shrink and 0 < largest < question.batch:
-        found.append((f"batch {largest:,}", {"batch": largest}))
+        changes.append((f"batch {largest:,}", {"batch": largest}))
     if can_shrink and not question.options.get("precision"):
-        found.append(("half precision (fp16)", {"precision": "fp16"}))
+        changes.append(("half precision (fp16)", {"precision": "fp16"}))
     limits = {name: "" for name in _NARROWING if question.options.get(name)}
     if limits:
-        found.append(("every GPU, without limits of price, memory and provider", limits))
-    return tuple((words, address(question, explain="", **changed)) for words, changed in found)
+        changes.append(("every GPU, without limits of price, memory and provider", limits))
+    return tuple((words, address(question, explain="", **changed)) for words, changed in changes)
 
 
 _WORTH_TRYING = 4.0
@@ -315,15 +321,8 @@ _NARROWING = ("gpus", "min_memory", "providers", "max_price", "power_limit")
 """Fields of the form that leave GPUs out."""
 
 
-def _cards(plan: Plan) -> tuple[Card, ...]:
-    by_gpu: dict[str, list[Recommendation]] = {}
-    for recommendation in plan.recommended:
-        by_gpu.setdefault(recommendation.fit.gpu.id, []).append(recommendation)
-    return tuple(_card(found) for found in by_gpu.values())
-
-
-def _card(found: list[Recommendation]) -> Card:
-    fit = found[0].fit
+def _card(recommendations: Sequence[Recommendation]) -> Card:
+    fit = recommendations[0].fit
     time, rate, total = fit.latency.latency_s, fit.latency.throughput_per_s, fit.memory.total_bytes
     figures = [
         ("latency", format_seconds(time.expected), f"{format_seconds(time.low)} … {format_seconds(time.high)}"),
@@ -345,9 +344,9 @@ def _card(found: list[Recommendation]) -> Card:
     return Card(
         gpu=fit.gpu.id,
         name=fit.gpu.name,
-        why=", ".join(CRITERIA[each.criterion] for each in found),
+        why=", ".join(CRITERIA[recommendation.criterion] for recommendation in recommendations),
         figures=tuple(figures),
-        warning=" ".join(each.warning for each in found if each.warning),
+        warning=" ".join(recommendation.warning for recommendation in recommendations if recommendation.warning),
     )
 
 
@@ -382,15 +381,6 @@ def _fleet(fit: Fit, load: float | None) -> str:
     return f"{count:,} ({machines * fit.rent.usd_per_machine_hour:,.2f} USD/h)"
 
 
-def _fitting(plan: Plan) -> str:
-    fitting = {fit.gpu.id for fit in plan.fits}
-    return f"{len(fitting)} of {len(fitting | {each.gpu.id for each in plan.rejections})} {device_word(plan)} fit"
-
-
-def _rejected(rejection: Rejection) -> tuple[str, str]:
-    return rejection.gpu.id, by_labels(f"{rejection.constraint.value}: {rejection.reason}")
-
-
 def _changed(change: ConditionEffect, question: PageQuestion) -> tuple[str, str]:
     """Return what another condition gains, in words, and the address of the form with it; "" where it has no field."""
     before, after = change.before.latency.latency_s.expected, change.after.latency.latency_s.expected
@@ -412,10 +402,10 @@ def _explained(
     gpu, _, kind = rest.partition("/")
     if which != identity:
         return None
-    rejection = next((each for each in plan.rejections if each.gpu.id == gpu), None)
+    rejection = next((rejection for rejection in plan.rejections if rejection.gpu.id == gpu), None)
     if kind == "rejected" and rejection is not None:
         return explain_rejection(Refused(rejection=rejection, plan=plan, ready=ready, calibration=calibration))
-    fit = next((each for each in plan.fits if each.gpu.id == gpu), None)
+    fit = next((fit for fit in plan.fits if fit.gpu.id == gpu), None)
     if fit is None:
         return None
     subject = Subject(fit=fit, plan=plan, step=ready.step, calibration=calibration, load_per_s=question.load)

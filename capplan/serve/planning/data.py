@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from capplan.app.gpu_choice import GpuRequest
@@ -18,41 +18,23 @@ from capplan.specs.prices import Prices, load_price_file, load_prices
 from capplan.verbs.statement.fields import GpuFields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Where a service keeps things, below its state folder."""
+    """Where a service keeps things, below its state folder.
 
-    state: Path
+    Attributes:
+        uploads: Uploaded traces.
+        configs: Configs that were handed over.
+        files: Model files that were handed over.
+        spool: Uploads that are not read yet.
+        own: The files of `--prices`, as folders of own specs.
+        empty: Empty folders to work in, so that no word of a question names a file by accident.
+    """
 
-    @property
-    def uploads(self) -> Path:
-        """Return the folder of uploaded traces."""
-        return self.state / "uploads"
-
-    @property
-    def configs(self) -> Path:
-        """Return the folder of configs that were handed over."""
-        return self.state / "configs"
-
-    @property
-    def files(self) -> Path:
-        """Return the folder of model files that were handed over."""
-        return self.state / "files"
-
-    @property
-    def spool(self) -> Path:
-        """Return the folder of uploads that are not read yet."""
-        return self.state / "spool"
-
-    @property
-    def own(self) -> Path:
-        """Return the folder below which the files of `--prices` are kept as folders of own specs."""
-        return self.state / "own"
-
-    @property
-    def empty(self) -> Path:
-        """Return an empty folder to work in, so that no word of a question names a file by accident."""
-        return self.state / "empty"
+    def __init__(self, *, state: Path) -> None:
+        """Take the state folder."""
+        self.state = state
+        self.uploads, self.configs, self.files = state / "uploads", state / "configs", state / "files"
+        self.spool, self.own, self.empty = state / "spool", state / "own", state / "empty"
 
     def cache(self) -> TraceCache:
         """Return the user's cache of traces; one of the service's own where the user keeps none."""
@@ -111,13 +93,13 @@ def _own_prices(folders: Folders, files: Sequence[Path]) -> list[Path]:
 
 def _remove_left_behind(folder: Path) -> None:
     """Remove the working folders of processes that have ended."""
-    for each in folder.iterdir():
+    for place in folder.iterdir():
         try:
-            os.kill(int(each.name), 0)
+            os.kill(int(place.name), 0)
         except ValueError:
             continue
         except OSError:
-            shutil.rmtree(each, ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
 
 
 class Data:

@@ -1,13 +1,17 @@
-"""Files that users hand over: configs, ONNX and `.pt2`, checked as data and named by their content."""
+"""What users hand over, checked as data, named by its content and bounded in size: traces, configs, ONNX and `.pt2`."""
 
+import gzip
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from capplan.core.ops.flops import check_operators
+from capplan.core.trace.format import dump_trace, load_trace
 from capplan.errors import UsageError
 from capplan.probe.onnx.skeleton import read_skeleton
 from capplan.probe.target.sources.exported import without_weights
@@ -16,7 +20,31 @@ from capplan.strict_json import JsonError, read_json
 
 ZIP_MAGIC, ONNX_START = b"PK\x03\x04", b"\x08"
 """First bytes of a zip archive, and of an ONNX file: the tag of its field `ir_version`."""
+MOST_KEPT = 2_000
+LARGEST_BYTES = 2**20
+_SUFFIX = ".trace.json.gz"
 _READERS = {".onnx": read_skeleton, ".pt2": without_weights}
+
+
+def _put(folder: Path, key: str, ending: str, content: bytes) -> None:
+    """Write a file so that it is seen whole or not at all."""
+    partial = folder / f".{key}.{os.getpid()}.partial"
+    partial.write_bytes(content)
+    partial.replace(folder / f"{key}{ending}")
+
+
+def _by_age(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+
+def _drop_oldest(paths: list[Path], limit_bytes: int) -> None:
+    """Remove the first of files by age until the others keep within a size; the newest stays. [bytes]"""
+    excess = sum(path.stat().st_size for path in paths) - limit_bytes
+    for path in paths[:-1]:
+        if excess <= 0:
+            return
+        excess -= path.stat().st_size
+        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +77,8 @@ class ModelFiles:
             )
         stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:64] or "model"
         key = digest(stem.encode() + content)
-        partial = self.folder / f".{key}.{os.getpid()}.partial"
-        partial.write_bytes(content)
-        partial.replace(self.folder / f"{key}.{stem}{suffix}")
-        self._drop_oldest()
+        _put(self.folder, key, f".{stem}{suffix}", content)
+        _drop_oldest(_by_age(self.folder, "[!.]*"), self.limit_bytes)
         return {"model": f"{FILE_PREFIX}{key}", "name": stem, "kind": suffix.removeprefix(".")}
 
     def find(self, key: str) -> tuple[str, bytes]:
@@ -65,19 +91,6 @@ class ModelFiles:
         if path is None:
             raise UsageError(f"there is no model file {key[:100]!r} here; hand it over again.")
         return path.name.partition(".")[2], path.read_bytes()
-
-    def _drop_oldest(self) -> None:
-        paths = sorted(self.folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
-        excess = sum(path.stat().st_size for path in paths) - self.limit_bytes
-        for path in paths[:-1]:
-            if excess <= 0:
-                return
-            excess -= path.stat().st_size
-            path.unlink(missing_ok=True)
-
-
-MOST_KEPT = 2_000
-LARGEST_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +125,9 @@ class Configs:
         kept = {**json.loads(checked_config(document)), "_name_or_path": name}
         text = json.dumps(kept, sort_keys=True).encode()
         key = digest(text)
-        partial = self.folder / f".{key}.{os.getpid()}.partial"
-        partial.write_bytes(text)
-        partial.replace(self.folder / f"{key}.json")
-        self._drop_oldest()
+        _put(self.folder, key, ".json", text)
+        for path in _by_age(self.folder, "*.json")[:-MOST_KEPT]:
+            path.unlink(missing_ok=True)
         return {"model": f"{CONFIG_PREFIX}{key}", "name": name}
 
     def find(self, key: str) -> Mapping[str, Any]:
@@ -127,10 +139,61 @@ class Configs:
         path = self.folder / f"{key}.json"
         if not is_trace_id(key) or not path.is_file():
             raise UsageError(f"there is no config {key[:100]!r} here; hand it over again.")
-        found: Mapping[str, Any] = json.loads(path.read_bytes())
-        return found
+        config: Mapping[str, Any] = json.loads(path.read_bytes())
+        return config
 
-    def _drop_oldest(self) -> None:
-        paths = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-        for path in paths[:-MOST_KEPT]:
-            path.unlink(missing_ok=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploads:
+    """A folder of uploaded traces, the oldest removed beyond a size."""
+
+    folder: Path
+    limit_bytes: int
+
+    def keep(self, content: bytes) -> dict[str, Any]:
+        """Check a trace, keep it, and return what is said of it.
+
+        Args:
+            content: a trace file, compressed or not.
+
+        Raises:
+            TraceFileError: it is damaged, or no trace.
+            UsageError: an operator lacks what its formula takes.
+        """
+        trace = load_trace(content, where="the upload")
+        check_operators(trace, where="the upload")
+        packed = dump_trace(trace, compress=True)
+        trace_id = digest(packed)
+        _put(self.folder, trace_id, _SUFFIX, packed)
+        _drop_oldest(_by_age(self.folder, f"*{_SUFFIX}"), self.limit_bytes)
+        kept = self.find(trace_id)
+        assert kept is not None
+        return kept
+
+    def find(self, trace_id: str) -> dict[str, Any] | None:
+        """Return what is said of an uploaded trace; None where there is none of this id."""
+        path = self.folder / f"{trace_id}{_SUFFIX}"
+        if not is_trace_id(trace_id) or not path.is_file():
+            return None
+        trace = load_trace(path.read_bytes(), where=trace_id)
+        stat = path.stat()
+        return {
+            "id": trace_id,
+            "model": f"trace:{trace_id}",
+            "name": trace.name,
+            "class": trace.class_name,
+            "parameters": sum(parameter.elements for parameter in trace.parameters if not parameter.is_buffer),
+            "recordings": [str(recording.configuration) for recording in trace.recordings],
+            "size_bytes": stat.st_size,
+            "uploaded": datetime.fromtimestamp(int(stat.st_mtime), tz=UTC).isoformat(),
+        }
+
+    def content(self, trace_id: str) -> bytes | None:
+        """Return an uploaded trace as the text of its file; None where there is none of this id."""
+        path = self.folder / f"{trace_id}{_SUFFIX}"
+        return gzip.decompress(path.read_bytes()) if is_trace_id(trace_id) and path.is_file() else None
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return what is said of every uploaded trace, the newest first."""
+        ids = [path.name.removesuffix(_SUFFIX) for path in reversed(_by_age(self.folder, f"*{_SUFFIX}"))]
+        return [held for trace_id in ids if (held := self.find(trace_id)) is not None]

@@ -134,10 +134,10 @@ class NamedModel(Model):
             TraceNeededError: one has not been made yet; it is noted in `needed`.
             CapplanError: one could not be made.
         """
-        made = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
-        if len(made) == 1:
-            return made[0]
-        return replace(made[0], recordings=tuple(recording for each in made for recording in each.recordings))
+        traces = [self._obtain(configuration, exact_batch) for configuration in dict.fromkeys(configurations)]
+        if len(traces) == 1:
+            return traces[0]
+        return replace(traces[0], recordings=tuple(recording for trace in traces for recording in trace.recordings))
 
     def prepared(
         self, trace: Trace, workload: Workload, *, calibration: Calibration, memory_calibration: MemoryCalibration

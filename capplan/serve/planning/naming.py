@@ -135,7 +135,7 @@ def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(
                 f"the argument {name!r} holds an object; an argument is a number, a text or a list of them."
             )
-        if _is_refused(name) or name.rpartition(".")[2] in _DROPPED or any(_is_place(each) for each in _texts(value)):
+        if _is_refused(name) or name.rpartition(".")[2] in _DROPPED or any(map(_is_place, _texts(value))):
             raise UsageError(
                 f"the argument {name!r} is not taken here: the service loads no weights, files or code that a request "
                 "names."
@@ -173,8 +173,8 @@ def digest(content: bytes) -> str:
 
 def _cleaned(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _cleaned(each) for key, each in value.items() if _kept(key, each)}
-    return [_cleaned(each) for each in value] if isinstance(value, list) else value
+        return {key: _cleaned(item) for key, item in value.items() if _kept(key, item)}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _kept(key: str, value: Any) -> bool:
@@ -185,7 +185,7 @@ def _kept(key: str, value: Any) -> bool:
     """
     if key in _DROPPED:
         return False
-    if key not in _DATA_NAMES and _is_refused(key) and any(_is_place(each) for each in _texts(value)):
+    if key not in _DATA_NAMES and _is_refused(key) and any(map(_is_place, _texts(value))):
         raise UsageError(f"`config`: {key!r} names something to load, and the service loads nothing that is named.")
     return True
 
@@ -198,12 +198,10 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _texts(key)
-            yield from _texts(each)
+        yield from _texts([*value, *value.values()])
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 def _is_place(text: str) -> bool:

@@ -59,17 +59,12 @@ def _content(job: TraceJob, folder: Path) -> bytes | Refusal:
 
 def _limit(*, added_bytes: int, cpu_s: float) -> None:
     os.nice(NICENESS)
-    held = _held_bytes()
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    held = pages * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + added_bytes, held + added_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**26, 2**26))
-
-
-def _held_bytes() -> int:
-    """Return the address space of this process. [bytes]"""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return pages * resource.getpagesize()
 
 
 def _traced(job: TraceJob, folder: Path) -> "Trace":
@@ -101,7 +96,7 @@ def _place_config(words: str, config: bytes, folder: Path) -> None:
 
     content = json.loads(config)
     known = model_classes(content["model_type"])
-    named = [each for each in content.pop("architectures", None) or [] if each in known]
+    named = [name for name in content.pop("architectures", None) or [] if name in known]
     if named:
         content["architectures"] = named
     place = folder / words.removeprefix("hf:")
@@ -115,15 +110,12 @@ def _narrow(folder: str) -> None:
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             _check_opening(folder, arguments[0], arguments[2])
-        elif event in _REFUSED_EVENTS and not _is_own(event):
+        elif event in _REFUSED_EVENTS:
+            if event == "marshal.loads" and sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                return  # the import system itself unmarshals a module
             raise UsageError(f"the model's code asked for {event}, which the service does not allow.")
 
     sys.addaudithook(refuse)
-
-
-def _is_own(event: str) -> bool:
-    """Return True if the import system itself unmarshals a module."""
-    return event == "marshal.loads" and sys._getframe(2).f_code.co_filename.startswith("<frozen importlib")
 
 
 def _check_opening(folder: str, path: Any, flags: Any) -> None:

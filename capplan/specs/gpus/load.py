@@ -5,8 +5,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import yaml
-
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.mig import mig_slice, split_name
 from capplan.core.gpus.names import GpuNames, NamedGpus
@@ -21,11 +19,10 @@ from capplan.specs.folders import (
     own_overlays,
     spec_files,
 )
-from capplan.specs.gpus.entries import Entries
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
-from capplan.specs.gpus.sheets import Sheet, read_architecture_sheet, read_gpu_sheet
-from capplan.specs.strict_yaml import Problem, SpecFileError, read_yaml
+from capplan.specs.gpus.sheets import Entries, Sheet, read_architecture_sheet, read_gpu_sheet
+from capplan.specs.strict_yaml import Problem, SpecFileError, dump_yaml, read_versioned
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,
@@ -101,7 +98,7 @@ class Gpus(Mapping[str, GpuSpec]):
             return NamedGpus(gpus=(sliced,))
         if (found := self.names.find(name) or self._cpu_names.find(name)) is None:
             nearest = GpuNames([*self._specs.values(), *self.cpus.values()]).nearest(name)
-            is_cpu = "cpu" in name.casefold() or any(each in self.cpus for each in nearest)
+            is_cpu = "cpu" in name.casefold() or any(near in self.cpus for near in nearest)
             more = " `capplan gpus --cpus` lists the CPUs." if is_cpu else ""
             new = nearest[0] if nearest else next(iter(self._specs))
             own = f"`capplan gpus new --from {new}` makes a spec of your own"
@@ -392,9 +389,8 @@ def load_usable_shares() -> Mapping[str, float]:
         SpecError: the file is missing, no strict YAML, of another schema, or a kind's share is missing or above 1.
     """
     where = f"calibrations/{USABLE_FILE}"
-    document = read_yaml(calibration_file(USABLE_FILE), shown=where)
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a table of usable memory of schema_version {SCHEMA_VERSION}.")
+    what = "a table of usable memory"
+    document = read_versioned(calibration_file(USABLE_FILE), what=what, version=SCHEMA_VERSION, shown=where)
     rows = document.get("shares")
     if not isinstance(rows, dict) or set(rows) != set(KINDS):
         raise SpecError(f"{where}: shares must hold {', '.join(KINDS)}.")
@@ -426,4 +422,4 @@ def dump_usable_shares(shares: Mapping[str, tuple[float, int]], *, made: str, co
         },
         "shares": {kind: {"share": round(share, 4), "gpus": count} for kind, (share, count) in sorted(shares.items())},
     }
-    return yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None)
+    return dump_yaml(document)

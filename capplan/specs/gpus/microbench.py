@@ -69,7 +69,7 @@ def _usable(table: Iterable[Mapping[str, str]], path: Path) -> Iterator[Microben
         value, quality = float(cells["value"]) * _UNITS[cells["unit"]], Quality(cells["quality"])
         yield MicrobenchRow(
             gpu=cells["gpu"], kind=kind, value=value, quality=quality, regime=regime, dtype=cells["dtype"],
-            source=_repository(cells["source"]),
+            source=re.split(r"[ @]", cells["source"], maxsplit=1)[0],  # the repository of owner/name path@commit
         )  # fmt: skip
 
 
@@ -81,8 +81,8 @@ def _wrong(cells: Mapping[str, str]) -> str | None:
     if cells["kind"] == "matmul" and cells["regime"] not in _REGIMES:
         known = ", ".join((*_REGIMES, *sorted(_OTHER_REGIMES)))
         return f"regime {cells['regime'][:40]!r} is none of {known}"
-    if cells["quality"] not in [each.value for each in Quality]:
-        return f"quality {cells['quality'][:40]!r} is none of {', '.join(each.value for each in Quality)}"
+    if cells["quality"] not in list(Quality):
+        return f"quality {cells['quality'][:40]!r} is none of {', '.join(Quality)}"
     try:
         value = float(cells["value"])
     except ValueError:
@@ -98,11 +98,6 @@ def _kind(cells: Mapping[str, str]) -> Microbenchmark | None:
     if cells["kind"] == "other":
         return Microbenchmark.LOADED_CLOCK if cells.get("size") == _TENSOR_CLOCK else None
     return _OTHERS.get(cells["kind"])
-
-
-def _repository(source: str) -> str:
-    """Return the repository of a source such as owner/name path@commit."""
-    return re.split(r"[ @]", source, maxsplit=1)[0]
 
 
 def import_microbench(
@@ -135,9 +130,15 @@ def _is_emulated(row: MicrobenchRow, gpu: GpuSpec | None) -> bool:
 
 def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrieved: date) -> str:
     """Return a GPU's file with its `measured:` block, and the sources of that block, replaced."""
-    names = _source_names(rates)
-    block = ["measured:"] + [f"  {kind}: {_entry(kind, found, names)}" for kind, found in rates.items()]
-    sources = [f"  {name}: {_source(source, retrieved)}" for source, name in names.items()]
+    cited = sorted({source for rate in rates.values() for source in rate.sources})
+    names = {source: f"{_PREFIX}{re.sub(r'[^a-z0-9]+', '-', source.lower()).strip('-')}" for source in cited}
+    block = ["measured:"] + [f"  {kind}: {_entry(kind, rate, names)}" for kind, rate in rates.items()]
+    sources = []
+    for source, name in names.items():
+        is_repository = re.fullmatch(r"[\w-]+/[\w.-]+", source) is not None
+        url = f', url: "https://github.com/{source}"' if is_repository else ""
+        title = f"microbenchmarks of {source}"
+        sources.append(f'  {name}: {{kind: measured, title: "{title}"{url}, retrieved: {retrieved}}}')
     kept = _without_measured(text.splitlines())
     position = next(
         (index for index, line in enumerate(kept) if re.match(r"(exemptions|notes|sources):", line)), len(kept)
@@ -146,11 +147,6 @@ def with_measured(text: str, rates: Mapping[Microbenchmark, SourcedRate], retrie
     if "sources:" not in lines:
         lines.append("sources:")
     return "\n".join([*lines, *sources]) + "\n"
-
-
-def _source(source: str, retrieved: date) -> str:
-    url = f', url: "https://github.com/{source}"' if _is_repository(source) else ""
-    return f'{{kind: measured, title: "microbenchmarks of {source}"{url}, retrieved: {retrieved}}}'
 
 
 def _without_measured(lines: list[str]) -> list[str]:
@@ -163,20 +159,11 @@ def _without_measured(lines: list[str]) -> list[str]:
     return kept
 
 
-def _source_names(rates: Mapping[Microbenchmark, SourcedRate]) -> dict[str, str]:
-    sources = sorted({source for rate in rates.values() for source in rate.sources})
-    return {source: f"{_PREFIX}{re.sub(r'[^a-z0-9]+', '-', source.lower()).strip('-')}" for source in sources}
-
-
-def _is_repository(source: str) -> bool:
-    return re.fullmatch(r"[\w-]+/[\w.-]+", source) is not None
-
-
-def _entry(kind: Microbenchmark, found: SourcedRate, names: Mapping[str, str]) -> str:
+def _entry(kind: Microbenchmark, summary: SourcedRate, names: Mapping[str, str]) -> str:
     unit, scale = next(iter((FIELDS[f"measured.{kind}"].units or {}).items()))
-    sources = [names[source] for source in found.sources]
+    sources = [names[source] for source in summary.sources]
     spelled = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
-    rate = found.rate
+    rate = summary.rate
     return (
         f"{{value: {rate.value / scale:.4g}, unit: {unit}, source: {spelled}, quality: {rate.quality}, "
         f"regime: {rate.regime}}}"

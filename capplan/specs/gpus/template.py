@@ -1,15 +1,13 @@
 """Write spec files: a commented one to start a new GPU from, and that of the CPU at hand."""
 
 import re
-from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.gpus.spec import Figure, GpuSpec, PeakKind, Quality, Regime, Source, SourceKind
-from capplan.specs.gpus.entries import Entry
 from capplan.specs.gpus.fields import FIELDS, REQUIRED, RULES, Form, SpecKey
-from capplan.specs.gpus.sheets import Sheet
+from capplan.specs.gpus.sheets import Entry, Sheet
 
 _HEAD = """\
 # A GPU of your own. Save it as ID.yaml (small letters, digits, dashes) in a folder that --specs, CAPPLAN_SPECS or
@@ -24,13 +22,15 @@ def render_template(sheet: Sheet | None) -> str:
     Rates that were measured on the GPU of `sheet` are left out: nobody has timed the new one.
     """
     entries = {key: entry for key, entry in sheet.entries.items() if not FIELDS[key].is_measured} if sheet else {}
-    names = _source_names(entries)
+    sources = dict.fromkeys(source for entry in entries.values() for source in entry.figure.sources)
+    names = {source: f"source-{number}" for number, source in enumerate(sources, start=1)}
     lines = [_HEAD, *_identity(sheet)]
     before = ""
     for key, rule in FIELDS.items():
         group = _group(key)
         if group != before:
-            lines.append(f"\n{'' if _holds(entries, group) else '# '}{group}:" if group else "")
+            is_held = any(_group(key) == group for key in entries)
+            lines.append(f"\n{'' if is_held else '# '}{group}:" if group else "")
         before = group
         lines += _field(key, rule, entries.get(key), names)
     lines += ["", *_sources(names)]
@@ -59,10 +59,6 @@ def _group(key: str) -> str:
     """Return the mapping that a dotted key lies in; empty for a key of the top level."""
     group, dot, _ = key.partition(".")
     return group if dot else ""
-
-
-def _holds(entries: Mapping[str, Entry], group: str) -> bool:
-    return any(_group(key) == group for key in entries)
 
 
 def _field(key: str, rule: SpecKey, entry: Entry | None, names: dict[Source, str]) -> list[str]:
@@ -97,11 +93,6 @@ def _value(rule: SpecKey, figure: Figure, names: dict[Source, str]) -> str:
         value, *_, factor = figure.printed.split()
         printed = f", printed: {{value: {value}, sparse_factor: {factor}}}"
     return f"{{value: {text}{unit}, source: {source}{printed}}}"
-
-
-def _source_names(entries: Mapping[str, Entry]) -> dict[Source, str]:
-    sources = dict.fromkeys(source for entry in entries.values() for source in entry.figure.sources)
-    return {source: f"source-{number}" for number, source in enumerate(sources, start=1)}
 
 
 def _sources(names: dict[Source, str]) -> list[str]:
@@ -143,8 +134,9 @@ def render_cpu_sheet(cpu: GpuSpec, *, read_on: date) -> str:
         if (rate := cpu.peak(kind))
     ]
     keys = ", ".join(f"peak.{kind}" for kind in _PEAKS if cpu.peak(kind))
+    name = re.sub(r"[^\w ()@.,+-]", "", cpu.name)[:80] or "CPU"
     lines = [
-        f'name: "{_plain(cpu.name)}"',
+        f'name: "{name}"',
         f"architecture: {cpu.architecture_id}",
         "segment: {value: cpu, source: host}",
         f"memory: {{value: {cpu.memory_bytes / 2**20:.0f}, unit: MiB, source: host}}",
@@ -167,10 +159,6 @@ def render_cpu_sheet(cpu: GpuSpec, *, read_on: date) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w ()@.,+-]", "", name)[:80] or "CPU"
-
-
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": _TEXT, "uniqueItems": True}
 _DAY = {"type": "string", "format": "date"}
@@ -181,6 +169,11 @@ def gpu_schema() -> dict[str, Any]:
     top = {key: _field_schema(rule) for key, rule in FIELDS.items() if "." not in key}
     measured = {key.removeprefix("measured."): _field_schema(rule) for key, rule in FIELDS.items() if rule.is_measured}
     peaks = {key.removeprefix("peak."): _field_schema(rule) for key, rule in FIELDS.items() if key.startswith("peak.")}
+    keys = {"type": "array", "items": {"enum": list(FIELDS)}}
+    exemption = _closed({"rule": {"enum": list(RULES)}, "keys": keys, "reason": _TEXT}, ["rule", "keys", "reason"])
+    kinds = [kind.value for kind in SourceKind]
+    properties = {"kind": {"enum": kinds}, "title": _TEXT, "publisher": _TEXT, "url": _TEXT, "retrieved": _DAY}
+    source = _closed(properties, ["kind", "title"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "GPU spec of capplan",
@@ -197,9 +190,9 @@ def gpu_schema() -> dict[str, Any]:
                     **_closed(measured),
                     "description": "rates that single kernels reached",
                 },
-                "exemptions": {"type": "array", "items": _exemption()},
+                "exemptions": {"type": "array", "items": exemption},
                 "notes": _TEXTS,
-                "sources": {"type": "object", "additionalProperties": _source()},
+                "sources": {"type": "object", "additionalProperties": source},
             },
         ),
         "$defs": {"source_name": {"anyOf": [_TEXT, {**_TEXTS, "minItems": 1}]}},
@@ -245,14 +238,3 @@ def _value_schema(rule: SpecKey) -> dict[str, Any]:
         return {"enum": list(rule.words)}
     word = {"type": "string", **({"pattern": f"^(?:{rule.pattern})$"} if rule.pattern else {})}
     return {"type": "array", "items": word} if rule.form is Form.WORDS else word
-
-
-def _exemption() -> dict[str, Any]:
-    keys = {"type": "array", "items": {"enum": list(FIELDS)}}
-    return _closed({"rule": {"enum": list(RULES)}, "keys": keys, "reason": _TEXT}, ["rule", "keys", "reason"])
-
-
-def _source() -> dict[str, Any]:
-    kinds = [kind.value for kind in SourceKind]
-    properties = {"kind": {"enum": kinds}, "title": _TEXT, "publisher": _TEXT, "url": _TEXT, "retrieved": _DAY}
-    return _closed(properties, ["kind", "title"])

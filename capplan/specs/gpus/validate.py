@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from capplan.core.gpus.spec import Figure, SourceKind
+from capplan.core.gpus.spec import SourceKind
 from capplan.specs.folders import ARCHITECTURES, PRICES, built_in_folder, spec_files
 from capplan.specs.gpus.load import Gpus, load_gpus
 from capplan.specs.gpus.rules import shortcomings
@@ -59,16 +59,12 @@ def _told(checked: Path, gpus: Gpus, files: list[Path]) -> str:
     sheets = [gpus.sheets[file.stem] for file in files]
     exempted = sum(len(exemption.keys) for sheet in sheets for exemption in sheet.exemptions)
     figures = [entry.figure for sheet in sheets for entry in sheet.entries.values() if entry.figure.sources]
-    best = Counter(next(kind for kind in _BEST_FIRST if kind in _kinds(figure)) for figure in figures)
+    best = Counter(min((source.kind for source in figure.sources), key=_BEST_FIRST.index) for figure in figures)
     shares = ", ".join(f"{best[kind]} {kind}" for kind in _BEST_FIRST if best[kind])
     return (
         f"{checked}: {counted} checked, nothing to mend\n"
         f"{len(figures)} values by their best source: {shares}; {exempted} exempted from a rule with a reason"
     )
-
-
-def _kinds(figure: Figure) -> set[SourceKind]:
-    return {source.kind for source in figure.sources}
 
 
 def _shortcomings(gpus: Gpus, ids: list[str]) -> list[Problem]:

@@ -10,7 +10,7 @@ from capplan.core.calibrate.measured import runs_code, split_words
 from capplan.core.workload import Configuration
 from capplan.errors import UsageError
 from capplan.probe.trace.measured import ModelRun, TraceFolder
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 
 
 def run_of(model: str) -> ModelRun:

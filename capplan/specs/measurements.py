@@ -178,15 +178,7 @@ class _StepReader:
         return self._words.setdefault(words, words)
 
     def _workload(self, words: Mapping[str, str], *, layout: str) -> Workload:
-        key = (
-            words["precision"],
-            words["framework"],
-            layout,
-            words["task"],
-            words["torch"],
-            words["optimizer"],
-            words["gpus"],
-        )
+        key = (layout, *(words[name] for name in ("precision", "framework", "task", "torch", "optimizer", "gpus")))
         if key not in self._workloads:
             self._workloads[key] = _workload({**words, "layout": layout})
         return self._workloads[key]
@@ -247,10 +239,10 @@ def _latency_s(words: Mapping[str, str], batch: int) -> float:
     for value, name in ((latency_s, "latency_ms"), (rate_per_s, "samples_per_s")):
         if value is not None and not 0 < value < float("inf"):
             _fail(f"{name} must be positive, is {words[name]}")
-    found = min(latency_s or math.inf, batch / rate_per_s if rate_per_s else math.inf)
-    if found > _LONGEST_STEP_S:
-        _fail(f"a step of {found:.0f} s: are the units mixed up?")
-    return found
+    step_s = min(latency_s or math.inf, batch / rate_per_s if rate_per_s else math.inf)
+    if step_s > _LONGEST_STEP_S:
+        _fail(f"a step of {step_s:.0f} s: are the units mixed up?")
+    return step_s
 
 
 def _number(text: str, name: str) -> float:
@@ -283,12 +275,12 @@ def _size(text: str) -> tuple[int, ...]:
 
 def _arguments(text: str) -> tuple[str, ...]:
     """Read KEY=VALUE, separated by blanks."""
-    found = tuple(text.split())
-    for each in found:
-        key, equals, value = each.partition("=")
+    arguments = tuple(text.split())
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
         if not equals or not key.replace(".", "").isidentifier() or not value:
-            _fail(f"arg {each[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
-    return found
+            _fail(f"arg {argument[:60]!r} is not KEY=VALUE such as attn_implementation=eager")
+    return arguments
 
 
 def _switch(text: str, name: str) -> Switch:

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from capplan.core.calibrate.measured import Switch
 from capplan.core.workload import Framework, Layout, Optimizer, Precision
 from capplan.errors import UsageError
-from capplan.specs.measured.steps import read_measured
+from capplan.specs.measurements import read_measured
 from tests.refusals import assert_refused
 
 HEAD = "model,gpu,framework,torch,precision,layout,task,batch,input_size,reparam,fast_norm,latency_ms\n"

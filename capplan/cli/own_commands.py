@@ -1,4 +1,4 @@
-"""`capplan serve`, the page and the JSON API, and `capplan mcp`, the verbs as tools of an assistant."""
+"""The commands that ask nothing: `serve`, the page and the JSON API; `mcp`, tools of an assistant; `config`."""
 
 import contextlib
 import sys
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capplan.cli.output import SpecFolders, emit
+from capplan.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    SpecFolders,
+    emit,
+    laid_out,
+    resolve_format,
+    to_json,
+)
 from capplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,12 +95,13 @@ def serve(
             trace_bytes=int(parse_quantity(trace_memory, BYTES, what="--trace-memory")),
         ),
     )
-    run_service(settings, announce=lambda address: _greet(address, settings))
 
+    def greet(address: str) -> None:
+        # a service needs no reader, and may be started without one
+        with contextlib.suppress(UsageError, BrokenPipeError):
+            emit(_greeting(address, settings), output=None)
 
-def _greet(address: str, settings: "Settings") -> None:
-    with contextlib.suppress(UsageError, BrokenPipeError):  # a service needs no reader, and may be started without one
-        emit(_greeting(address, settings), output=None)
+    run_service(settings, announce=greet)
 
 
 def _checked_results(folder: Path | None) -> Path | None:
@@ -127,10 +138,7 @@ def _greeting(address: str, settings: "Settings") -> str:
 
 def mcp(
     *,
-    prices: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.yaml", help="Own dated prices, laid over the built-in ones.", show_default=False),
-    ] = None,
+    prices: Prices = None,
     specs: SpecFolders = None,
     text_only: Annotated[
         bool,
@@ -175,3 +183,46 @@ def mcp(
         failed = failed.exceptions[0]
     if failed is not None:
         raise failed
+
+
+def config(*, format_: FormatOption = None, json_: JsonOption = False, output: OutputOption = None) -> None:
+    """Show the defaults that configuration files set, and the file of each.
+
+    Read are, the later the stronger: capplan.toml in the user's configuration folder, [tool.capplan] of the nearest
+    pyproject.toml, and the nearest capplan.toml. CAPPLAN_CONFIG names one file to read instead, or none if it is empty.
+    Options on the command line win over all of them.
+
+    Examples:
+
+      capplan config
+
+      capplan config --json
+    """
+    from capplan.cli.settings import all_settable, in_force, load_settings
+    from capplan.report.sections import Lines, Section, Table, plain_columns
+    from capplan.verbs.statement.registry import CONFIGURABLE, SPEC_READERS
+
+    chosen = Format(resolve_format(format_, json_flag=json_, output=output))
+    settings = load_settings()
+    rows = [
+        (
+            command,
+            key,
+            ", ".join(stored.value) if isinstance(stored.value, tuple) else str(stored.value),
+            str(stored.file),
+        )
+        for command in (*CONFIGURABLE, *SPEC_READERS)
+        for key, stored in sorted(in_force(settings, command).items())
+    ]
+    if chosen is Format.JSON:
+        from capplan.report.documents.gpus import SettingDocument, SettingsDocument
+
+        keys = ("command", "option", "value", "file")
+        documents = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)
+        emit(to_json(SettingsDocument(settings=documents)), output=output)
+    elif rows or chosen is not Format.TABLE:
+        columns = plain_columns("command", "option", "value", "file")
+        emit(laid_out([Section([Table(columns, rows)])], chosen, output=output), output=output)
+    else:
+        nothing = f"no configuration file sets anything; capplan.toml may set {', '.join(all_settable())}."
+        emit(laid_out([Section([Lines([nothing])])], chosen, output=output), output=output)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import UsageError
-from capplan.specs.measured.kernels import holds_kernels, read_kernels
+from capplan.specs.kernels import holds_kernels, read_kernels
 
 FP32 = "op,device,latency_ms,B,M,N,K,H,in_ch,out_ch,kernel,input_size,stride,padding,torch,kernel_name"
 SERVING = "gpu,device,framework,version,kernel_source,gemm_dtype,m,n,k,latency_ms,tflops,source_file"
@@ -88,7 +88,7 @@ def test_serving_tables_are_read_as_before(tmp_path):
 
 @pytest.mark.shared
 def test_the_shared_table_gives_some_dozen_rows_per_gpu_and_operator():
-    path = Path(__file__).resolve().parents[4] / "shared" / "data" / "measured" / "kernels-fp32.csv.gz"
+    path = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "kernels-fp32.csv.gz"
     found = read_kernels(path)
     assert {kernel.gpu for kernel in found} == {
         "p4", "p100-pcie-16gb", "v100-pcie-32gb", "t4", "a100-pcie-40gb", "mi100",

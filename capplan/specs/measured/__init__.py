@@ -1,1 +1,0 @@
-"""Readers of measured latency rows (CSV and JSON)."""

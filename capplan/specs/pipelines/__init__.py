@@ -1,1 +1,0 @@
-"""Pipelines as YAML: their files, and what was fitted of them."""
