@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import partial
 
@@ -98,7 +98,7 @@ def fit_calibration(
     held_out = hold_out(rows, steps, make, start=best, folds=folds)
     statistics = {
         f"{how}: {cell}": error_statistics(errors[chosen])
-        for how, errors in _kinds(held_out)
+        for how, errors in ((kind.name, getattr(held_out, kind.name)) for kind in fields(HeldOutErrors))
         for cell in np.unique(cells).tolist()
         if (chosen := (cells == cell) & np.isfinite(errors)).any()
     }
@@ -152,12 +152,6 @@ def hold_out(
         if here.sum() >= MANY_ROWS:
             predict_without(rows, make, here | (fold == 0), here & (fold == 0), both, start=start)
     return HeldOutErrors(family=family, gpu=gpu, sheet=sheet, both=both)
-
-
-def _kinds(held_out: HeldOutErrors) -> tuple[tuple[str, FloatArray], ...]:
-    return (
-        ("family", held_out.family), ("gpu", held_out.gpu), ("sheet", held_out.sheet), ("both", held_out.both)
-    )  # fmt: skip
 
 
 def unseen_sd(laws: RateLaws) -> float:

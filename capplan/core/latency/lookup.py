@@ -383,14 +383,17 @@ def _size(cell: IntervalWidth) -> float:
 def _sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
     squares = 0.0
     if workload.framework.value in calibration.engines:
-        return _engine_sides(calibration, cell, gpu, workload)
+        squares = 0.0 if is_timed(calibration, gpu, workload) else cell.between_gpus**2
+        if not knows_architecture(calibration, workload, architecture_key(gpu)):
+            squares += calibration.laws.unseen_architecture_half_width**2
+        return _widened(cell, squares)
     if not (is_known(calibration, gpu) and _knows_precision(calibration, gpu, workload)):
         squares += _between(cell, gpu) ** 2
         squares += unseen_half_width(calibration, gpu) ** 2
     squares += _between_versions(calibration, workload) ** 2
     if calibration.serves != workload_kind(workload) or cell.rows < _FEW_ROWS:
         squares += UNCALIBRATED_WORKLOAD**2
-    return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
+    return _widened(cell, squares)
 
 
 def unseen_half_width(calibration: Calibration, gpu: GpuSpec) -> float:
@@ -417,10 +420,8 @@ def _between_versions(calibration: Calibration, workload: Workload) -> float:
     return max(known, laws.older_torch_half_width) if is_older else known
 
 
-def _engine_sides(calibration: Calibration, cell: IntervalWidth, gpu: GpuSpec, workload: Workload) -> Sides:
-    squares = 0.0 if is_timed(calibration, gpu, workload) else cell.between_gpus**2
-    if not knows_architecture(calibration, workload, architecture_key(gpu)):
-        squares += calibration.laws.unseen_architecture_half_width**2
+def _widened(cell: IntervalWidth, squares: float) -> Sides:
+    """Return a cell's sides with what is added to both in square."""
     return Sides(below=float(np.sqrt(cell.below**2 + squares)), above=float(np.sqrt(cell.above**2 + squares)))
 
 

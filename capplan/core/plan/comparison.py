@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.plan.types import Fit, Limits, ModelFacts, Rejection
-from capplan.core.workload import RowOrder, Workload
+from capplan.core.plan.types import FIT_RANKS, Fit, Limits, ModelFacts, Rejection
+from capplan.core.workload import RowOrder, SortKey, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +104,8 @@ def in_order(rows: Sequence[ComparisonRow], order: RowOrder) -> tuple[Comparison
     """Order rows, best first; those without a fit, and by cost those without a price, stand last."""
     if order is RowOrder.ASKED:
         return tuple(rows)
-    return tuple(sorted(rows, key=lambda row: float("inf") if row.fit is None else _rank(row.fit, order)))
 
+    def rank(fit: Fit) -> float:
+        return fit.memory.total_bytes.expected if order is RowOrder.MEMORY else FIT_RANKS[SortKey(order.value)](fit)
 
-def _rank(fit: Fit, order: RowOrder) -> float:
-    if order is RowOrder.THROUGHPUT:
-        return -fit.latency.throughput_per_s.expected
-    if order is RowOrder.LATENCY:
-        return fit.latency.latency_s.expected
-    if order is RowOrder.MEMORY:
-        return fit.memory.total_bytes.expected
-    if order is RowOrder.ENERGY:
-        return fit.energy.joules_per_sample.expected if fit.energy else float("inf")
-    return float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples
+    return tuple(sorted(rows, key=lambda row: float("inf") if row.fit is None else rank(row.fit)))

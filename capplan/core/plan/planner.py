@@ -459,7 +459,6 @@ def with_energy(
                 available=max_draw_w,
                 max_batch=answer.max_batch,
                 certain_batch=answer.certain_batch,
-                min_gpus=None,
             )
         )
     return found
@@ -554,7 +553,6 @@ def _reject(
         available=available,
         max_batch=candidate.largest.expected,
         certain_batch=candidate.largest.certain,
-        min_gpus=None,
     )
 
 

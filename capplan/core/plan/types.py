@@ -256,7 +256,7 @@ class Rejection:
     available: float | None
     max_batch: int
     certain_batch: int
-    min_gpus: int | None
+    min_gpus: int | None = None
     lacking: str = ""
 
     @property
@@ -431,18 +431,18 @@ def gpus_for_rate(limits: Limits, latency: LatencyEstimate) -> int | None:
     return together * ceil_guarded(limits.rate_per_s / latency.throughput_per_s.low)
 
 
-def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
-    """Order fits by a key, best first: by memory the smallest card first.
+FIT_RANKS: Mapping[SortKey, Callable[[Fit], float]] = {
+    SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
+    SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
+    SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
+    SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
+    SortKey.PRICE: lambda fit: fit.rent.usd_per_machine_hour if fit.rent else float("inf"),
+    SortKey.ENERGY: lambda fit: float("inf") if fit.energy is None else fit.energy.joules_per_sample.expected,
+    SortKey.NAME: lambda _: 0.0,
+}
+"""What orders fits, small for the best; without a price a GPU stands last by cost, without a power limit by energy."""
 
-    Without a price a GPU stands last by cost, without a power limit by energy.
-    """
-    keys: Mapping[SortKey, Callable[[Fit], float]] = {
-        SortKey.THROUGHPUT: lambda fit: -fit.latency.throughput_per_s.expected,
-        SortKey.LATENCY: lambda fit: fit.latency.latency_s.expected,
-        SortKey.MEMORY: lambda fit: usable_memory(fit.gpu).expected,
-        SortKey.COST: lambda fit: float("inf") if fit.usd_per_million_samples is None else fit.usd_per_million_samples,
-        SortKey.PRICE: lambda fit: fit.rent.usd_per_machine_hour if fit.rent else float("inf"),
-        SortKey.ENERGY: lambda fit: float("inf") if fit.energy is None else fit.energy.joules_per_sample.expected,
-        SortKey.NAME: lambda _: 0.0,
-    }
-    return tuple(sorted(fits, key=lambda fit: (keys[sort](fit), fit.gpu.id, fit.batch)))
+
+def rank_fits(fits: Iterable[Fit], sort: SortKey) -> tuple[Fit, ...]:
+    """Order fits by a key, best first: by memory the smallest card first."""
+    return tuple(sorted(fits, key=lambda fit: (FIT_RANKS[sort](fit), fit.gpu.id, fit.batch)))
