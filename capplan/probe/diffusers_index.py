@@ -59,9 +59,10 @@ def _catalogue() -> Mapping[str, Any]:
 
 
 def published_name(name: str) -> str | None:
-    """Return the published name that words stand for, whole or without the publisher; None for any other."""
+    """Return the one published name that words stand for, whole or without the publisher and regard to case."""
     models = _catalogue()["models"]
-    return name if name in models else _by_short_name(name, models)
+    alike = [model for model in models if name.casefold() in (model.casefold(), model.rpartition("/")[2].casefold())]
+    return name if name in models else alike[0] if len(alike) == 1 else None
 
 
 def published_component(words: str) -> bool:
@@ -95,12 +96,6 @@ def find_index(name: str) -> DiffusersIndex:
         return _of_folder(folder)
     hint = "For another one, save the JSON files of its repository and name the folder with model_index.json."
     raise UnknownNameError("diffusers pipeline", name, models, hint=hint)
-
-
-def _by_short_name(name: str, models: Mapping[str, Any]) -> str | None:
-    """Return the one published name whose last part, without regard to case, is this."""
-    alike = [model for model in models if name.casefold() in (model.casefold(), model.rpartition("/")[2].casefold())]
-    return alike[0] if len(alike) == 1 else None
 
 
 def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:

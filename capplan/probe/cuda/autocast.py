@@ -59,12 +59,9 @@ class Policy(Enum):
 
 
 _LISTS = {
-    Policy.LOWER_PRECISION: LOWER_PRECISION,
-    Policy.FP32: FP32,
-    Policy.FP32_RESULT: FP32_RESULT,
-    Policy.PROMOTE: PROMOTE,
-    Policy.FP32_AND_BACK: FP32_AND_BACK,
-}
+    Policy.LOWER_PRECISION: LOWER_PRECISION, Policy.FP32: FP32, Policy.FP32_RESULT: FP32_RESULT,
+    Policy.PROMOTE: PROMOTE, Policy.FP32_AND_BACK: FP32_AND_BACK,
+}  # fmt: skip
 _BY_NAME = {name: policy for policy, names in _LISTS.items() for name in names}
 OPERATORS = (torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 _LINALG: Any = vars(torch._C)["_linalg"]  # torch's stubs leave it out
@@ -107,10 +104,8 @@ class Autocast:
         half = torch.get_autocast_dtype("cuda")
         if policy is Policy.FP32_RESULT:
             return self._call_fp32_result(func, args, kwargs)
-        if policy is Policy.LOWER_PRECISION:
-            dtype = half
-        elif policy is Policy.FP32 or policy is Policy.FP32_AND_BACK:
-            dtype = torch.float32
+        if policy is not Policy.PROMOTE:
+            dtype = half if policy is Policy.LOWER_PRECISION else torch.float32
         else:
             is_wide = any(t.dtype is torch.float32 for t in flatten((*args, *kwargs.values())))
             dtype = torch.float32 if is_wide else half

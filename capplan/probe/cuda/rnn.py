@@ -71,11 +71,7 @@ def _forward(
 
 
 def _make_outputs(
-    recorder: Recorder,
-    attributes: dict[str, Attribute],
-    compute: _Compute,
-    state_count: int,
-    tensors: Sequence[Tensor],
+    recorder: Recorder, attributes: dict[str, Attribute], compute: _Compute, state_count: int, tensors: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     if not lacks_data(tensors[0]):
         with recorder.paused(), torch.no_grad():

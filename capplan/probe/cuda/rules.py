@@ -11,13 +11,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from capplan.probe.cuda.attention import (
-    attend,
-    encoder_layer,
-    mask_is_left_aligned,
-    multi_head_attention,
-    packed_rows,
-)
+from capplan.probe.cuda.attention import attend, encoder_layer, mask_is_left_aligned, multi_head_attention, packed_rows
 from capplan.probe.cuda.autocast import OPERATORS, Autocast, contexts_of_models
 from capplan.probe.cuda.rnn import RNN_MODES, run_rnn
 from capplan.probe.foreign.machine.cuda import CUDA_TYPES, cuda_present

@@ -15,9 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-
-from capplan.errors import TraceError, UsageError, nearest_names
+from capplan.errors import TraceError, UsageError
 from capplan.files import is_file, is_installed
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.libraries import import_torchvision, lacks_operators
@@ -48,12 +46,9 @@ def load_code(where: str, *, as_cpu: bool = True) -> ModuleType:
 
 
 def _load(where: str, *, as_cpu: bool) -> ModuleType:
-    if where.endswith(".py"):
-        return _load_file(Path(where), as_cpu=as_cpu)
-    return _import_module(where, folder=Path.cwd(), said=where, as_cpu=as_cpu)
-
-
-def _load_file(path: Path, *, as_cpu: bool) -> ModuleType:
+    if not where.endswith(".py"):
+        return _import_module(where, folder=Path.cwd(), said=where, as_cpu=as_cpu)
+    path = Path(where)
     if not is_file(path):
         raise UsageError(f"there is no file {path}.")
     real = path.resolve()
@@ -100,8 +95,10 @@ def _import_module(name: str, *, folder: Path, said: str, as_cpu: bool) -> Modul
 
 @contextlib.contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Put a folder first on `sys.path`, and last when done; forget other users' modules of the names in it."""
-    for name in _shadowed(folder):
+    """Put a folder first on `sys.path`, and last when done; forget other users' modules that would shadow its files."""
+    names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    foreign = {name for name in names & sys.modules.keys() if _is_users(sys.modules[name], outside=folder)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in foreign]:
         del sys.modules[name]
     entry = str(folder)
     path_before = [known for known in sys.path if known != entry]
@@ -111,13 +108,6 @@ def _importing_from(folder: Path) -> Iterator[None]:
     finally:
         kept = [known for known in sys.path if known != entry]
         sys.path[:] = [*kept, entry]
-
-
-def _shadowed(folder: Path) -> list[str]:
-    """Return loaded modules of another folder that would shadow the files of this one."""
-    names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
-    foreign = {name for name in names & sys.modules.keys() if _is_users(sys.modules[name], outside=folder)}
-    return [name for name in sys.modules if name.partition(".")[0] in foreign]
 
 
 def _is_users(module: ModuleType, *, outside: Path) -> bool:
@@ -142,27 +132,3 @@ def load_function(words: str, option: str, *, as_cpu: bool = True) -> Callable[.
     if not inspect.isroutine(function):
         raise UsageError(f"{option} {words}: {where} has no function {name!r}.")
     return function
-
-
-def _attribute(module: ModuleType, name: str, where: str) -> Any:
-    thing: Any = module
-    for part in name.split("."):
-        if not hasattr(thing, part):
-            offered = _own_modules(module)
-            nearest = nearest_names(name, offered) or offered
-            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
-        thing = getattr(thing, part)
-    return thing
-
-
-def _own_modules(module: ModuleType) -> list[str]:
-    """Return the names of the nn.Module classes that a module defines itself, and of its instances."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if (_is_module_class(value) and value.__module__ == module.__name__) or isinstance(value, torch.nn.Module)
-    ]
-
-
-def _is_module_class(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, torch.nn.Module)

@@ -2,8 +2,8 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
@@ -99,44 +99,6 @@ class InputRequest:
     def says_inputs(self) -> bool:
         """True where the inputs are the user's own, whatever the model's source knows."""
         return bool(self.inputs) or self.inputs_from is not None
-
-
-def parse_request(
-    *,
-    arg: Sequence[str] = (),
-    inputs: Sequence[str] = (),
-    input_size: str | None = None,
-    seq_len: int | None = None,
-    inputs_from: str | None = None,
-    prepare: Sequence[str] = (),
-    selected_share: float | None = None,
-) -> InputRequest:
-    """Read the options that say what a model is built with and fed.
-
-    Raises:
-        UsageError: a value breaks its grammar, or two options contradict each other.
-    """
-    if inputs_from is not None and (inputs or input_size or seq_len):
-        raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len.")
-    if seq_len is not None and seq_len < 1:
-        raise UsageError(f"--seq-len {seq_len} must be at least 1.")
-    if seq_len is not None and seq_len > LONGEST_SEQUENCE:
-        raise UsageError(f"--seq-len must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
-    if selected_share is not None and not 0 < selected_share <= 1:
-        raise UsageError(f"--selected-share {selected_share:g} must be above 0 and at most 1, such as 0.25.")
-    specs = tuple(map(parse_input, inputs))
-    named = [spec.name for spec in specs if spec.name]
-    if repeated := sorted({name for name in named if named.count(name) > 1}):
-        raise UsageError(f"--input names {', '.join(repeated)} twice.")
-    return InputRequest(
-        arguments=tuple(map(parse_argument, arg)),
-        inputs=specs,
-        size=None if input_size is None else parse_size(input_size),
-        seq_len=seq_len,
-        inputs_from=inputs_from,
-        prepare=tuple(prepare),
-        selected_share=SELECTED_SHARE if selected_share is None else selected_share,
-    )
 
 
 def parse_argument(words: str) -> Argument:
@@ -236,13 +198,38 @@ class ModelRequest:
             )
         if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
             raise UsageError(f"--new-tokens {self.new_tokens} must be from 1 to {MOST_NEW_TOKENS:,}.")
-        read = parse_request(
-            arg=self.arg,
-            inputs=self.inputs,
-            input_size=self.input_size,
+        if self.inputs_from is not None and (self.inputs or self.input_size or self.seq_len):
+            raise UsageError("--inputs-from makes all inputs: drop --input, --input-size and --seq-len.")
+        if self.seq_len is not None and self.seq_len < 1:
+            raise UsageError(f"--seq-len {self.seq_len} must be at least 1.")
+        if self.seq_len is not None and self.seq_len > LONGEST_SEQUENCE:
+            raise UsageError(f"--seq-len must be at most {LONGEST_SEQUENCE:,} tokens; more are not traced.")
+        share = SELECTED_SHARE if self.selected_share is None else self.selected_share
+        if not 0 < share <= 1:
+            raise UsageError(f"--selected-share {share:g} must be above 0 and at most 1, such as 0.25.")
+        specs = tuple(map(parse_input, self.inputs))
+        named = [spec.name for spec in specs if spec.name]
+        if repeated := sorted({name for name in named if named.count(name) > 1}):
+            raise UsageError(f"--input names {', '.join(repeated)} twice.")
+        return InputRequest(
+            arguments=tuple(map(parse_argument, self.arg)),
+            inputs=specs,
+            size=None if self.input_size is None else parse_size(self.input_size),
             seq_len=self.seq_len,
             inputs_from=self.inputs_from,
-            prepare=self.prepare,
-            selected_share=self.selected_share,
+            prepare=tuple(self.prepare),
+            freeze=tuple(self.freeze),
+            selected_share=share,
+            as_cpu=self.as_cpu,
+            grad=self.grad,
+            new_tokens=self.new_tokens,
         )
-        return replace(read, freeze=self.freeze, as_cpu=self.as_cpu, grad=self.grad, new_tokens=self.new_tokens)
+
+
+def parse_request(**options: Any) -> InputRequest:
+    """Read the options that say what a model is built with and fed, those of `ModelRequest` by name.
+
+    Raises:
+        UsageError: as `ModelRequest.parse`.
+    """
+    return ModelRequest(words="", **options).parse()

@@ -82,9 +82,11 @@ def ready_model(target: Target, *, workload: Workload, device: torch.device) -> 
         module = module.to(half_dtype(workload.precision))
     if workload.layout is Layout.NHWC:
         module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in stubs
-    return ReadyModel(
-        target=target, workload=workload, device=device, module=module, call=_compiled(module, workload.framework)
-    )
+    call: Callable[..., Any] = module
+    if workload.framework is not Framework.EAGER:
+        mode = "reduce-overhead" if workload.framework is Framework.COMPILE_GRAPHS else None
+        call = torch.compile(module, dynamic=False, mode=mode)
+    return ReadyModel(target=target, workload=workload, device=device, module=module, call=call)
 
 
 def _built(target: Target, device: torch.device) -> torch.nn.Module:
@@ -97,14 +99,6 @@ def _built(target: Target, device: torch.device) -> torch.nn.Module:
             if error.__cause__ is not None and is_out_of_memory(error.__cause__):
                 raise
     return target.build().to(device)
-
-
-def _compiled(module: torch.nn.Module, framework: Framework) -> Callable[..., Any]:
-    if framework is Framework.EAGER:
-        return module
-    mode = "reduce-overhead" if framework is Framework.COMPILE_GRAPHS else None
-    compiled: Callable[..., Any] = torch.compile(module, dynamic=False, mode=mode)
-    return compiled
 
 
 def has_finite_outputs(output: Any) -> bool:

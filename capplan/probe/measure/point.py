@@ -15,15 +15,7 @@ from capplan.probe.measure.energy import Nvml, Rapl, measure_power
 from capplan.probe.measure.facts import device_facts
 from capplan.probe.measure.model import ReadyModel, has_finite_outputs
 from capplan.probe.measure.oom import surviving
-from capplan.probe.measure.timing import (
-    DEFAULT_BUDGET_S,
-    Progress,
-    Run,
-    StopRule,
-    WarmUpRule,
-    repeat,
-    warm_up,
-)
+from capplan.probe.measure.timing import DEFAULT_BUDGET_S, Progress, Run, StopRule, WarmUpRule, repeat, warm_up
 from capplan.units import format_seconds
 
 _Result = TypeVar("_Result")
@@ -173,25 +165,21 @@ def _measured(run: Run, batch: int, bench: Bench, rules: Rules, on_progress: OnP
         on_round=on_progress,
     )
     mean_s = sum(samples_s) / len(samples_s)
+    if nvml is not None:
+        for _ in range(max(1, round(_BUSY_READING_S / mean_s))):
+            run()
+    facts = bench.facts()  # while the device is busy
+    device.synchronize()
     return TimedPoint(
         samples_s=tuple(samples_s),
         method=method,
         warm_up=warm,
         memory=memory,
-        device=_facts_while_busy(bench, run, mean_s),
+        device=facts,
         power=measure_power(device, run, meter=meter, batch=batch, expected_s=mean_s) if meter else None,
         finite_outputs=is_finite,
         notes=_notes(warm, method, rules, samples_s),
     )
-
-
-def _facts_while_busy(bench: Bench, run: Run, mean_s: float) -> DeviceFacts:
-    if bench.nvml is not None:
-        for _ in range(max(1, round(_BUSY_READING_S / mean_s))):
-            run()
-    facts = bench.facts()
-    bench.device.synchronize()
-    return facts
 
 
 def _notes(warm: WarmUp, method: TimingMethod, rules: Rules, samples_s: Sequence[float]) -> tuple[str, ...]:

@@ -49,17 +49,15 @@ def profile_steps(run: Callable[[], Any], *, bench: Bench, chrome_trace: Path) -
         device.synchronize()
     profiler.export_chrome_trace(str(chrome_trace))
     averages = profiler.key_averages()
-    outermost = [event for event in profiler.events() or () if event.cpu_parent is None and _is_operator(event)]
+    on_cpu = (event for event in profiler.events() or () if event.device_type.name == "CPU")
+    operators = (event for event in on_cpu if event.name.startswith(("aten::", "torch")))
+    outermost = [event for event in operators if event.cpu_parent is None]
     return Profile(
         steps=STEPS,
         by_device_time=averages.table(sort_by="self_device_time_total", row_limit=_ROWS),
         by_cpu_time=averages.table(sort_by="self_cpu_time_total", row_limit=_ROWS),
         operators=tuple(_operator(event, is_cpu=device.kind == "cpu") for event in outermost),
     )
-
-
-def _is_operator(event: Any) -> bool:
-    return bool(event.device_type.name == "CPU" and event.name.startswith(("aten::", "torch")))
 
 
 def _operator(event: Any, *, is_cpu: bool) -> ProfiledOperator:

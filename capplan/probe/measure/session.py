@@ -81,10 +81,9 @@ class Session:
 
     def measure(self, batch: int, *, on_progress: OnProgress = lambda _: None) -> Point:
         """Time a batch; what fails at this batch is a value."""
+        rules = self.job.rules
         try:
-            timed = measure_point(
-                self._ready_model(), batch, bench=self.bench, rules=self.job.rules, on_progress=on_progress
-            )
+            timed = measure_point(self._ready_model(), batch, bench=self.bench, rules=rules, on_progress=on_progress)
         except PointError as error:
             return self.failure(batch, error.kind, str(error))
         return Measurement(
@@ -97,11 +96,11 @@ class Session:
             memory=timed.memory,
             date=_now(),
             command=self.job.command,
-            l2_flushed=self.job.rules.flush_l2,
+            l2_flushed=rules.flush_l2,
             power=timed.power,
             finite_outputs=timed.finite_outputs,
             notes=(*self.target.notes, *timed.notes),
-            rules=self.job.rules.asked,
+            rules=rules.asked,
         )
 
     def attempt(self, batch: int) -> FailedMeasurement | None:

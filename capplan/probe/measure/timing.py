@@ -162,17 +162,10 @@ def repeat(
             typical_s = max(typical_s, expected_s)
         count = min(rule.most_left(len(samples_s)), max(1, math.ceil(ROUND_S / max(typical_s, 1e-7))))
         samples_s += measure_round(count)
-        on_round(_progress(samples_s))
+        interval = median_interval(samples_s)
+        width_fraction = interval.width_fraction if interval else None
+        on_round(Progress(repetitions=len(samples_s), median_s=median(samples_s), width_fraction=width_fraction))
     return samples_s
-
-
-def _progress(samples_s: list[float]) -> Progress:
-    interval = median_interval(samples_s)
-    return Progress(
-        repetitions=len(samples_s),
-        median_s=median(samples_s),
-        width_fraction=interval.width_fraction if interval else None,
-    )
 
 
 class Rounds:

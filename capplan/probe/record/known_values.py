@@ -29,14 +29,7 @@ from capplan.probe.record.assumed_values import (
 from capplan.probe.record.shape_memory import ShapeMemory
 from capplan.probe.record.shape_rules import broadcasts
 from capplan.probe.record.types import Assumed, Operator, describe_operator, flatten
-from capplan.probe.record.value_store import (
-    LARGEST_COMPUTED,
-    attach,
-    is_repeated,
-    on_meta,
-    real_of,
-    run_elementwise,
-)
+from capplan.probe.record.value_store import LARGEST_COMPUTED, attach, is_repeated, on_meta, real_of, run_elementwise
 
 _CONSTANT = frozenset({"aten.ones", "aten.zeros", "aten.full"})
 """Factories whose output, however large, is one number repeated."""

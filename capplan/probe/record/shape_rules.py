@@ -128,15 +128,10 @@ def _addmm(bias: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor | None:
 
 
 def _mm(a: Tensor, b: Tensor) -> Tensor | None:
-    if a.shape[1] != b.shape[0] or a.dtype is not b.dtype:
+    """Multiply two matrices, or a batch of each."""
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2] or a.dtype is not b.dtype:
         return None
-    return _new(a, (a.shape[0], b.shape[1]))
-
-
-def _bmm(a: Tensor, b: Tensor) -> Tensor | None:
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1] or a.dtype is not b.dtype:
-        return None
-    return _new(a, (a.shape[0], a.shape[1], b.shape[2]))
+    return _new(a, (*a.shape[:-1], b.shape[-1]))
 
 
 def _layer_norm(x: Tensor, normalized: Any, weight: Any, bias: Any, _eps: float) -> tuple[Tensor, ...] | None:
@@ -286,7 +281,7 @@ SHAPE_RULES: Mapping[str, Callable[..., Any]] = {
     "aten.addmm.default": _addmm,
     "aten.mm.default": _mm,
     "aten._grouped_mm.default": _grouped_mm,
-    "aten.bmm.default": _bmm,
+    "aten.bmm.default": _mm,
     "aten.native_layer_norm.default": _layer_norm,
     "aten.native_batch_norm.default": _batch_norm,
     "aten._softmax.default": _softmax,

@@ -67,6 +67,12 @@ def versions_of(*distributions: str) -> dict[str, str]:
     return versions
 
 
+def branch_notes(count: int, operator: str) -> tuple[str, ...]:
+    """Return a note where data decides which branch of `count` operators of a graph runs."""
+    words = f"{count} {operator}s" if count != 1 else f"an {operator}" if operator[0] in "AEIO" else f"a {operator}"
+    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
+
+
 _STEP_BYTES = 2**22
 """How much of a file is held in memory while it is hashed. [bytes]"""
 

@@ -151,19 +151,17 @@ class _Fit:
     def storages(self, parameters: dict[int, int]) -> tuple[Storage, ...]:
         """Return the storages; `parameters` maps those of the model's weights to their parameter's index."""
         first = self._passes[0]
+        end = len(first.op_kernels)
         return tuple(
             Storage(
                 size_bytes=self.affine([record.sizes_bytes[i] for record in self._passes]),
                 role=first.roles[i],
                 birth=first.births[i],
-                death=self._death(first.deaths[i]),
+                death=end if death is None else max(death, 0),
                 parameter=parameters.get(i),
             )
-            for i in range(len(first.sizes_bytes))
+            for i, death in enumerate(first.deaths)
         )
-
-    def _death(self, death: int | None) -> int:
-        return len(self._passes[0].op_kernels) if death is None else max(death, 0)
 
     def affine(self, values: Sequence[int]) -> Affine:
         return fit_dimension(values, self._batches)

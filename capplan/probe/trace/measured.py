@@ -213,15 +213,15 @@ def _said(words: str) -> InputRequest:
     lengths = values["--seq-len"]
     if lengths and not lengths[0].isdecimal():
         raise UsageError(f"{words}: --seq-len {lengths[0]!r} is not a whole number.")
-    read = parse_request(
+    return parse_request(
         arg=values["--arg"],
         inputs=values["--input"],
         input_size=next(iter(values["--input-size"]), None),
         seq_len=int(lengths[0]) if lengths else None,
         inputs_from=next(iter(values["--inputs-from"]), None),
         prepare=values["--prepare"],
+        freeze=values["--freeze"],
     )
-    return replace(read, freeze=tuple(values["--freeze"]))
 
 
 _OPTIONS = ("--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare", "--freeze")

@@ -32,6 +32,7 @@ from capplan.probe.record.recorder import PassLimits, Recorder
 from capplan.probe.record.types import Pass
 from capplan.probe.trace.backends import Backend, TensorFactory
 from capplan.probe.trace.batch_fit import SeenInput, fit_inputs, fit_recording
+from capplan.probe.trace.training import checkpointed_blocks, run_steps
 
 MakeInputs = Callable[..., Any]
 NO_FORMULAS: Formulas = MappingProxyType({})
@@ -222,13 +223,9 @@ class TraceStage:
         if training is None:
             with self._autocasting():
                 return call()
-        from capplan.probe.trace.training import run_steps
-
         return run_steps(self.module, call, recorder=recorder, training=training, autocasting=self._autocasting)
 
     def _checkpointing(self) -> contextlib.AbstractContextManager[None]:
-        from capplan.probe.trace.training import checkpointed_blocks
-
         training = self.configuration.training
         wanted = training is not None and training.checkpointing
         return checkpointed_blocks(self.module) if wanted else contextlib.nullcontext()

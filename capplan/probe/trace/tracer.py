@@ -22,13 +22,7 @@ from capplan.probe.record.answers import ANSWERED, RecordedAnswers
 from capplan.probe.record.assumed_values import SELECTING
 from capplan.probe.record.recorder import PassLimits
 from capplan.probe.target.types import Built
-from capplan.probe.trace.backends import (
-    LARGEST_REAL_BYTES,
-    Backend,
-    Builder,
-    MemoryZeroed,
-    building_with_values,
-)
+from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, MemoryZeroed, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
 from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised, run_once
 from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, TraceStage

@@ -135,7 +135,7 @@ DOCUMENTS: Mapping[str, FamilyFacts] = {
                 "divisor": 16,
                 "out_features": ["stage2", "stage3", "stage4", "stage5"],
                 "out_indices": [2, 3, 4, 5],
-            },
+            }
         }
     ),
     "qianfan_ocr": FamilyFacts(image_tokens=scaled_by_downsample_ratio),

@@ -42,10 +42,8 @@ class Attempts:
 
         What the client raises of connections and files is an OSError; its checks of a config's types are not.
         """
-        if any(
-            type(raised).__module__.startswith("huggingface_hub") and isinstance(raised, OSError)
-            for raised in chained(error)
-        ):
+        failures = (raised for raised in chained(error) if isinstance(raised, OSError))
+        if any(type(raised).__module__.startswith("huggingface_hub") for raised in failures):
             self.add("huggingface.co")
 
     def advice(self) -> str:

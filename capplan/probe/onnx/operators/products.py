@@ -258,11 +258,7 @@ def _recurrent(call: Call) -> tuple[Any, ...]:
     weights = [
         part
         for direction in range(directions)
-        for part in (
-            weight[direction],
-            recurrent[direction],
-            *(() if bias is None else bias[direction].chunk(2)),
-        )
+        for part in (weight[direction], recurrent[direction], *(() if bias is None else bias[direction].chunk(2)))
     ]
     run: Any = getattr(torch, mode)
     given = tuple(states) if mode == "lstm" else states[0]

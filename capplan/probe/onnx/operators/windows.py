@@ -61,17 +61,24 @@ def _softmax(function: Any) -> Handler:
     return run
 
 
-def _max_pool(call: Call) -> Any:
-    data, window = call.tensor(0), call.wholes("kernel_shape") or [1]
-    rank = len(window)
+def _padded(call: Call, window: list[int], *, value: float = 0.0) -> tuple[Tensor, list[int]]:
+    """Return what is pooled, and how much the pooling pads on both sides: what it cannot is padded beforehand."""
+    data = call.tensor(0)
     before, after = window_pads(call, window=window, sizes=list(data.shape[2:]))
     if before != after or any(2 * pad > size for pad, size in zip(before, window, strict=True)):
-        data, before = pad_sides(data, before, after, value=float("-inf")), [0] * rank
+        return pad_sides(data, before, after, value=value), [0] * len(window)
+    return data, before
+
+
+def _max_pool(call: Call) -> Any:
+    window = call.wholes("kernel_shape") or [1]
+    rank = len(window)
+    data, padding = _padded(call, window, value=float("-inf"))
     return _MAX_POOLS[rank](
         data,
         window,
         stride=call.wholes("strides") or [1] * rank,
-        padding=before,
+        padding=padding,
         dilation=call.wholes("dilations") or [1] * rank,
         ceil_mode=bool(call.whole("ceil_mode")),
         return_indices=len([name for name in call.node.outputs if name]) > 1,
@@ -79,19 +86,17 @@ def _max_pool(call: Call) -> Any:
 
 
 def _average_pool(call: Call) -> Tensor:
-    data, window = call.tensor(0), call.wholes("kernel_shape") or [1]
+    window = call.wholes("kernel_shape") or [1]
     rank = len(window)
     if any(step > 1 for step in call.wholes("dilations") or ()):
         made: Tensor = _max_pool(call)  # PyTorch has no such pooling; this one takes as much work and memory
         return made
-    before, after = window_pads(call, window=window, sizes=list(data.shape[2:]))
-    if before != after or any(2 * pad > size for pad, size in zip(before, window, strict=True)):
-        data, before = pad_sides(data, before, after), [0] * rank
+    data, padding = _padded(call, window)
     made = _AVERAGE_POOLS[rank](
         data,
         window,
         stride=call.wholes("strides") or [1] * rank,
-        padding=before,
+        padding=padding,
         ceil_mode=bool(call.whole("ceil_mode")),
         count_include_pad=bool(call.whole("count_include_pad")),
     )

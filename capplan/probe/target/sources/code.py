@@ -3,14 +3,15 @@
 import copy
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from capplan.errors import UsageError
+from capplan.errors import UsageError, nearest_names
 from capplan.files import is_file
 from capplan.probe.foreign.code import uncompiled
-from capplan.probe.foreign.importing import _attribute, _is_module_class, _own_modules, load_code
+from capplan.probe.foreign.importing import load_code
 from capplan.probe.foreign.stored import as_parameter
 from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import (
@@ -33,7 +34,9 @@ def code_target(words: str, request: InputRequest) -> Target:
     """
     where, _, name = words.rpartition(":")
     if not where:
-        raise UsageError(f"{words}: name the model of the file, as {words}:Name.{_offer(words)}")
+        names = _own_modules(load_code(words)) if is_file(words) else []
+        offer = f" Its modules are {', '.join(names)}." if names else ""
+        raise UsageError(f"{words}: name the model of the file, as {words}:Name.{offer}")
     module = load_code(where, as_cpu=request.as_cpu)
     thing = _attribute(module, name, where)
     full = full_words(words, request)
@@ -69,9 +72,28 @@ def module_target(
     )
 
 
-def _offer(words: str) -> str:
-    names = _own_modules(load_code(words)) if is_file(words) else []
-    return f" Its modules are {', '.join(names)}." if names else ""
+def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    thing: Any = module
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            offered = _own_modules(module)
+            nearest = nearest_names(name, offered) or offered
+            raise UsageError(f"{where} has no {name!r}; its modules are {', '.join(nearest) or 'none'}.")
+        thing = getattr(thing, part)
+    return thing
+
+
+def _own_modules(module: ModuleType) -> list[str]:
+    """Return the names of the nn.Module classes that a module defines itself, and of its instances."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if (_is_module_class(value) and value.__module__ == module.__name__) or isinstance(value, torch.nn.Module)
+    ]
+
+
+def _is_module_class(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, torch.nn.Module)
 
 
 def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], torch.nn.Module]:

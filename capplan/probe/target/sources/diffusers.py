@@ -18,7 +18,7 @@ from capplan.probe.target.types import Target, full_words, source_sha256, versio
 _SHARED = ("img_ids", "txt_ids", "image_rotary_emb")
 """Inputs that are the same for all samples, so that diffusers' pipelines pass them without the batch."""
 _FIXED: Mapping[str, Mapping[str, Any]] = {
-    "PixArtTransformer2DModel": {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}},
+    "PixArtTransformer2DModel": {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}}
 }
 """Arguments that a pipeline passes to a denoiser although they hold no tensor."""
 
@@ -67,7 +67,7 @@ def _class_named(diffusers: Any, name: str) -> Any:
 
 
 _CROPPED: Mapping[str, tuple[str, ...]] = {
-    "HunyuanVideoTransformer3DModel": ("transformer_blocks", "single_transformer_blocks"),
+    "HunyuanVideoTransformer3DModel": ("transformer_blocks", "single_transformer_blocks")
 }
 """Denoisers whose blocks take a mask of the prompt's padding in diffusers. Their publisher's code and xDiT crop the
 prompt instead, so that flash attention serves, which takes no mask."""

@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from capplan.files import open_archive
 from capplan.probe.inputs.grammar import BATCH, InputRequest, InputSpec
 from capplan.probe.inputs.tensors import FileInputs, SpecInputs
 from capplan.probe.target.sources.exported_replay import CONDITIONAL, DTYPES, ExportedModule, WeightMeta, check_graph
-from capplan.probe.target.types import Target, full_words, hash_files, versions_of
+from capplan.probe.target.types import Target, branch_notes, full_words, hash_files, versions_of
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
 _SYMBOL = re.compile(r"Symbol\('(\w+)'.*\)|(s\d+)")
@@ -39,7 +39,7 @@ def exported_target(path: Path, request: InputRequest) -> Target:
         check_graph(program["graph_module"]["graph"], where=str(path))
         weights = _weights(program)
         inputs = _inputs(program, path)
-        notes = _branch_notes(program)
+        conditionals = sum(node["target"] == CONDITIONAL for node in program["graph_module"]["graph"]["nodes"])
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"[:150]
         raise UsageError(f"{path}: its program is not as torch.export writes it ({reason}).") from error
@@ -57,15 +57,8 @@ def exported_target(path: Path, request: InputRequest) -> Target:
         only_batch=inputs.only_batch,
         versions={**versions_of("torch"), "exported with torch": str(program.get("torch_version") or "unknown")},
         source_sha256=hash_files([path]),
-        notes=(note, *inputs.notes, *notes),
+        notes=(note, *inputs.notes, *branch_notes(conditionals, "torch.cond")),
     )
-
-
-def _branch_notes(program: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a note where data decides which branch of a `torch.cond` runs."""
-    count = sum(node["target"] == CONDITIONAL for node in program["graph_module"]["graph"]["nodes"])
-    words = "a torch.cond" if count == 1 else f"{count} torch.conds"
-    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
 
 
 def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
@@ -78,24 +71,21 @@ def _weights(program: Mapping[str, Any]) -> dict[str, WeightMeta]:
             if kind in spec:
                 name = spec[kind]["arg"]["name"]
                 path = spec[kind][f"{kind}_name"]
-                meta = values[name]
+                meta, weight = values[name], shared.get(path)
+                shape = tuple(_size(dim["as_int"]) for dim in meta["sizes"])
+                if prod(shape) > _MOST_ELEMENTS:
+                    raise ValueError(f"a weight of {prod(shape):.3g} elements")
+                # tied weights share a storage; weights exported without data have none
+                has_storage = weight is not None and weight["tensor_meta"]["device"]["type"] != "meta"
                 found[name] = WeightMeta(
                     path=path,
-                    shape=_shape(meta["sizes"]),
+                    shape=shape,
                     dtype=DTYPES[meta["dtype"]],
                     is_parameter=kind == "parameter",
                     trainable=bool(meta["requires_grad"]),
-                    storage=_storage(path, shared),
+                    storage=str(weight["path_name"]) if has_storage else path,
                 )
     return found
-
-
-def _storage(path: str, shared: Mapping[str, Any]) -> str:
-    """Return the storage of a weight: tied weights share one; weights exported without data have none."""
-    weight = shared.get(path)
-    if weight is None or weight["tensor_meta"]["device"]["type"] == "meta":
-        return path
-    return str(weight["path_name"])
 
 
 def _inputs(program: Mapping[str, Any], path: Path) -> FileInputs:
@@ -161,18 +151,6 @@ def _hint(dim: Mapping[str, Any]) -> int:
 
 _MOST_ELEMENTS = 2**40
 """Most elements of one weight, and the largest size of a dimension: a hundred times those of the largest models."""
-
-
-def _shape(dims: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-    """Return the shape of a weight.
-
-    Raises:
-        ValueError: a size is not one, or there are more than `_MOST_ELEMENTS`.
-    """
-    shape = tuple(_size(dim["as_int"]) for dim in dims)
-    if prod(shape) > _MOST_ELEMENTS:
-        raise ValueError(f"a weight of {prod(shape):.3g} elements")
-    return shape
 
 
 def _size(value: Any) -> int:

@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from capplan.probe.onnx.operators.table import find_handler, unknown_name
 from capplan.probe.onnx.parse import read_model
 from capplan.probe.onnx.patterns import find_patterns
 from capplan.probe.onnx.rewrite import hoist_constants, settle_branches
-from capplan.probe.target.types import Target, full_words, versions_of
-from capplan.probe.torchscript.archive import ScriptFunction, Sources, parse_sources, read_archive
+from capplan.probe.target.types import Target, branch_notes, full_words, versions_of
+from capplan.probe.torchscript.archive import ScriptFunction, parse_sources, read_archive
 from capplan.probe.torchscript.network import ScriptNetwork, find_forward
 from capplan.probe.torchscript.records import ObjectRecord
 
@@ -35,6 +34,11 @@ def onnx_target(path: Path, request: InputRequest) -> Target:
     model = replace(model, graph=find_patterns(graph))
     inputs = find_inputs(model, request, str(path))
     inference = ShapeInference(path)
+    batch_note = (
+        "an ONNX file whose batch varies."
+        if inputs.only_batch is None
+        else f"an ONNX file with a fixed batch of {inputs.only_batch}: only that batch can be planned."
+    )
     return Target(
         name=path.stem,
         words=full_words(str(path), request),
@@ -43,19 +47,8 @@ def onnx_target(path: Path, request: InputRequest) -> Target:
         inputs=inputs,
         only_batch=inputs.only_batch,
         versions={**versions_of("torch", "onnx"), "opset": str(model.opset), "written by": model.producer or "unknown"},
-        notes=(*_unknown_notes(model, path), *_branch_notes(decided), _batch_note(inputs.only_batch), *inputs.notes),
+        notes=(*_unknown_notes(model, path), *branch_notes(decided, "If"), batch_note, *inputs.notes),
     )
-
-
-def _batch_note(only_batch: int | None) -> str:
-    if only_batch is None:
-        return "an ONNX file whose batch varies."
-    return f"an ONNX file with a fixed batch of {only_batch}: only that batch can be planned."
-
-
-def _branch_notes(count: int) -> tuple[str, ...]:
-    words = "an If" if count == 1 else f"{count} Ifs"
-    return (f"data decide which branch of {words} runs; the longer one is counted.",) if count else ()
 
 
 def _unknown_notes(model: OnnxModel, path: Path) -> tuple[str, ...]:
@@ -81,28 +74,20 @@ def torchscript_target(path: Path, request: InputRequest) -> Target:
     refuse_seq_len(full, request)
     archive = read_archive(path)
     sources = parse_sources(archive.sources, where=str(path))
-    forward = _forward(archive.root, sources, path)
+    root: Any = archive.root
+    if not isinstance(root, ObjectRecord) or root.class_name not in sources.classes:
+        raise UsageError(f"{path}: the archive's model has no class among its sources.")
+    code = "\0".join(part for source in sorted(archive.sources.items()) for part in source)
     return Target(
         name=path.stem,
         words=full,
         library="torchscript",
         builder=lambda: ScriptNetwork(archive, sources, where=str(path)),
-        inputs=_inputs(forward, full, request),
+        inputs=_inputs(find_forward(sources.classes[root.class_name]), full, request),
         versions=versions_of("torch"),
-        source_sha256=_hash(archive.sources),
+        source_sha256=hashlib.sha256(code.encode()).hexdigest(),
         notes=("a TorchScript archive, interpreted from its source; its weights are not read.",),
     )
-
-
-def _hash(sources: Mapping[str, str]) -> str:
-    """Hash an archive's code; its weights, which decide nothing that is traced, are not read."""
-    return hashlib.sha256("\0".join(part for source in sorted(sources.items()) for part in source).encode()).hexdigest()
-
-
-def _forward(root: Any, sources: Sources, path: Path) -> ScriptFunction:
-    if not isinstance(root, ObjectRecord) or root.class_name not in sources.classes:
-        raise UsageError(f"{path}: the archive's model has no class among its sources.")
-    return find_forward(sources.classes[root.class_name])
 
 
 def _inputs(forward: ScriptFunction, words: str, request: InputRequest) -> InputMaker:
