@@ -46,7 +46,9 @@ def _attend_jagged(  # noqa: PLR0917  # torch's arguments
     pairs = list(zip(_lengths(recorder, query), _lengths(recorder, key), strict=True))
     runs = [(*lengths, len(list(run))) for lengths, run in itertools.groupby(pairs)]
     if len(runs) > 1:
-        recorder.remark(f"attention of sequences of {len(runs)} lengths is counted as so many kernels; CUDA runs one")
+        recorder.known.note(
+            f"attention of sequences of {len(runs)} lengths is counted as so many kernels; CUDA runs one"
+        )
     attended, starts = [], [0, 0]
     for query_length, key_length, count in runs:
         lengths = (query_length, key_length, key_length)
@@ -67,7 +69,7 @@ def _lengths(recorder: Recorder, nested: Any) -> list[int]:
     """Return the lengths of a nested tensor's sequences; where they depend on data, equal ones."""
     offsets: Tensor = nested.offsets()
     if recorder.lacks_value(offsets):
-        recorder.assume("sequences of a nested tensor taken as equally long")
+        recorder.known.count_assumed("sequences of a nested tensor taken as equally long")
         count, total = offsets.numel() - 1, nested.transpose(1, 2).values().shape[0]
         return [total // count + (index < total % count) for index in range(count)]
     ends: list[int] = getattr(offsets, "_known_value", offsets).tolist()
@@ -271,7 +273,7 @@ def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:
     if not x.is_meta:
         return False  # on the CPU's values the layers get the mask itself
     if recorder.lacks_value(mask):
-        recorder.assume("padding taken to be at the end")
+        recorder.known.count_assumed("padding taken to be at the end")
         return True
     value: Tensor = getattr(mask, "_known_value", mask)
     return bool((value.long().diff(dim=1) <= 0).all())
@@ -279,5 +281,5 @@ def mask_is_left_aligned(recorder: Recorder, x: Tensor, mask: Tensor) -> bool:
 
 def packed_rows(recorder: Recorder, x: Tensor, *_: Any, **__: Any) -> Tensor:
     """Stand in for `torch._nested_tensor_from_mask`, which copies what is not padding; here nothing is padding."""
-    recorder.remark("nn.TransformerEncoder leaves padding out on CUDA; counted as if nothing were padded")
+    recorder.known.note("nn.TransformerEncoder leaves padding out on CUDA; counted as if nothing were padded")
     return x.clone()

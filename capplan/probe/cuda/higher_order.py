@@ -49,8 +49,8 @@ def higher_order_rules(recorder: Recorder) -> Iterator[None]:
 
 def _choose(recorder: Recorder, pred: Any, true_fn: Rule, false_fn: Rule, operands: Sequence[Any] = ()) -> Any:
     """Run the branch that the predicate chooses; the first one where its value is not known."""
-    if isinstance(pred, Tensor) and recorder.lacks_value(pred) and not recorder.replays:
-        recorder.assume("torch.cond taken as true")
+    if isinstance(pred, Tensor) and recorder.lacks_value(pred) and recorder.known.replay is None:
+        recorder.known.count_assumed("torch.cond taken as true")
         return true_fn(*operands)
     return true_fn(*operands) if pred else false_fn(*operands)
 
@@ -66,8 +66,8 @@ def _loop(
     state = tuple(carried)
     for _ in range(_MOST_TRIPS):
         goes_on = cond_fn(*state, *additional)
-        if isinstance(goes_on, Tensor) and recorder.lacks_value(goes_on) and not recorder.replays:
-            recorder.assume("while_loop taken once")
+        if isinstance(goes_on, Tensor) and recorder.lacks_value(goes_on) and recorder.known.replay is None:
+            recorder.known.count_assumed("while_loop taken once")
             return tuple(body_fn(*state, *additional))
         if not goes_on:
             return state

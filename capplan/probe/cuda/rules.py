@@ -81,14 +81,11 @@ class CudaRules(TorchFunctionMode):
             if device is not None and _is_accelerator(device):
                 kwargs = {**kwargs, "device": self._place}
             return func(*args, **kwargs)
-        return self._call(func, args, kwargs or {})
-
-    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         stand_in = self._stand_ins.get(func, func)
         policy = self._autocast.policy(func)
         if policy is not None:
-            return self._autocast.call(policy, stand_in, args, kwargs)
-        return stand_in(*args, **kwargs)
+            return self._autocast.call(policy, stand_in, args, kwargs or {})
+        return stand_in(*args, **(kwargs or {}))
 
     def _cross_entropy(  # noqa: PLR0917  # torch's signature
         self, x: Tensor, target: Tensor, weight: Any = None, reduction: Any = 1, ignore_index: int = -100,

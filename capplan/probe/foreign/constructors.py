@@ -32,8 +32,10 @@ _ACCELERATORS = ("cuda", "xpu", "mps", "npu", "hpu")
 _DEFEATED = ("meta tensor", "Meta tensor", "meta device", "device meta", "CUDA", "cuda", "NVIDIA", "expected device")
 
 
-class SmallValues(TorchFunctionMode):
-    """Keep the values of small tensors that a constructor computes; the caller moves the module to meta at the end."""
+class _Redirected(TorchFunctionMode):
+    """Put one device in the place of accelerators."""
+
+    _place = "cpu"
 
     def __torch_function__(
         self,
@@ -44,11 +46,21 @@ class SmallValues(TorchFunctionMode):
     ) -> Any:
         """Redirect a call's device."""
         del types
-        kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
-            return args[0].to("meta")
-        args = tuple(redirected(value, "meta") for value in args)
-        kwargs = {key: redirected(value, "meta") for key, value in kwargs.items()}
+            return args[0] if self._place == "cpu" else args[0].to(self._place)
+        named = {key: _redirected(value, self._place) for key, value in (kwargs or {}).items()}
+        return self._call(func, tuple(_redirected(value, self._place) for value in args), named)
+
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs)
+
+
+class SmallValues(_Redirected):
+    """Keep the values of small tensors that a constructor computes; the caller moves the module to meta at the end."""
+
+    _place = "meta"
+
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = func(*args, **kwargs)
         if func not in _value_factories() or kwargs.get("device") is not None:
             return made
@@ -70,7 +82,7 @@ def _value_factories() -> frozenset[Callable[..., Any]]:
     return frozenset(f for f in _device_constructors() if "empty" not in getattr(f, "__name__", ""))
 
 
-def redirected(value: Any, device: str) -> Any:
+def _redirected(value: Any, device: str) -> Any:
     """Return `device` in the place of an accelerator's, and any other value as it is."""
     if isinstance(value, torch.device):
         return torch.device(device) if value.type in _ACCELERATORS else value
@@ -120,7 +132,7 @@ def build_on_cpu(construct: Callable[[], nn.Module]) -> nn.Module:
     Raises:
         MemoryError: the constructor holds more than `LARGEST_BUILD_BYTES`.
     """
-    with torch.device("cpu"), _HostOnly(), initialisers_replaced(_unless_large), _Bounded():
+    with torch.device("cpu"), _Redirected(), initialisers_replaced(_unless_large), _Bounded():
         module = construct()
     swapped(module, _moved)
     return module
@@ -138,25 +150,6 @@ def _moved(tensor: Tensor) -> Tensor:
     if tensor.numel() <= LARGEST_KNOWN:
         twin.__dict__["_known_value"] = tensor.detach().clone()
     return twin
-
-
-class _HostOnly(TorchFunctionMode):
-    """Put the CPU in the place of accelerators."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        del types
-        if func is torch.Tensor.cuda:
-            return args[0]
-        return func(
-            *(redirected(value, "cpu") for value in args),
-            **{key: redirected(value, "cpu") for key, value in (kwargs or {}).items()},
-        )
 
 
 class _Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped

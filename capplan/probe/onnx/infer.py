@@ -45,7 +45,11 @@ class ShapeInference:
         Raises:
             TraceError: the shape of an output is not known.
         """
-        types = self._types({name: tuple(tensor.shape) for name, tensor in given.items()})
+        shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
+        key = tuple(shapes.items())
+        if key not in self._inferred:
+            self._inferred[key] = self._infer(shapes)
+        types = self._inferred[key]
         first = next((value for value in inputs if isinstance(value, Tensor)), None)
         outputs = [name for name in node.outputs if name]
         found = []
@@ -60,12 +64,6 @@ class ShapeInference:
                 )
             found.append(known)
         return found
-
-    def _types(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
-        key = tuple(shapes.items())
-        if key not in self._inferred:
-            self._inferred[key] = self._infer(shapes)
-        return self._inferred[key]
 
     def _infer(self, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
         import onnx

@@ -147,7 +147,9 @@ class KnownValues:
             selected = selected_output(operator.overload, args, self.knows)
             return self._assume_output(operator, args, kwargs) if selected is NotImplemented else selected
         if operator.tells_equal and getattr(args[0], "_drawn", False) and not isinstance(args[1], Tensor):
-            return self._compare_drawn(operator, args)
+            out = operator.overload(*args)  # an input's random floats against a number, which none of them is
+            attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
+            return out
         if operator.shape_rule is not None:
             out = operator.shape_rule(*args, **kwargs)
             if out is not None:
@@ -228,12 +230,6 @@ class KnownValues:
                     attach(out, operator.overload(value, *(real_of(argument) for argument in args[1:]), **kwargs))
         elif getattr(source, "_drawn", False) and isinstance(out, Tensor):
             out.__dict__["_drawn"] = True
-
-    def _compare_drawn(self, operator: Operator, args: tuple[Any, ...]) -> Any:
-        """Compare an input's random floats with a number, which none of them is."""
-        out = operator.overload(*args)
-        attach(out, torch.tensor(operator.name == "aten.ne").expand(out.shape))
-        return out
 
     def knows(self, tensor: Tensor) -> bool:
         """Return True if a tensor's value is known."""

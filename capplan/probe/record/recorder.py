@@ -69,17 +69,6 @@ def zeroed_if_new(operator: Operator, out: Any) -> Any:
     return out
 
 
-def _check_dtypes(inputs: Sequence[Tensor]) -> None:
-    """Refuse a product of matrices of two dtypes, as CUDA and the CPU do; the meta device lets it pass.
-
-    Raises:
-        RuntimeError: the last two tensors, which are multiplied, differ.
-    """
-    first, second = inputs[-2:]
-    if first.dtype is not second.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {first.dtype} and {second.dtype}")
-
-
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The dispatch mode that records a pass."""
 
@@ -102,7 +91,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._modules_by_node: dict[int, int] = {}
         self._operators = operators
         self._preludes = preludes
-        self._known = known
+        self.known = known
         known.recorded = self.record.op_kernels
         self._token = object()
         self._calls = 0
@@ -155,11 +144,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             f"processor time{f', and was stopped at {line}' if line else ''}: bound its loop."
         )
 
-    def _check_memory(self) -> None:
-        most = self._limits.live_bytes
-        if most is not None and self._storages.live_bytes > most:
-            raise TraceError(f"the model holds more than {most / 1e9:g} GB, the most of a run on the CPU.")
-
     def _is_wrapper(self, kind: type) -> bool:
         """Return True if a tensor class keeps its data in other tensors; fake tensors do not."""
         if not hasattr(kind, "__tensor_flatten__") or kind.__module__.startswith("torch._subclasses.fake"):
@@ -184,18 +168,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             if tensor is not source:
                 tag = tensor.__dict__["_capplan"] = Tag(self._token, storage)
                 tag.is_view = True
-        self._known.follow(operator, args, kwargs, out)
+        self.known.follow(operator, args, kwargs, out)
         return out
 
     def _op(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = flatten(args)
         if kwargs:
             inputs += flatten(kwargs.values())
-        if not self._known.on_device(inputs, kwargs):
+        if not self.known.on_device(inputs, kwargs):
             return zeroed_if_new(operator, operator.overload(*args, **kwargs))
-        if self._known.leaves_device(kwargs):
-            return self._known.to_host(inputs[0], kwargs)
-        args, kwargs, inputs = self._known.to_device(operator, args, kwargs, inputs)
+        if self.known.leaves_device(kwargs):
+            return self.known.to_host(inputs[0], kwargs)
+        args, kwargs, inputs = self.known.to_device(operator, args, kwargs, inputs)
         if operator.prelude is not None:
             return operator.prelude(self, operator, args, kwargs)
         return self._run(operator, args, kwargs, inputs)
@@ -208,12 +192,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if operator.reshapes_in_place:
             out = operator.overload(*args, **kwargs)
             out.__dict__["_capplan"] = Tag(self._token, self._storage_of(out))
-            self._known.follow(operator, args, kwargs, out)
+            self.known.follow(operator, args, kwargs, out)
             return out
-        if operator.name in _PRODUCTS:
-            _check_dtypes(inputs)
+        if operator.name in _PRODUCTS and inputs[-2].dtype is not inputs[-1].dtype:
+            # refused as CUDA and the CPU do; the meta device lets it pass
+            dtypes = f"{inputs[-2].dtype} and {inputs[-1].dtype}"
+            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {dtypes}")
         reads, read_operands, weight = self._reading(operator, inputs)
-        out = zeroed_if_new(operator, self._known.run(operator, args, kwargs, inputs))
+        out = zeroed_if_new(operator, self.known.run(operator, args, kwargs, inputs))
         met = (*inputs, *flatten((out,)))
         if any(tensor.layout is not torch.strided for tensor in met) and any(map(lacks_data, met)):
             raise NotImplementedError("sparse tensors need their data")  # how many elements they store is in it
@@ -226,7 +212,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if name in _PRODUCTS and any(tensor.layout is not torch.strided for tensor in inputs):
             name = "capplan.sparse_mm"
         self.append(name, self._attributes(operator, args, kwargs), reads, read_operands, outputs, weight)
-        self._check_memory()
+        most = self._limits.live_bytes
+        if most is not None and self._storages.live_bytes > most:
+            raise TraceError(f"the model holds more than {most / 1e9:g} GB, the most of a run on the CPU.")
         if self._in_backward and operator.overload is torch.ops.aten.add.Tensor and self._is_sum(args, out):
             self._sums.append(len(self.record.op_kernels) - 1)
         return out
@@ -358,7 +346,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     def assign_role(self, tensors: Iterable[Tensor], role: Role) -> None:
         """Set the role of tensors that already have a recorded storage."""
         for tensor in tensors:
-            if tensor.is_meta == (self._known.device.type == "meta"):
+            if tensor.is_meta == (self.known.device.type == "meta"):
                 self.record.roles[self._tag(tensor).storage] = role
 
     @contextlib.contextmanager
@@ -381,29 +369,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     def lacks_value(self, tensor: Tensor) -> bool:
         """Return True if a tensor's value is unknown and could only be assumed."""
-        return tensor.is_meta and not self._known.knows(tensor)
+        return tensor.is_meta and not self.known.knows(tensor)
 
     @contextlib.contextmanager
     def unheard(self) -> Iterator[None]:
         """Run checks of values that kernels of the CPU make and those of the device do not, without noting them."""
-        self._known.is_deaf = True
+        self.known.is_deaf = True
         try:
             yield
         finally:
-            self._known.is_deaf = False
-
-    @property
-    def replays(self) -> bool:
-        """Return True if the answers of a run are there for what the model asks of its data."""
-        return self._known.replay is not None
-
-    def assume(self, what: str) -> None:
-        """Count something that was assumed because its data is unknown."""
-        self._known.count_assumed(what)
-
-    def remark(self, what: str) -> None:
-        """Note something that the count supposes, with the line of the user's code."""
-        self._known.note(what)
+            self.known.is_deaf = False
 
     def begin_phase(self, name: str, step: int) -> None:
         """Mark that the next op starts a phase."""

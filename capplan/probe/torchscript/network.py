@@ -122,8 +122,11 @@ class ScriptNetwork(ScriptModule):
         self._last_uses: dict[str, LastUses] = {}
         _Builder(sources, where=where).fill(self, root)
         self._constants = [self._constant(index, constant) for index, constant in enumerate(archive.constants)]
-        if not any(True for _ in self.parameters()):
-            self._promote_constants()
+        if not any(True for _ in self.parameters()):  # `torch.jit.freeze` turns every weight into a constant
+            for name, tensor in list(self._buffers.items()):
+                if tensor is not None and tensor.is_floating_point() and name.startswith("constant_"):
+                    del self._buffers[name]
+                    self._parameters[name] = torch.nn.Parameter(tensor, requires_grad=True)
 
     @property
     def forward_function(self) -> ScriptFunction:
@@ -166,13 +169,6 @@ class ScriptNetwork(ScriptModule):
             tensor.copy_(values)
         self.register_buffer(name, tensor)
         return _Held(self, name)
-
-    def _promote_constants(self) -> None:
-        """Count floating-point constants as parameters: `torch.jit.freeze` turns every weight into a constant."""
-        for name, tensor in list(self._buffers.items()):
-            if tensor is not None and tensor.is_floating_point() and name.startswith("constant_"):
-                del self._buffers[name]
-                self._parameters[name] = torch.nn.Parameter(tensor, requires_grad=True)
 
 
 def find_forward(script_class: ScriptClass) -> ScriptFunction:

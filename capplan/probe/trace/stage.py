@@ -129,12 +129,15 @@ class TraceStage:
         recorder = Recorder(self._operators, known, PRELUDES, self.limits)
         if self.factory.backend is Backend.REAL:
             torch.manual_seed(0)  # what is drawn is the same every time; `preserved` puts the generator back
-        tensors = self._adopt_weights(recorder)
+        self._parameters = {}
+        for index, (tensor, role) in enumerate(self._weights):
+            self._parameters.setdefault(recorder.adopt(tensor, role), index)
         recorder.packed = self._packed
         args, kwargs = self._inputs(batch, recorder)
         training = self.configuration.training
         as_cpu = self.as_cpu or self.factory.backend is not Backend.META
         recorder.trains = training is not None
+        checkpoints = training is not None and training.checkpointing
         try:
             with uncollected():  # to the record's end: a collector's chance frees would be deaths in it
                 with (
@@ -144,7 +147,7 @@ class TraceStage:
                     self.factory.entered(),
                     self.paths.watched(recorder),
                     as_on_cuda(known.note, as_cpu=as_cpu),
-                    self._checkpointing(),
+                    checkpointed_blocks(self.module) if checkpoints else contextlib.nullcontext(),
                     higher_order_rules(recorder),
                     CudaRules(recorder, self._autocast, place=self.factory.device.type, as_cpu=as_cpu),
                     recorder,
@@ -152,7 +155,7 @@ class TraceStage:
                     output = self._execute(args, kwargs, recorder)
                 record = recorder.close()
         finally:
-            recorder.forget(tensors)
+            recorder.forget(tensor for tensor, _ in self._weights)
             self.assumed, self.chose = known.assumed.keys(), known.chose
         if output is None:
             raise TraceError(f"{type(self.module).__name__} returned nothing; its forward must return its output.")
@@ -225,20 +228,9 @@ class TraceStage:
                 return call()
         return run_steps(self.module, call, recorder=recorder, training=training, autocasting=self._autocasting)
 
-    def _checkpointing(self) -> contextlib.AbstractContextManager[None]:
-        training = self.configuration.training
-        wanted = training is not None and training.checkpointing
-        return checkpointed_blocks(self.module) if wanted else contextlib.nullcontext()
-
     def _autocasting(self) -> contextlib.AbstractContextManager[None]:
         amp = self.configuration.variant is Variant.AMP
         return cuda_autocast(self._half, self._autocast) if amp else contextlib.nullcontext()
-
-    def _adopt_weights(self, recorder: Recorder) -> list[Tensor]:
-        self._parameters = {}
-        for index, (tensor, role) in enumerate(self._weights):
-            self._parameters.setdefault(recorder.adopt(tensor, role), index)
-        return [tensor for tensor, _ in self._weights]
 
     def _inputs(self, batch: int, recorder: Recorder) -> tuple[tuple[Any, ...], dict[str, Any]]:
         made = self.make_inputs(batch, device=self.factory.device)

@@ -280,16 +280,13 @@ class _Tracer:
             if len(self._batches) == 1 or error.__cause__ is None:
                 raise
             ran_first = self._stage is not None and self._stage.last_batch != self._batches[0]
-            with contextlib.suppress(TraceError):
-                return self._record_at(self._batches[0] if ran_first else 1, configuration)
+            batches, self._batches = self._batches, (self._batches[0] if ran_first else 1,)
+            try:
+                with contextlib.suppress(TraceError):
+                    return self._record(configuration)
+            finally:
+                self._batches = batches
             raise
-
-    def _record_at(self, batch: int, configuration: Configuration) -> Made:
-        batches, self._batches = self._batches, (batch,)
-        try:
-            return self._record(configuration)
-        finally:
-            self._batches = batches
 
     def _record(self, configuration: Configuration) -> Made:
         """Record one configuration on the first tracing backend that can."""
