@@ -56,16 +56,30 @@ def import_torchvision() -> ModuleType:
     Raises:
         UsageError: it is not installed.
     """
+    modules = _imported_once()
+    if "torchvision" not in sys.modules:
+        sys.modules.update(modules)
+    return import_library("torchvision")
+
+
+@functools.cache
+def _imported_once() -> Mapping[str, ModuleType]:
+    """Return torchvision's modules, imported once per process: torch does not take their operators a second time."""
     try:
-        return import_library("torchvision")
+        import_library("torchvision")
     except RuntimeError as error:
         if not lacks_operators(error):
             raise
-    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    _declare_operators()
-    with _compiled_library_taken_as_loaded():
-        return import_library("torchvision")
+        for name in _torchvision_modules():
+            del sys.modules[name]
+        _declare_operators()
+        with _compiled_library_taken_as_loaded():
+            import_library("torchvision")
+    return _torchvision_modules()
+
+
+def _torchvision_modules() -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torchvision"}
 
 
 def torchvision_importable() -> contextlib.AbstractContextManager[None]:
