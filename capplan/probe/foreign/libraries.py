@@ -84,14 +84,15 @@ def _torchvision_modules() -> dict[str, ModuleType]:
 
 def torchvision_importable() -> contextlib.AbstractContextManager[None]:
     """Make `import torchvision` work in foreign code: in a constructor, or inside a forward."""
-    return asked_first(_TorchvisionFinder())
+    return asked_first(_TorchvisionImporter())
 
 
-class _TorchvisionFinder(MetaPathFinder):
+class _TorchvisionImporter(MetaPathFinder, Loader):
     """Imports torchvision by `import_torchvision`, and leaves every other module to the finders after it."""
 
     def __init__(self) -> None:
         self._is_busy = False
+        self._own_spec: ModuleSpec | None = None
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Return a spec that takes the module as it was imported; None where torchvision is not installed.
@@ -101,36 +102,22 @@ class _TorchvisionFinder(MetaPathFinder):
         del target
         if fullname != "torchvision" or self._is_busy or PathFinder.find_spec(fullname, path) is None:
             return None
-        return ModuleSpec(fullname, _Imported(self))
-
-    @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
-        """Leave the import that goes on inside to the ordinary finders."""
-        self._is_busy = True
-        try:
-            yield
-        finally:
-            self._is_busy = False
-
-
-class _Imported(Loader):
-    """Hands over torchvision once it is imported; its own spec is put back."""
-
-    def __init__(self, finder: _TorchvisionFinder) -> None:
-        self._finder = finder
-        self._spec: ModuleSpec | None = None
+        return ModuleSpec(fullname, self)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import torchvision, with its operators declared where they do not load."""
+        """Import torchvision by the ordinary finders, with its operators declared where they do not load."""
         del spec
-        with self._finder.busy():
+        self._is_busy = True
+        try:
             module = import_torchvision()
-        self._spec = module.__spec__
+        finally:
+            self._is_busy = False
+        self._own_spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module's own spec back, which the import system has replaced."""
-        module.__spec__ = self._spec
+        module.__spec__ = self._own_spec
 
 
 def lacks_operators(error: BaseException) -> bool:

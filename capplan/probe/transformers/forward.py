@@ -224,11 +224,7 @@ def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
         names = [name for name in _MULTIMODAL if name in parameters]
     elif "input_ids" in parameters and "pixel_values" in parameters and sees(config):
         names += ["input_ids", "pixel_values"]
-    elif (
-        "input_ids" in parameters
-        and "input_features" in parameters
-        and getattr(config, "audio_config", None) is not None
-    ):
+    elif {"input_ids", "input_features"} <= parameters.keys() and getattr(config, "audio_config", None) is not None:
         names += ["input_ids", "input_features"]
         names += [name for name in ("input_features_mask", "padding_mask") if name in parameters]
     names += ["bbox"] * ("bbox" in parameters)
@@ -238,17 +234,9 @@ def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
 
 
 _MULTIMODAL = (
-    "input_ids",
-    "pixel_values",
-    "high_res_pixel_values",
-    "image_grid_thw",
-    "image_grid_hw",
-    "image_merge_sizes",
-    "spatial_shapes",
-    "mm_token_type_ids",
-    "image_sizes",
-    "pixel_attention_mask",
-)
+    "input_ids", "pixel_values", "high_res_pixel_values", "image_grid_thw", "image_grid_hw", "image_merge_sizes",
+    "spatial_shapes", "mm_token_type_ids", "image_sizes", "pixel_attention_mask",
+)  # fmt: skip
 
 
 def _tokens(config: Any, request: InputRequest) -> list[InputSpec]:

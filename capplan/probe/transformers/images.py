@@ -117,11 +117,7 @@ def vision_part(config: Any) -> Any:
         return config.vlm_config.vision_config
     for key in ("vision_config", "encoder_config", "backbone_config", "vision", "vq_config"):
         part = getattr(config, key, None)
-        if (
-            part is not None
-            and not isinstance(part, dict)
-            and hasattr(part, "num_channels" if key != "vision" else "to_dict")
-        ):
+        if not isinstance(part, dict) and hasattr(part, "to_dict" if key == "vision" else "num_channels"):
             return part
     return config
 

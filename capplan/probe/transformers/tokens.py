@@ -32,10 +32,8 @@ def sequence(config: Any, request: InputRequest) -> int:
     """Return tokens per sequence: `--seq-len`, or `DEFAULT_SEQ_LEN` if the positions suffice."""
     if request.seq_len is not None:
         return request.seq_len
-    limits = [
-        getattr(text_part(config), key, None)
-        for key in ("max_position_embeddings", "max_target_positions", "n_positions")
-    ]
+    keys = ("max_position_embeddings", "max_target_positions", "n_positions")
+    limits = [getattr(text_part(config), key, None) for key in keys]
     return min([DEFAULT_SEQ_LEN, *(limit for limit in limits if isinstance(limit, int) and limit > 0)])
 
 
@@ -47,13 +45,8 @@ def text_part(config: Any) -> Any:
 
 def plain_token(config: Any) -> int:
     """Return a token id that means nothing special to the config."""
-    special = [
-        value
-        for part in (config, text_part(config))
-        if part
-        for key, value in vars(part).items()
-        if key.endswith(_TOKEN_KEYS)
-    ]
+    parts = [part for part in (config, text_part(config)) if part]
+    special = [value for part in parts for key, value in vars(part).items() if key.endswith(_TOKEN_KEYS)]
     flat = {item for value in special for item in (value if isinstance(value, list) else [value])}
     return next(token for token in range(5, 1000) if token not in flat)
 

@@ -208,7 +208,7 @@ def _callable(run: _Replay, target: str) -> Callable[..., Any]:
             run, max(branches[:2], key=lambda branch: len(branch["graph"]["nodes"])), branches[2]
         )
     if target in _LOOPS:
-        return _loop(run, getattr(torch.ops.higher_order, _LOOPS[target]))
+        return partial(_loop, run, getattr(torch.ops.higher_order, _LOOPS[target]))
     raise UsageError(
         f"the exported program calls {target[:100]}, which is none of PyTorch's operators; trace the code instead."
     )
@@ -233,13 +233,9 @@ def _arithmetic(name: str, *values: Any) -> Any:
     return made
 
 
-def _loop(run: _Replay, operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loop's operator, to which an archive's graphs are given as functions."""
-
-    def call(*args: Any) -> Any:
-        return operator(*(_function(run, arg) if isinstance(arg, Mapping) and "graph" in arg else arg for arg in args))
-
-    return call
+def _loop(run: _Replay, operator: Callable[..., Any], *args: Any) -> Any:
+    """Call a loop's operator, to which an archive's graphs are given as functions."""
+    return operator(*(_function(run, arg) if isinstance(arg, Mapping) and "graph" in arg else arg for arg in args))
 
 
 def _function(run: _Replay, graph: Mapping[str, Any]) -> Callable[..., Any]:
@@ -258,6 +254,18 @@ def _run_part(run: _Replay, graph: Mapping[str, Any], args: Sequence[Any]) -> An
     return _run(run, graph["graph"], dict(zip(names, args, strict=True)))
 
 
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "as_none": lambda _: None,
+    "as_scalar_type": DTYPES.__getitem__,
+    "as_memory_format": _MEMORY_FORMATS.__getitem__,
+    "as_layout": lambda _: torch.strided,
+    "as_complex": lambda content: complex(float(content["real"]), float(content["imag"])),
+    "as_float": float,  # JSON has no infinity: archives write "-Infinity" and "NaN" as texts
+    "as_floats": lambda content: [float(item) for item in content],
+}
+"""What makes the Python value of an argument, by its kind."""
+
+
 def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.device) -> Any:
     """Return the Python value of a serialized argument."""
     ((kind, content),) = arg.items()
@@ -265,22 +273,10 @@ def _value(arg: Mapping[str, Any], values: Mapping[str, Any], device: torch.devi
         return _named(content, values)
     if kind in ("as_tensors", "as_sym_ints", "as_sym_floats", "as_sym_bools", "as_optional_tensors"):
         return [_named(item, values) for item in content]
-    if kind == "as_none":
-        return None
-    if kind == "as_scalar_type":
-        return DTYPES[content]
-    if kind == "as_memory_format":
-        return _MEMORY_FORMATS[content]
-    if kind == "as_layout":
-        return torch.strided
     if kind == "as_device":
         return device
-    if kind == "as_complex":
-        return complex(float(content["real"]), float(content["imag"]))
-    if kind == "as_float":
-        return float(content)  # JSON has no infinity: archives write "-Infinity" and "NaN" as texts
-    if kind == "as_floats":
-        return [float(item) for item in content]
+    if kind in _READERS:
+        return _READERS[kind](content)
     if kind == "as_int" and not -_LARGEST_INT <= content < _LARGEST_INT:
         raise UsageError("the exported program holds an integer of more than 64 bits.")
     if kind in ("as_graph", "as_int", "as_bool", "as_string") or kind.endswith("s"):
