@@ -21,7 +21,7 @@ from capplan.core.gpus.spec import (
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.lookup import CPU, CPU_HALF
 from capplan.core.workload import Precision
-from capplan.specs import Gpus, load_gpus
+from capplan.specs import load_gpus
 from capplan.specs.calibration import dump_calibration, load_calibration
 from capplan.specs.gpus.template import render_cpu_sheet
 
@@ -145,17 +145,16 @@ def cpu_calibration_text(calibration: Calibration) -> str:
     return dump_calibration(calibration.parts[CPU], parts=half)
 
 
-def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date, known: Gpus | None = None) -> None:
+def ensure_cpu_sheet(cpu: GpuSpec, *, folder: Path, read_on: date) -> None:
     """Write the CPU's own file into a folder of specs, where neither the database nor the folder describes it.
 
     Args:
         cpu: its spec.
         folder: the folder of own specs.
         read_on: the day.
-        known: the database; None for the built-in one.
     """
     path = folder / f"{cpu.id}.yaml"
-    if cpu.id in (known if known is not None else load_gpus()).cpus or path.exists():
+    if cpu.id in load_gpus().cpus or path.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(render_cpu_sheet(cpu, read_on=read_on))
