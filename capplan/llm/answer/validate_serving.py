@@ -13,15 +13,7 @@ from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.asked import MOST_CLIENTS
-from capplan.llm.core.serving.cases import (
-    MeasuredRun,
-    Metric,
-    Serving,
-    ServingCase,
-    answer,
-    metric_of,
-    width_name,
-)
+from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
 from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.service import ServingTimes

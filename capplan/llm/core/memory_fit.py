@@ -70,7 +70,8 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
     Raises:
         UsageError: The logs are too few.
     """
-    plain = [log for log in _one_per_model(logs) if log.pipeline == 1 and log.element_bytes == 2]
+    distinct = {(log.architecture.name, log.tensor, log.pipeline, log.element_bytes): log for log in logs}
+    plain = [log for log in distinct.values() if log.pipeline == 1 and log.element_bytes == 2]
     sampled = [log for log in plain if not log.has_images and log.activation_bytes > 1.05 * log.forward_bytes]
     if len(sampled) < FEWEST_ROWS:
         raise UsageError(
@@ -99,11 +100,6 @@ def fit_memory(logs: Sequence[StartupLog]) -> FittedMemory:
         stage_other_bytes=median(log.other_bytes for log in stages) if stages else None,
         graph_bytes=median(graphs) if graphs else None,
     )
-
-
-def _one_per_model(logs: Sequence[StartupLog]) -> list[StartupLog]:
-    distinct = {(log.architecture.name, log.tensor, log.pipeline, log.element_bytes): log for log in logs}
-    return list(distinct.values())
 
 
 def _sampler(logs: Sequence[StartupLog]) -> tuple[float, float, float]:

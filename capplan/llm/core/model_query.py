@@ -1,5 +1,6 @@
 """A language model as it was found, and conditions that filter them, such as `params < 40B and moe = yes`."""
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,9 @@ class LanguageModel:
 Value = float | str | bool | None
 
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+_SIGNS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
 _CONDITION = re.compile(r"\s*([a-z_-]+)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", re.IGNORECASE)
 
 
@@ -136,12 +140,12 @@ def _holds(value: Value, sign: str, wanted: str, text: str) -> bool:
     if value is None:
         return False
     if isinstance(value, bool):
-        return _compare(float(value), sign, float(_yes(wanted, text)))
+        return _SIGNS[sign](float(value), float(_yes(wanted, text)))
     if isinstance(value, str):
         if sign not in ("=", "!="):
             raise UsageError(f"{text!r}: texts are compared with = and != alone.")
         return (value.lower() == wanted.lower()) == (sign == "=")
-    return _compare(float(value), sign, _number(wanted, text))
+    return _SIGNS[sign](float(value), _number(wanted, text))
 
 
 def _yes(wanted: str, text: str) -> bool:
@@ -155,18 +159,3 @@ def _number(wanted: str, text: str) -> float:
     if match is None:
         raise UsageError(f"{text!r}: write a number such as 8192, 70B or 128k.")
     return float(match[1]) * _SCALES[match[2]]
-
-
-def _compare(value: float, sign: str, wanted: float) -> bool:
-    match sign:
-        case "<":
-            return value < wanted
-        case "<=":
-            return value <= wanted
-        case ">":
-            return value > wanted
-        case ">=":
-            return value >= wanted
-        case "=":
-            return value == wanted
-    return value != wanted

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.llm.core.architecture import Architecture, Layer
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer, Mlp
+from capplan.llm.core.layers import Attention, DenseMlp, Experts, GatedDeltaNet, LatentAttention, Mamba2, Mixer
 
 
 class WeightRole(StrEnum):
@@ -219,10 +219,6 @@ def _mixer_tensors(mixer: Mixer, hidden: int) -> Iterator[Tensor]:
             return _mamba_tensors(mixer, hidden)
 
 
-def _mlp_tensors(mlp: Mlp, hidden: int) -> Iterator[Tensor]:
-    return _dense_tensors(mlp, hidden) if isinstance(mlp, DenseMlp) else _expert_tensors(mlp, hidden)
-
-
 def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
     """List the weights of one layer.
 
@@ -234,7 +230,8 @@ def layer_tensors(layer: Layer, *, hidden_dim: int) -> tuple[Tensor, ...]:
     if layer.mixer is not None:
         tensors += _mixer_tensors(layer.mixer, hidden_dim)
     if layer.mlp is not None:
-        tensors += _mlp_tensors(layer.mlp, hidden_dim)
+        mlp = layer.mlp
+        tensors += _dense_tensors(mlp, hidden_dim) if isinstance(mlp, DenseMlp) else _expert_tensors(mlp, hidden_dim)
     tensors += _vector("norms", layer.norm_parameters)
     return tuple(tensors)
 

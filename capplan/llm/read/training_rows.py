@@ -47,6 +47,9 @@ _SHARDS = {
     "zero2": Shard.ZERO2, "grad_op": Shard.ZERO2, "zero3": Shard.ZERO3, "full_shard": Shard.ZERO3, "fsdp": Shard.ZERO3,
     "hybrid": Shard.ZERO3, "hsdp": Shard.ZERO3, "fsdp2": Shard.ZERO3,
 }  # fmt: skip
+_OFFLOADED = (
+    ("optimizer", Offloaded.OPTIMIZER), ("param", Offloaded.PARAMETERS), ("activation", Offloaded.ACTIVATIONS),
+)  # fmt: skip
 _OPTIMIZERS = (
     ("paged", OptimizerRecipe.PAGED_ADAMW_8BIT), ("8-bit", OptimizerRecipe.ADAMW_8BIT),
     ("8bit", OptimizerRecipe.ADAMW_8BIT), ("fp8", OptimizerRecipe.ADAMW_8BIT), ("4-bit", OptimizerRecipe.ADAMW_4BIT),
@@ -88,6 +91,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
     sequence = _count(row, "seq_len", None)
     micro_batch, accumulation = _batches(row, layout)
     recompute, is_stated = _recompute(row, framework)
+    optimizer, offloaded = (row.get(name, "").lower() for name in ("optimizer", "offload"))
     job = TrainingJob(
         architecture=architecture,
         framework=framework,
@@ -96,7 +100,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         base=_base(row, method),
         compute=_compute(row),
         states=_states(row, framework, method),
-        optimizer=_optimizer(row),
+        optimizer=next((recipe for word, recipe in _OPTIMIZERS if word in optimizer), OptimizerRecipe.ADAMW),
         layout=layout,
         sequence_tokens=sequence,
         micro_batch=micro_batch,
@@ -104,7 +108,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         recompute=recompute,
         attention=_attention(row, framework),
         compiled=row.get("compile", "") == "1" or framework.compiles,
-        offloaded=_offloaded(row),
+        offloaded=frozenset(item for word, item in _OFFLOADED if word in offloaded),
     )
     check_job(job)
     return MeasuredTraining(
@@ -379,11 +383,6 @@ def _states(row: Mapping[str, str], framework: TrainingFramework, method: Method
     return framework.states
 
 
-def _optimizer(row: Mapping[str, str]) -> OptimizerRecipe:
-    text = row.get("optimizer", "").lower()
-    return next((recipe for word, recipe in _OPTIMIZERS if word in text), OptimizerRecipe.ADAMW)
-
-
 def _attention(row: Mapping[str, str], framework: TrainingFramework) -> AttentionImplementation:
     text = row.get("attention", "").lower()
     if text.startswith("eager") or text in ("local", "math"):
@@ -395,12 +394,6 @@ def _attention(row: Mapping[str, str], framework: TrainingFramework) -> Attentio
     if text:
         return AttentionImplementation.FLASH
     return AttentionImplementation.TUNED if framework.tunes_attention else AttentionImplementation.FLASH
-
-
-def _offloaded(row: Mapping[str, str]) -> frozenset[Offloaded]:
-    text = row.get("offload", "").lower()
-    words = {Offloaded.OPTIMIZER: "optimizer", Offloaded.PARAMETERS: "param", Offloaded.ACTIVATIONS: "activation"}
-    return frozenset(item for item, word in words.items() if word in text)
 
 
 def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:

@@ -335,7 +335,7 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
         raise UnknownNameError(f"GGUF architecture in {where}:", family, _FAMILIES)
     config = _sizes(metadata, family, where)
     names = {tensor.name: tensor for tensor in header.tensors}
-    config["model_type"] = _family(family, config)
+    config["model_type"] = "mixtral" if family == "llama" and config.get("num_experts") else _FAMILIES[family]
     config["tie_word_embeddings"] = "output.weight" not in names
     config.setdefault("vocab_size", metadata.get("tokenizer.ggml.tokens length"))
     if config.get("num_experts") and TRAITS[config["model_type"]].plain_expert_width:
@@ -345,10 +345,6 @@ def gguf_config(header: GgufHeader, *, where: str) -> dict[str, Any]:
         _latent(config, where)
     config["attention_bias"] = "blk.0.attn_q.bias" in names
     return {key: value for key, value in config.items() if value is not None and not key.startswith("_")}
-
-
-def _family(family: str, config: Mapping[str, Any]) -> str:
-    return "mixtral" if family == "llama" and config.get("num_experts") else _FAMILIES[family]
 
 
 def _sizes(metadata: Mapping[str, Any], family: str, where: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`llm estimate`: time to first token, time between tokens and tokens per second over concurrency."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,6 @@ from capplan.verbs.statement.words import PLOT, check_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate
-    from capplan.report.sections import Section
 
 _UP_TO_256 = tuple(2**power for power in range(9))
 
@@ -93,12 +92,6 @@ def _settle(question: LlmEstimateQuestion, look: Look) -> LlmEstimateQuestion:
     return replace(question, explain=question.explain and look.format == "table")
 
 
-def _sections(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.serving import llm_estimate_sections
-
-    return llm_estimate_sections(answers[0], explain=question.explain)
-
-
 def _files(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> Mapping[Path, bytes]:
     if question.plot is None:
         return {}
@@ -117,7 +110,7 @@ LLM_ESTIMATE = Verb(
     ),
     answer=answer_llm_estimate,
     settle=_settle,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.llm.serving:llm_estimate_sections", explain="explain"),
     is_one_screen=True,
     document=laid_out_by("capplan.report.documents.llm.serving:llm_estimate_document"),
     files=_files,

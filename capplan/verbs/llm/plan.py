@@ -1,6 +1,6 @@
 """`llm plan`: which deployments of a language model carry a load within limits, the cheapest first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +33,7 @@ from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.money import PlannedFleet
     from capplan.llm.core.fleet.token_load import BatchJob
-    from capplan.report.sections import Line, Section
+    from capplan.report.sections import Line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,12 +183,6 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     return replace(found, local=question.local_currency())
 
 
-def _sections(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.plan import llm_plan_sections
-
-    return llm_plan_sections(answers[0], everything=question.everything, launch=question.launch)
-
-
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":
     """Return the answer on one screen; None where all of it is asked for."""
     if question.everything:
@@ -220,7 +214,7 @@ LLM_PLAN = Verb(
     ),
     answer=answer_llm_plan,
     effort=Effort.LONG,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.llm.plan:llm_plan_sections", everything="everything", launch="launch"),
     is_one_screen=True,
     lines=_lines,
     document=laid_out_by("capplan.report.documents.llm.plan:llm_plan_document"),

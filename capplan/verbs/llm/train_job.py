@@ -1,6 +1,5 @@
 """`llm train memory` and `llm train estimate`: memory and speed of one job, and days and money of a whole run."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,6 @@ from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
 if TYPE_CHECKING:
     from capplan.llm.core.training.estimate import TrainingMemoryAnswer
     from capplan.llm.core.training.plan import PricedTraining
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +50,6 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     return price_training(estimate, question.terms(), offer=offers, law=load_power_law())
 
 
-def _estimate_sections(answers: "Sequence[PricedTraining]", question: LlmTrainEstimateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.training import training_estimate_sections
-
-    return training_estimate_sections(answers[0], shows_launch=question.launch)
-
-
 LLM_TRAIN_ESTIMATE = Verb(
     path="llm train estimate",
     question=LlmTrainEstimateQuestion,
@@ -68,7 +60,7 @@ LLM_TRAIN_ESTIMATE = Verb(
         "capplan llm train estimate qwen3-8b --gpu l40s --method lora --micro-batch 4 --samples 50000 --epochs 3",
     ),
     answer=answer_llm_train_estimate,
-    sections=_estimate_sections,
+    sections=laid_out_by("capplan.report.text.llm.training:training_estimate_sections", shows_launch="launch"),
     is_one_screen=True,
     document=laid_out_by("capplan.report.documents.llm.training:training_estimate_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.estimate.memory.fits else 1),
@@ -116,14 +108,6 @@ def answer_llm_train_memory(question: LlmTrainMemoryQuestion, context: Context) 
     return replace(answer, alternatives=alternatives)
 
 
-def _memory_sections(
-    answers: "Sequence[TrainingMemoryAnswer]", question: LlmTrainMemoryQuestion
-) -> "Iterable[Section]":
-    from capplan.report.text.llm.training import training_memory_sections
-
-    return training_memory_sections(answers[0], is_verdict_only=question.fits)
-
-
 LLM_TRAIN_MEMORY = Verb(
     path="llm train memory",
     question=LlmTrainMemoryQuestion,
@@ -134,7 +118,7 @@ LLM_TRAIN_MEMORY = Verb(
         "capplan llm train memory llama-3-70b-instruct --gpu h100-sxm5-80gb --gpus 64 --tp 8 --micro-batch 2",
     ),
     answer=answer_llm_train_memory,
-    sections=_memory_sections,
+    sections=laid_out_by("capplan.report.text.llm.training:training_memory_sections", is_verdict_only="fits"),
     document=laid_out_by("capplan.report.documents.llm.training:training_memory_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.fits else 1),
     schema="llm-train-memory",

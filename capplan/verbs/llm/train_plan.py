@@ -1,6 +1,5 @@
 """`llm train plan`: which GPUs, how many, and which layout train a language model cheapest, fastest, on fewest GPUs."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ from capplan.verbs.statement.words import AMOUNT, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.llm.core.training.plan import TrainingPlan
-    from capplan.report.sections import Section
 
 
 _MOST_GPUS = 2**17
@@ -136,12 +134,6 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     return replace(found, local=question.local_currency())
 
 
-def _sections(answers: "Sequence[TrainingPlan]", question: LlmTrainPlanQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.training import training_plan_sections
-
-    return training_plan_sections(answers[0], everything=question.everything, shows_launch=question.launch)
-
-
 LLM_TRAIN_PLAN = Verb(
     path="llm train plan",
     question=LlmTrainPlanQuestion,
@@ -153,7 +145,9 @@ LLM_TRAIN_PLAN = Verb(
         "rtx-4090 --gpu l40s",
     ),
     answer=answer_llm_train_plan,
-    sections=_sections,
+    sections=laid_out_by(
+        "capplan.report.text.llm.training:training_plan_sections", everything="everything", shows_launch="launch"
+    ),
     is_one_screen=True,
     document=laid_out_by("capplan.report.documents.llm.training:training_plan_document"),
     outcome=lambda found: Outcome(exit_code=0 if found.kept else 1),

@@ -1,13 +1,13 @@
 """`llm validate` and `llm train validate`: how wrong predictions of serving and training are on measured runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from capplan.errors import UnknownNameError, UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, TRAINING_CALIBRATION
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
@@ -15,7 +15,6 @@ from capplan.verbs.statement.words import NAMES
 if TYPE_CHECKING:
     from capplan.llm.core.serving.accuracy import ServingValidation
     from capplan.llm.core.training.accuracy import TrainingValidation
-    from capplan.report.sections import Section
 
 MEASURED = Option(
     help="Measured runs: CSV, plain or .gz.", metavar="SERVING.csv...", topic=Topic.MODEL, is_argument=True,
@@ -89,18 +88,6 @@ def _settle(question: LlmValidateQuestion, _look: Look) -> LlmValidateQuestion:
     return question
 
 
-def _sections(answers: "Sequence[ServingValidation]", question: LlmValidateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.serving import llm_validation_sections
-
-    return llm_validation_sections(answers[0], by=question.by)
-
-
-def _document(answers: "Sequence[ServingValidation]", question: LlmValidateQuestion) -> Any:
-    from capplan.report.documents.llm.serving import llm_validation_document
-
-    return llm_validation_document(answers[0], by=question.by)
-
-
 LLM_VALIDATE = Verb(
     path="llm validate",
     question=LlmValidateQuestion,
@@ -114,8 +101,8 @@ LLM_VALIDATE = Verb(
     ),
     answer=answer_llm_validate,
     settle=_settle,
-    sections=_sections,
-    document=_document,
+    sections=laid_out_by("capplan.report.text.llm.serving:llm_validation_sections", by="by"),
+    document=laid_out_by("capplan.report.documents.llm.serving:llm_validation_document", by="by"),
     outcome=lambda validation: _outcome(validation.answers),
     schema="llm-validate",
     returns="capplan.llm.core.serving.accuracy:ServingValidation",
@@ -166,18 +153,6 @@ def _train_settle(question: LlmTrainValidateQuestion, _look: Look) -> LlmTrainVa
     return question
 
 
-def _train_sections(answers: "Sequence[TrainingValidation]", question: LlmTrainValidateQuestion) -> "Iterable[Section]":
-    from capplan.report.text.llm.training import training_validation_sections
-
-    return training_validation_sections(answers[0], by=question.by, shows_rows=question.each)
-
-
-def _train_document(answers: "Sequence[TrainingValidation]", question: LlmTrainValidateQuestion) -> Any:
-    from capplan.report.documents.llm.training import training_validation_document
-
-    return training_validation_document(answers[0], by=question.by)
-
-
 LLM_TRAIN_VALIDATE = Verb(
     path="llm train validate",
     question=LlmTrainValidateQuestion,
@@ -190,8 +165,8 @@ LLM_TRAIN_VALIDATE = Verb(
     ),
     answer=answer_llm_train_validate,
     settle=_train_settle,
-    sections=_train_sections,
-    document=_train_document,
+    sections=laid_out_by("capplan.report.text.llm.training:training_validation_sections", by="by", shows_rows="each"),
+    document=laid_out_by("capplan.report.documents.llm.training:training_validation_document", by="by"),
     outcome=lambda validation: _outcome(validation.answers or validation.fits),
     schema="llm-train-validate",
     returns="capplan.llm.core.training.accuracy:TrainingValidation",

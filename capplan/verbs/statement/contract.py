@@ -140,17 +140,19 @@ class Effort(StrEnum):
     LONG = "long"
 
 
-def laid_out_by(path: str, *, part: str = "") -> Callable[[Sequence[Any], Any], Any]:
+def laid_out_by(path: str, *, part: str = "", **asked: str) -> Callable[[Sequence[Any], Any], Any]:
     """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out.
 
     Args:
-        path: the function, as "module:name"; it takes the answer alone.
+        path: the function, as "module:name"; it takes the answer first.
         part: the attribute of the answer that it takes instead; empty for the whole answer.
+        asked: the fields of the question that it takes, too, by the names of its parameters.
     """
 
-    def lay_out(answers: Sequence[Any], _question: Any) -> Any:
+    def lay_out(answers: Sequence[Any], question: Any) -> Any:
         module, _, name = path.partition(":")
-        return getattr(import_module(module), name)(getattr(answers[0], part) if part else answers[0])
+        options = {parameter: getattr(question, field) for parameter, field in asked.items()}
+        return getattr(import_module(module), name)(getattr(answers[0], part) if part else answers[0], **options)
 
     return lay_out
 

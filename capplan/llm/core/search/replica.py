@@ -63,7 +63,12 @@ class Replica:
         if load.concurrency is not None:
             clients = max(1, round(load.concurrency))
             wanted = max(min(requests, 50 * clients), 3 * clients)
-            drawn = all_at_once(wanted, load.lengths) if trace is None else _lengths_of(trace, wanted)
+            if trace is None:
+                drawn = all_at_once(wanted, load.lengths)
+            elif len(trace.at_s) < wanted:  # requests are drawn again and again
+                drawn = trace.sampled(wanted)
+            else:
+                drawn = replace(trace, at_s=np.zeros_like(trace.at_s))
             in_step = not (load.spread or load.input_cv or load.output_cv or trace)
         else:
             drawn = _arrivals(load, requests, trace)
@@ -138,11 +143,6 @@ def request_demand(deployment: ServingDeployment, constants: Constants, load: To
     """
     encoding_s, loaded_s = encoder_s(deployment, constants, load), deployment.loaded_s(load.prefix_len)
     return load.demand(capacity, encoder_s=encoding_s, loaded_s=loaded_s)
-
-
-def _lengths_of(trace: Arrivals, wanted: int) -> Arrivals:
-    """Return the lengths of a trace without its times; fewer than are wanted are drawn again and again."""
-    return replace(trace, at_s=np.zeros_like(trace.at_s)) if len(trace.at_s) >= wanted else trace.sampled(wanted)
 
 
 def _arrivals(load: TokenLoad, requests: int, trace: Arrivals | None) -> Arrivals:

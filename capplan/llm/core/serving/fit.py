@@ -108,7 +108,11 @@ def fit_constants(
 def _follow(observations: Sequence[Observation], constants: Constants) -> Followed:
     cases = {id(item.case): item.case for item in observations}
     return Followed(
-        {key: _loop(case, constants) for key, case in cases.items() if case.serving is Serving.CLOSED_LOOP},
+        {
+            key: loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
+            for key, case in cases.items()
+            if case.serving is Serving.CLOSED_LOOP
+        },
         {key: answer(case, constants).output_tokens_per_s for key, case in cases.items() if _is_finite(case)},
     )
 
@@ -312,10 +316,6 @@ def _fit_waiting(
             deviation=prior.deviation[which],
         )
     return fitted
-
-
-def _loop(case: ServingCase, constants: Constants) -> LoopTimes:
-    return loop_times(_service(case, constants), case.demand, clients=case.clients / case.replicas)
 
 
 def _fit_sum(
