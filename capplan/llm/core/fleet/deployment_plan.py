@@ -189,7 +189,7 @@ class DeploymentRejection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MixedPart:
+class ReplicaShare:
     """The replicas of one kind, and the share of the requests that they get."""
 
     fit: DeploymentFit
@@ -200,7 +200,7 @@ class MixedPart:
 class MixedFleet:
     """Replicas of two kinds of GPUs that carry a load together, for less than those of one kind. [USD/h]"""
 
-    parts: tuple[MixedPart, MixedPart]
+    parts: tuple[ReplicaShare, ReplicaShare]
     usd_per_hour: float
 
     @property

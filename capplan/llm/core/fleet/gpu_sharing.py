@@ -28,15 +28,13 @@ class FleetPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedPart:
+class SharedPart(FleetPart):
     """One of the models that share GPUs.
 
     `slowdown` is how much longer its steps take than on GPUs of its own. `running` requests are in it, and memory is
     kept for `sequences`. Times are means. [s]
     """
 
-    plan: DeploymentPlan
-    fit: DeploymentFit
     slowdown: float
     running: float
     sequences: int

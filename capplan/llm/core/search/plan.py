@@ -14,8 +14,8 @@ from capplan.llm.core.fleet.deployment_plan import (
     DeploymentPlan,
     DeploymentRejection,
     MixedFleet,
-    MixedPart,
     Obstacle,
+    ReplicaShare,
     rank_key,
 )
 from capplan.llm.core.fleet.limits import SATURATION
@@ -348,7 +348,7 @@ def _two_kinds(
     spare = one.replicas - one.needed
     spares = (spare, 0) if one.max_rate_per_s >= other.max_rate_per_s else (0, spare)
     parts = tuple(
-        MixedPart(
+        ReplicaShare(
             fit=offered(replace(fit, needed=number, replicas=number + extra)),
             share=number * fit.max_rate_per_s / carried,
         )

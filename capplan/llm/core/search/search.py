@@ -17,9 +17,9 @@ from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.deployment_plan import (
     DeploymentFit,
     DeploymentRejection,
-    MixedPart,
     Obstacle,
     ReplicaMemory,
+    ReplicaShare,
 )
 from capplan.llm.core.fleet.limits import (
     BrokenLimit,
@@ -370,7 +370,7 @@ class Search:
             return sizing.enough
         return self.offer_for(self._with_replicas(sizing.fit, sizing.too_few + 1))
 
-    def holds(self, part: MixedPart) -> bool:
+    def holds(self, part: ReplicaShare) -> bool:
         """Return True if the replicas of one of two kinds of GPUs keep the limits at their share of the requests."""
         load, deployment = self.question.load, self.find(self.words_of(part.fit))
         replica = Replica.of(self.service(deployment), deployment, load)
