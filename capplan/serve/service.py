@@ -210,20 +210,20 @@ class PlanningService:
 
     async def _worked_out(self, key: str, task: Task, wanted: Wanted) -> Reply | Refusal:
         failures: dict[TraceJob, Refusal] = {}
-        made: set[TraceJob] = set()
+        traced: set[TraceJob] = set()
         for _ in range(MOST_ROUNDS):
             asked = replace(task, failures=failures)
-            outcome = await self.planners.ask(asked, lane=lane_of(task), wanted=wanted, is_admitted=bool(made))
+            outcome = await self.planners.ask(asked, lane=lane_of(task), wanted=wanted, is_admitted=bool(traced))
             if isinstance(outcome, Reply):
                 self._keep(key, outcome)
                 return outcome
             if isinstance(outcome, Refusal):
                 return outcome
-            if made & set(outcome.jobs):
+            if traced & set(outcome.jobs):
                 return Refusal(message="a trace could not be kept: the cache cannot be written.", exit_code=70)
-            if not made:
+            if not traced:
                 self.tracers.admit(outcome.jobs)
-            made |= set(outcome.jobs)
+            traced |= set(outcome.jobs)
             obtained = await asyncio.gather(*(self.tracers.obtain(job, wanted=wanted) for job in outcome.jobs))
             failures |= {job: why for job, why in zip(outcome.jobs, obtained, strict=True) if why is not None}
         return Refusal(message="the question needs too many traces; ask for fewer batches at once.", exit_code=2)

@@ -127,18 +127,20 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
 
 def _settings(checker: Checker, given: Tree, where: str) -> dict[str, Any]:
     """Return what a file or a question states of how and where a part runs, by the name of the part's attribute."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, members in (
         ("precision", Precision), ("framework", Framework), ("attention", AttentionBackend), ("offload", Offload),
     ):  # fmt: skip
         if key in given:
-            found[key] = _word(checker, given, key, members, prefix=where)
+            settings[key] = _word(checker, given, key, members, prefix=where)
     if "times" in given:
-        found["times"] = _expression(checker, given, "times", "1", prefix=where)
+        settings["times"] = _expression(checker, given, "times", "1", prefix=where)
     if "after" in given:
         after = given["after"] if not isinstance(given["after"], tuple) else list(given["after"])
-        found["after"] = checker.texts({f"{where}after": [after] if isinstance(after, str) else after}, f"{where}after")
-    return {**found, **checker.words(given, ("weights", "on"), prefix=where)}
+        settings["after"] = checker.texts(
+            {f"{where}after": [after] if isinstance(after, str) else after}, f"{where}after"
+        )
+    return {**settings, **checker.words(given, ("weights", "on"), prefix=where)}
 
 
 def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipeline:
@@ -161,16 +163,16 @@ def with_part_settings(pipeline: Pipeline, given: Mapping[str, object]) -> Pipel
             raise UsageError(f"--part {key}: {rest!r} is not what a part may be set; use {', '.join(meant)}.")
         if name and name not in names:
             raise UsageError(f"--part {key}: {pipeline.name} has no part {name!r}; it has {', '.join(names)}.")
-        found = _settings(checker, {rest: value}, f"{name}." if name else "")
+        settings = _settings(checker, {rest: value}, f"{name}." if name else "")
         if checker.problems:
             problem = checker.problems[0]
             raise UsageError(f"--part {problem.key}: {problem.message}.")
         for part in [name] if name else names:
-            changes[part] |= found
-    made = replace(pipeline, parts=tuple(replace(part, **changes[part.name]) for part in pipeline.parts))
-    if reason := made.disorder():
+            changes[part] |= settings
+    changed = replace(pipeline, parts=tuple(replace(part, **changes[part.name]) for part in pipeline.parts))
+    if reason := changed.disorder():
         raise UsageError(f"--part: {reason}.")
-    return made
+    return changed
 
 
 def _model_words(words: str, path: Path) -> str:
@@ -194,7 +196,7 @@ def _expression(checker: Checker, tree: Tree, key: str, default: str, *, prefix:
 
 
 def _numbers(checker: Checker, tree: Tree, key: str) -> Mapping[str, int | float]:
-    found: dict[str, int | float] = {}
+    numbers: dict[str, int | float] = {}
     for name, value in checker.mapping(tree, key).items():
         dotted = f"{key}.{name}"
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -204,8 +206,8 @@ def _numbers(checker: Checker, tree: Tree, key: str) -> Mapping[str, int | float
                 dotted, "is no name that an expression can use" if name != BATCH_NAME else "is the batch's own"
             )
         else:
-            found[name] = value
-    return found
+            numbers[name] = value
+    return numbers
 
 
 def _word(checker: Checker, tree: Tree, key: str, members: type[Word], *, prefix: str = "") -> Word | None:
@@ -218,12 +220,12 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, int | float]:
     Raises:
         UsageError: one is not a number.
     """
-    found: dict[str, int | float] = {}
+    settings: dict[str, int | float] = {}
     for name, value in given.items():
         if isinstance(value, bool):
-            found[name] = int(value)
+            settings[name] = int(value)
         elif isinstance(value, int | float):
-            found[name] = value
+            settings[name] = value
         else:
             raise UsageError(f"--set {name}={value}: {value!r} is not a number.")
-    return found
+    return settings

@@ -242,8 +242,8 @@ def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
     if given in gpus:
         return given
     by_alias = {alias.lower(): gpu.id for gpu in gpus.values() for alias in (gpu.name, *gpu.aliases)}
-    if found := by_alias.get(given.lower()):
-        return found
+    if gpu_id := by_alias.get(given.lower()):
+        return gpu_id
     nearest = nearest_names(given, list(gpus))
     raise ValueError(f"{given!r} is not a GPU of the database" + (f"; near {', '.join(nearest)}" if nearest else ""))
 

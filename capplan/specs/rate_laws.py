@@ -72,8 +72,8 @@ def load_rate_laws(path: Path | None = None) -> RateLaws:
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown, missing or wrong values.
     """
-    found = path or calibration_file(RATES_FILE)
-    return _load_as_of(found, stamp(found))
+    file = path or calibration_file(RATES_FILE)
+    return _load_as_of(file, stamp(file))
 
 
 @lru_cache(maxsize=16)

@@ -343,15 +343,15 @@ class Checker:
 
     def words(self, tree: Tree, names: tuple[str, ...], *, prefix: str = "") -> dict[str, str]:
         """Read the keys that hold bare text."""
-        found = {}
+        texts = {}
         for name in names:
             if name in tree:
                 word = tree[name]
                 if isinstance(word, str) and word.strip():
-                    found[name] = word.strip()
+                    texts[name] = word.strip()
                 else:
                     self.refuse(prefix + name, f"must be text, not {word!r}; quote it if it looks like something else")
-        return found
+        return texts
 
     def texts(self, tree: Tree, name: str) -> tuple[str, ...]:
         """Read a list of texts, none twice."""

@@ -141,12 +141,12 @@ async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIt
 
 def _unpacked(content: bytes, limit: int) -> bytes:
     try:
-        made = zlib.decompressobj(wbits=31).decompress(content, limit + 1)
+        unpacked = zlib.decompressobj(wbits=31).decompress(content, limit + 1)
     except zlib.error as error:
         raise ProblemError(400, f"the body is not gzip, as its Content-Encoding says ({error}).") from error
-    if len(made) > limit:
+    if len(unpacked) > limit:
         raise _too_long(limit)
-    return made
+    return unpacked
 
 
 def _too_long(limit: int) -> ProblemError:

@@ -183,5 +183,5 @@ def _fit_money(fit: DeploymentFit) -> list[str]:
     ]
 
 
-def _interval(found: Interval) -> str:
-    return f"{format_seconds(found.expected)} ({format_seconds(found.low)} to {format_seconds(found.high)})"
+def _interval(time_s: Interval) -> str:
+    return f"{format_seconds(time_s.expected)} ({format_seconds(time_s.low)} to {format_seconds(time_s.high)})"

@@ -173,23 +173,23 @@ def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None
 
 
 def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
-    held, found = llm_memory_document(memory), llm_estimate_document(estimate)
-    last = found.points[-1]
+    held, served = llm_memory_document(memory), llm_estimate_document(estimate)
+    last = served.points[-1]
     return Served(
-        gpu=found.gpu,
+        gpu=served.gpu,
         facts=(
-            f"{format_parameters(found.model.params)} parameters, "
-            f"{format_parameters(found.model.active_params)} per token · "
-            f"{found.weights} weights, {found.kv} cache · tp {found.tp} · {found.engine}"
+            f"{format_parameters(served.model.params)} parameters, "
+            f"{format_parameters(served.model.active_params)} per token · "
+            f"{served.weights} weights, {served.kv} cache · tp {served.tp} · {served.engine}"
         ),
         sentence=(
-            f"{held.gpus} × {found.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
+            f"{held.gpus} × {served.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
             f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
         ),
-        points=tuple(_point(point) for point in found.points if point.concurrency in _SHOWN_CLIENTS),
-        notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *found.notes))),
+        points=tuple(_point(point) for point in served.points if point.concurrency in _SHOWN_CLIENTS),
+        notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *served.notes))),
         memory=held,
-        estimate=found,
+        estimate=served,
     )
 
 
@@ -298,8 +298,8 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
         CapplanError: a name is not known, or no load is stated.
     """
     asked = plan_question(question)
-    found = answer_llm_plan(asked, case)
-    plan = found.plan
+    search = answer_llm_plan(asked, case)
+    plan = search.plan
     nearest = nearest_rejections(plan)
     return render_template(
         "llm_deployments.html.j2",
@@ -307,12 +307,12 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
         headline=headline(plan),
         found=[_deployment(fit, plan, question) for fit in plan.fits[:SHOWN]],
         hidden=max(0, len(plan.fits) - SHOWN),
-        money=list(money_lines(found)),
+        money=list(money_lines(search)),
         apart=disaggregation_line(plan) if plan.fits else "",
         rejections=[
             (gpu, by_serving_labels(why_rejected(rejection), LLM_PLAN.fields)) for gpu, rejection in nearest.items()
         ],
-        launch="" if found.launch is None else render([Section(launch_blocks(found.launch))], Format.TABLE),
+        launch="" if search.launch is None else render([Section(launch_blocks(search.launch))], Format.TABLE),
         notes=[by_serving_labels(note, LLM_PLAN.fields) for note in dict.fromkeys((*plan.assumptions, *plan.notes))],
         downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
         command=command_of(LLM_PLAN, asked),

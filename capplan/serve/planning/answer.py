@@ -78,9 +78,9 @@ class TaskContext(Context):
         Raises:
             UsageError: the model is not one that the service takes.
         """
-        found = self._full_width(part)
+        source = self._full_width(part)
         scheme = find_scheme(part.quantised_weights(), part.activations)
-        return found if scheme is None else QuantisedSource(source=found, scheme=scheme)
+        return source if scheme is None else QuantisedSource(source=source, scheme=scheme)
 
     def gpu_database(self, specs: Sequence[Path] = ()) -> Gpus:
         """Return the GPUs of the service; a question brings no specs of its own."""

@@ -81,16 +81,16 @@ class TraceShelf:
         It grows with every new batch, so that it is made anew after a number of uses.
         """
         key = (id(trace), workload, id(calibration))
-        found, uses = self._prepared.pop(key, (None, 0))
-        if found is None or found.trace is not trace:
-            found = Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
+        kept, uses = self._prepared.pop(key, (None, 0))
+        if kept is None or kept.trace is not trace:
+            kept = Prepared.of(trace, workload, calibration=calibration, memory_calibration=memory_calibration)
             uses = 0
         elif uses >= MOST_USES:
-            found, uses = found.renewed(), 0
-        self._prepared[key] = (found, uses + 1)
+            kept, uses = kept.renewed(), 0
+        self._prepared[key] = (kept, uses + 1)
         while len(self._prepared) > MOST_PREPARED:
             self._prepared.popitem(last=False)
-        return found
+        return kept
 
     def _take(self, key: TraceJob | str) -> Trace | None:
         if key in self._held:
@@ -167,10 +167,10 @@ class NamedModel(Model):
         job = TraceJob(request=self.request, content=self.content, configuration=configuration, exact_batch=exact_batch)
         if (failure := self.failures.get(job)) is not None:
             raise as_error(failure)
-        if (found := self.shelf.find(job)) is None:
+        if (trace := self.shelf.find(job)) is None:
             self.needed[job] = None
             raise TraceNeededError(f"{self.words} is not traced yet.")
-        return found
+        return trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,10 +184,10 @@ class TraceQueue:
         self._turns[job] = turn
         try:
             await self._line_up(turn, lambda: turn.is_taken or wanted(), is_hint=is_hint)
-            made = await turn.made
+            result = await turn.made
         finally:
             del self._turns[job]
-        failure = await asyncio.to_thread(self._keep, job, made) if isinstance(made, bytes) else made
+        failure = await asyncio.to_thread(self._keep, job, result) if isinstance(result, bytes) else result
         if failure is not None:
             while len(self._failures) >= _KEPT_FAILURES:
                 self._failures.pop(next(iter(self._failures)))
@@ -205,9 +205,9 @@ class TraceQueue:
             self.running += 1
             started = time.monotonic()
             try:
-                made = await self._traced(turn.job)
+                result = await self._traced(turn.job)
                 if not turn.made.done():
-                    turn.made.set_result(made)
+                    turn.made.set_result(result)
             except (BusyError, OSError) as error:
                 turn.made.set_exception(error)
             finally:
@@ -233,10 +233,10 @@ class TraceQueue:
             BusyError: it was lost again by a kill from outside, which says nothing of the model.
         """
         for tries in range(1, _TRIES + 1):
-            made: bytes | Refusal | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
-            if not isinstance(made, WorkerDiedError):
-                return made
-            died = made
+            result: bytes | Refusal | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
+            if not isinstance(result, WorkerDiedError):
+                return result
+            died = result
             log("a tracer was lost", death=died.death.value, reason=str(died), tries=tries)
             self._lost("tracer", died.death.value)
             if died.death is Death.TIME:
@@ -255,18 +255,18 @@ class TraceQueue:
         worker = Worker(make_tracer, limits.trace_bytes, limits.trace_s, folder, template=self._template)
         self._workers.add(worker)
         try:
-            made = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
+            result = worker.call(job, time_s=WALL_PER_CPU * limits.trace_s, stop=self._stopping)
         except WorkerDiedError as died:
             return died
         finally:
             self._workers.discard(worker)
             worker.close()
             shutil.rmtree(Path(folder), ignore_errors=True)
-        if isinstance(made, UnexpectedError):
-            log("a model could not be traced", error=made.message.partition(":")[0])
-            return self._stopped(job, f"its code failed while it was traced ({made.message[:200]})")
-        assert isinstance(made, bytes | Refusal)
-        return made
+        if isinstance(result, UnexpectedError):
+            log("a model could not be traced", error=result.message.partition(":")[0])
+            return self._stopped(job, f"its code failed while it was traced ({result.message[:200]})")
+        assert isinstance(result, bytes | Refusal)
+        return result
 
     def _stopped(self, job: TraceJob, why: str) -> Refusal:
         return Refusal(

@@ -82,10 +82,10 @@ class Gpus(Mapping[str, GpuSpec]):
             UnknownNameError: nothing is called that.
             UsageError: the name is a family's, which has several variants.
         """
-        found = self.find_all(name)
-        if len(found.gpus) > 1:
-            raise UsageError(f"{found.note}; name one of them.")
-        return found.gpus[0]
+        named = self.find_all(name)
+        if len(named.gpus) > 1:
+            raise UsageError(f"{named.note}; name one of them.")
+        return named.gpus[0]
 
     def find_all(self, name: str) -> NamedGpus:
         """Look up the GPU of a name, or all variants of a family such as a100.
@@ -96,7 +96,7 @@ class Gpus(Mapping[str, GpuSpec]):
         if (parts := split_name(name)) is not None:
             sliced = mig_slice(self.find(parts[0]), parts[1])
             return NamedGpus(gpus=(sliced,))
-        if (found := self.names.find(name) or self._cpu_names.find(name)) is None:
+        if (named := self.names.find(name) or self._cpu_names.find(name)) is None:
             nearest = GpuNames([*self._specs.values(), *self.cpus.values()]).nearest(name)
             is_cpu = "cpu" in name.casefold() or any(near in self.cpus for near in nearest)
             more = " `capplan gpus --cpus` lists the CPUs." if is_cpu else ""
@@ -104,7 +104,7 @@ class Gpus(Mapping[str, GpuSpec]):
             own = f"`capplan gpus new --from {new}` makes a spec of your own"
             hint = f"Run `capplan gpus` for all {len(self)}; {own}.{more}"
             raise UnknownNameError("GPU", name, nearest=nearest, hint=hint)
-        return found
+        return named
 
     @cached_property
     def names(self) -> GpuNames:

@@ -77,12 +77,12 @@ class Entries(dict[str, Entry]):
 
     def measured(self) -> dict[Microbenchmark, MeasuredRate]:
         """Return the microbenchmarks, by kind."""
-        found = {}
+        rates = {}
         for kind in Microbenchmark:
             value, entry = self.number(f"measured.{kind}"), self.get(f"measured.{kind}")
             if value is not None and entry is not None and entry.figure.quality and entry.figure.regime:
-                found[kind] = MeasuredRate(value=value, quality=entry.figure.quality, regime=entry.figure.regime)
-        return found
+                rates[kind] = MeasuredRate(value=value, quality=entry.figure.quality, regime=entry.figure.regime)
+        return rates
 
     def figures(self) -> dict[str, Figure]:
         """Return how every value is written, with its sources."""
@@ -94,11 +94,11 @@ class EntryReader(Checker):
 
     def entries(self, tree: Tree, fields: Mapping[str, SpecKey], sources: Mapping[str, Source]) -> Entries:
         """Read all values that have a source."""
-        found = Entries()
+        entries = Entries()
         for key, rule in fields.items():
             if key in tree and (entry := self._entry(key, tree[key], rule, sources)) is not None:
-                found[key] = entry
-        return found
+                entries[key] = entry
+        return entries
 
     def _entry(self, key: str, given: object, rule: SpecKey, sources: Mapping[str, Source]) -> Entry | None:
         if given is None:
@@ -122,27 +122,27 @@ class EntryReader(Checker):
         unit = f" {given['unit']}" if "unit" in given else ""
         figure = given["value"]
         text = ", ".join(map(str, figure)) if isinstance(figure, list) else f"{figure}{unit}"
-        found = Figure(text=text, sources=named, printed=printed, origin=self.origin)
+        written = Figure(text=text, sources=named, printed=printed, origin=self.origin)
         if rule.is_measured:
             quality = self.member(f"{key}.quality", given.get("quality"), Quality)
             regime = self.member(f"{key}.regime", given.get("regime"), Regime)
-            found = replace(found, quality=quality, regime=regime)
-        return Entry(value, found)
+            written = replace(written, quality=quality, regime=regime)
+        return Entry(value, written)
 
     def _named_sources(self, key: str, given: object, sources: Mapping[str, Source]) -> tuple[Source, ...]:
         names = given if isinstance(given, list) else [given]
         if given is None or not names:
             self.refuse(f"{key}.source", "is missing; every value names its source")
             return ()
-        found = []
+        named = []
         for name in names:
             if isinstance(name, str) and name in sources:
                 self.used.add(name)
-                found.append(sources[name])
+                named.append(sources[name])
             else:
                 known = ", ".join(sources) or "there are none"
                 self.refuse(f"{key}.source", f"{name!r} is not under sources ({known})")
-        return tuple(found)
+        return tuple(named)
 
     def _value(self, key: str, given: Tree, rule: SpecKey) -> Value:
         figure = given["value"]
