@@ -123,8 +123,14 @@ def command_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     has_formats = verb.text is None
     output = [] if "output" in own or verb.only_told else [keyword("output", OutputOption, None)]
     parameters = [*command_parameters(verb), *formats * has_formats, *output]
-    run.__name__ = verb.path.rpartition(" ")[2]
-    run.__doc__ = help_text(verb)
+    return with_parameters(run, parameters, name=verb.path.rpartition(" ")[2], text=help_text(verb))
+
+
+def with_parameters(
+    run: Callable[..., None], parameters: Sequence[inspect.Parameter], *, name: str, text: str | None
+) -> Callable[..., None]:
+    """Return a function as typer reads it: with a name, parameters, and the text of its help."""
+    run.__name__, run.__doc__ = name, text
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
     return run
@@ -153,13 +159,7 @@ def group_function(verb: Verb[Any, Any]) -> Callable[..., None]:
 
     parameters = [_left_out(parameter) for parameter in inspect.signature(ask).parameters.values()]
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    run.__name__, run.__doc__ = ask.__name__, ask.__doc__
-    run.__annotations__ = {
-        "context": typer.Context,
-        **{parameter.name: parameter.annotation for parameter in parameters},
-    }
-    run.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]  # inspect reads it
-    return run
+    return with_parameters(run, [first, *parameters], name=ask.__name__, text=ask.__doc__)
 
 
 def _left_out(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -1,13 +1,12 @@
 """Write reports: of models, of served language models, in the formats that file names ask for."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked
+from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked, with_parameters
 from capplan.cli.output import Format, command_line, emit, laid_out, to_json, write_atomically
 from capplan.cli.progress import TERMINAL, progress
 from capplan.errors import UsageError
@@ -40,11 +39,7 @@ def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         return conclude([verb.outcome(answer)])
 
     parameters = [*command_parameters(verb), keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
-    run.__name__ = verb.path
-    run.__doc__ = help_text(verb)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
-    return run
+    return with_parameters(run, parameters, name=verb.path, text=help_text(verb))
 
 
 def _outputs(verb: Verb[Any, Any]) -> Any:

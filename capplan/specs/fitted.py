@@ -15,7 +15,7 @@ from capplan.core.power import CapLaw, PowerConstants, PowerLaw
 from capplan.core.sweep.overview import RateRange, SweepRates
 from capplan.errors import SpecError
 from capplan.specs.folders import calibration_file
-from capplan.specs.strict_yaml import dump_yaml, read_versioned
+from capplan.specs.strict_yaml import dump_yaml, read_versioned, stated_number
 
 ENERGY_FILE = "energy.yaml"
 POWER_SCHEMA_VERSION = 3
@@ -114,15 +114,10 @@ def load_price_drift() -> PriceDrift:
     where = f"calibrations/{DRIFT_FILE}"
     what = "a table of price drift"
     document = read_versioned(calibration_file(DRIFT_FILE), what=what, version=DRIFT_SCHEMA_VERSION, shown=where)
-    rents, purchases = (_sigma(document.get(name), f"{where}: {name}") for name in ("rents", "purchases"))
+    rents, purchases = (
+        stated_number(document.get(name), "sigma", f"{where}: {name}", low=0, high=3) for name in ("rents", "purchases")
+    )
     return PriceDrift(rent_sigma=rents, purchase_sigma=purchases)
-
-
-def _sigma(row: object, where: str) -> float:
-    sigma = row.get("sigma") if isinstance(row, dict) else None
-    if isinstance(sigma, bool) or not isinstance(sigma, int | float) or not 0 <= sigma <= 3:
-        raise SpecError(f"{where}.sigma must be a number from 0 to 3.")
-    return float(sigma)
 
 
 SWEEPS_FILE = "sweeps.yaml"

@@ -115,6 +115,18 @@ def read_versioned(path: Path, *, what: str, version: int, shown: str | None = N
     return tree
 
 
+def stated_number(row: object, key: str, where: str, *, low: float, high: float) -> float:
+    """Return a number that a row of a file states.
+
+    Raises:
+        SpecError: it is missing, no number, or out of range.
+    """
+    number = row.get(key) if isinstance(row, dict) else None
+    if isinstance(number, bool) or not isinstance(number, int | float) or not low <= number <= high:
+        raise SpecError(f"{where}.{key} must be a number from {low:g} to {high:g}.")
+    return float(number)
+
+
 def dump_yaml(document: Tree, *, digits: int | None = None) -> str:
     """Write a document as YAML; the same one gives the same text.
 

@@ -22,7 +22,7 @@ from capplan.specs.folders import (
 from capplan.specs.gpus.fields import REQUIRED
 from capplan.specs.gpus.rules import contradictions
 from capplan.specs.gpus.sheets import Entries, Sheet, read_architecture_sheet, read_gpu_sheet
-from capplan.specs.strict_yaml import Problem, SpecFileError, dump_yaml, read_versioned
+from capplan.specs.strict_yaml import Problem, SpecFileError, dump_yaml, read_versioned, stated_number
 
 _PCIE_BYTES_PER_S_PER_LANE = {
     1: 0.25e9,
@@ -394,14 +394,10 @@ def load_usable_shares() -> Mapping[str, float]:
     rows = document.get("shares")
     if not isinstance(rows, dict) or set(rows) != set(KINDS):
         raise SpecError(f"{where}: shares must hold {', '.join(KINDS)}.")
-    return {CPU: CPU_USABLE_SHARE, **{kind: _share(row, f"{where}: shares.{kind}") for kind, row in rows.items()}}
-
-
-def _share(row: object, where: str) -> float:
-    share = row.get("share") if isinstance(row, dict) else None
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.5 <= share <= 1.0:
-        raise SpecError(f"{where}.share must be a number from 0.5 to 1.")
-    return float(share)
+    return {
+        CPU: CPU_USABLE_SHARE,
+        **{kind: stated_number(row, "share", f"{where}: shares.{kind}", low=0.5, high=1) for kind, row in rows.items()},
+    }
 
 
 def dump_usable_shares(shares: Mapping[str, tuple[float, int]], *, made: str, command: str) -> str:

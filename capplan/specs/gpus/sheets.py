@@ -1,7 +1,7 @@
 """Check one file of specs and turn its figures into base units: a `Sheet`, not yet merged or complete."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -257,25 +257,8 @@ def read_gpu_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
     Raises:
         SpecFileError: everything that is wrong with the file.
     """
-    checker = _SheetReader(shown, origin)
-    tree = read_yaml(path, shown=shown)
-    checker.check_id(path.stem)
-    sources = checker.sources(tree)
-    peaks, measured = checker.group(tree, "peak"), checker.group(tree, "measured")
-    sheet = Sheet(
-        id=path.stem,
-        file=shown,
-        words=checker.words(tree, GPU_WORDS),
-        aliases=checker.texts(tree, "aliases"),
-        entries=checker.entries({**tree, **peaks, **measured}, FIELDS, sources),
-        exemptions=checker.exemptions(tree),
-        notes=checker.texts(tree, "notes"),
-    )
-    checker.unknown_keys(tree, _GPU_KEYS, "")
-    checker.unknown_keys(peaks, _PEAK_KEYS, "")
-    checker.unknown_keys(measured, _MEASURED_KEYS, "")
-    checker.finish(sources)
-    return sheet
+    keys = {"": _GPU_KEYS, "peak": _PEAK_KEYS, "measured": _MEASURED_KEYS}
+    return _read_sheet(path, _SheetReader(shown, origin), words=GPU_WORDS, fields=FIELDS, keys=keys)
 
 
 def read_architecture_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
@@ -284,22 +267,38 @@ def read_architecture_sheet(path: Path, *, shown: str, origin: str) -> Sheet:
     Raises:
         SpecFileError: everything that is wrong with the file.
     """
-    checker = _SheetReader(shown, origin)
-    tree = read_yaml(path, shown=shown)
-    checker.check_id(path.stem)
-    sources = checker.sources(tree)
-    operations = checker.group(tree, "operations_per_clock")
+    keys = {"": _ARCHITECTURE_KEYS, "operations_per_clock": _OPERATION_KEYS}
+    reader, needed = _SheetReader(shown, origin), ("name", "vendor")
+    return _read_sheet(path, reader, words=ARCHITECTURE_WORDS, fields=ARCHITECTURE_FIELDS, keys=keys, needed=needed)
+
+
+def _read_sheet(
+    path: Path,
+    reader: "_SheetReader",
+    *,
+    words: tuple[str, ...],
+    fields: Mapping[str, SpecKey],
+    keys: Mapping[str, Collection[str]],
+    needed: tuple[str, ...] = (),
+) -> Sheet:
+    """Read a file whose `keys` are those of its top, and by the groups in it."""
+    tree = read_yaml(path, shown=reader.file)
+    reader.check_id(path.stem)
+    sources = reader.sources(tree)
+    trees = {name: reader.group(tree, name) if name else tree for name in keys}
     sheet = Sheet(
         id=path.stem,
-        file=shown,
-        words=checker.words(tree, ARCHITECTURE_WORDS),
-        entries=checker.entries({**tree, **operations}, ARCHITECTURE_FIELDS, sources),
-        notes=checker.texts(tree, "notes"),
+        file=reader.file,
+        words=reader.words(tree, words),
+        aliases=reader.texts(tree, "aliases") if "aliases" in keys[""] else (),
+        entries=reader.entries({key: value for part in trees.values() for key, value in part.items()}, fields, sources),
+        exemptions=reader.exemptions(tree) if "exemptions" in keys[""] else (),
+        notes=reader.texts(tree, "notes"),
     )
-    checker.unknown_keys(tree, _ARCHITECTURE_KEYS, "")
-    checker.unknown_keys(operations, _OPERATION_KEYS, "")
-    checker.missing_words(sheet.words, ("name", "vendor"))
-    checker.finish(sources)
+    for name, part in trees.items():
+        reader.unknown_keys(part, keys[name], "")
+    reader.missing_words(sheet.words, needed)
+    reader.finish(sources)
     return sheet
 
 
