@@ -180,7 +180,9 @@ class KnownValues:
         named = {name: real_of(value) for name, value in kwargs.items()}
         if "device" in named:
             named["device"] = torch.device("cpu")
-        if not inputs and not _is_small_factory(args, kwargs):
+        size = args[0] if args else kwargs.get("size", ())
+        is_large = isinstance(size, (list, tuple)) and not inputs and prod(map(int, size)) > LARGEST_KNOWN
+        if is_large:
             out = operator.overload(*args, **kwargs)
             if operator.name in _CONSTANT:
                 attach(out, operator.overload([], *args[1:], **named).expand(out.shape))
@@ -333,8 +335,3 @@ class KnownValueMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
             return out
         args, kwargs, inputs = self._known.to_device(operator, args, kwargs, inputs)
         return self._known.run(operator, args, kwargs, inputs)
-
-
-def _is_small_factory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    size = args[0] if args else kwargs.get("size", ())
-    return not isinstance(size, (list, tuple)) or prod(map(int, size)) <= LARGEST_KNOWN

@@ -1,8 +1,12 @@
-"""One configuration of a model on one backend, set up to be run at several batch sizes."""
+"""One configuration of a model on one backend, set up to be run at several batch sizes.
+
+A single run initialises lazy layers, whose sizes are those of the first inputs that they see.
+"""
 
 import contextlib
 import gc
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from capplan.core.ops.flops import Formulas
 from capplan.core.trace.types import InputTensor, Recording, Role
@@ -411,3 +416,35 @@ class ModulePaths:
             yield
         finally:
             torch.nn.Module.__call__ = original  # type: ignore[method-assign]  # as it was
+
+
+def is_uninitialised(module: nn.Module) -> bool:
+    """Return True if some parameter or buffer has no shape before the first forward."""
+    return any(map(is_lazy, module.parameters())) or any(map(is_lazy, module.buffers()))
+
+
+def initialise_lazy(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
+    """Size lazy layers by one forward of the inputs, as their first call does.
+
+    Raises:
+        TraceError: the forward raised.
+    """
+    if is_uninitialised(module):
+        run_once(module, make_inputs, name=name)
+
+
+def run_once(module: nn.Module, make_inputs: MakeInputs, *, name: str) -> None:
+    """Run one forward that may change the module: lazy layers take their sizes, and models make layers of their own.
+
+    Raises:
+        TraceError: the forward raised.
+    """
+    stage = TraceStage(module, make_inputs, Configuration(), name=name, backend=Backend.META)
+    was_training = module.training
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.filterwarnings("ignore", "Lazy modules are a new feature", UserWarning)
+        set_mode(module, training=False)
+        try:
+            stage.run(2)
+        finally:
+            set_mode(module, training=was_training)

@@ -24,8 +24,15 @@ from capplan.probe.record.recorder import PassLimits
 from capplan.probe.target.types import Built
 from capplan.probe.trace.backends import LARGEST_REAL_BYTES, Backend, Builder, MemoryZeroed, building_with_values
 from capplan.probe.trace.batch_fit import DoesNotFitError
-from capplan.probe.trace.lazy import initialise_lazy, is_uninitialised, run_once
-from capplan.probe.trace.stage import NO_FORMULAS, Made, MakeInputs, TraceStage
+from capplan.probe.trace.stage import (
+    NO_FORMULAS,
+    Made,
+    MakeInputs,
+    TraceStage,
+    initialise_lazy,
+    is_uninitialised,
+    run_once,
+)
 
 BATCHES = (2, 3, 5)
 """Two batches to fit, a third to check. Batch 1 is special (broadcasts, squeezes) and never fitted from."""

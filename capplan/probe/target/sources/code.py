@@ -122,9 +122,7 @@ def _builder(thing: Any, words: str, arguments: dict[str, Any]) -> Callable[[], 
 def _held(thing: Any) -> str:
     """Name the modules that an object holds, such as those of a pipeline or of a wrapper with fit and predict."""
     names = [name for name, value in getattr(thing, "__dict__", {}).items() if isinstance(value, torch.nn.Module)]
-    if not names:
-        return ""
-    return f"; it holds {', '.join(names)}: name a function that returns one of them"
+    return f"; it holds {', '.join(names)}: name a function that returns one of them" if names else ""
 
 
 def _check_arguments(thing: Callable[..., Any], words: str, arguments: dict[str, Any]) -> None:
@@ -155,7 +153,9 @@ def _copy(module: torch.nn.Module) -> torch.nn.Module:
 
 def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
     forward = thing.forward if isinstance(thing, torch.nn.Module) or _is_module_class(thing) else None
-    names = _parameter_names(forward)
+    parameters = () if forward is None else inspect.signature(forward).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = tuple(p.name for p in positional if p.name != "self")
     if asked := asked_inputs(request, positional_names=names, forward=forward):
         return asked
     if request.size is not None and len(request.size) == 1:
@@ -169,10 +169,3 @@ def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
     takes = f"forward({', '.join(names)})" if names else "its forward"
     example = f"{names[0]}=3x224x224" if names else "3x224x224"
     raise UsageError(f"{words}: state the input for {takes}: --input {example}, --input-size or --inputs-from.")
-
-
-def _parameter_names(forward: Any) -> tuple[str, ...]:
-    if forward is None:
-        return ()
-    parameters = [p for p in inspect.signature(forward).parameters.values() if p.name != "self"]
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
