@@ -79,7 +79,7 @@ def test_a_sweep_of_a_file_runs_no_code_of_a_pipeline_and_takes_no_options_of_a_
     own = make_request(tmp_path / "out", [str(pipeline_file)], file=tmp_path / "sweep.yaml")
     with pytest.raises(UsageError, match="names code, which is not run for a file of data"):
         expand_sweep(own)
-    assert expand_sweep(replace(own, allows_code=True)).models
+    assert expand_sweep(replace(own, allow_code=True)).models
     names = ["pipeline:whisper-small", "diffusers:black-forest-labs/FLUX.1-dev"]
     assert len(expand_sweep(make_request(tmp_path / "out", names, file=tmp_path / "sweep.yaml")).models) == 2
     with pytest.raises(UsageError, match="is a pipeline: --seq-len belongs to a model"):

@@ -204,3 +204,28 @@ def test_an_operator_gives_the_shapes_that_onnx_expects(operator: str) -> None:
                 assert made.shape == wanted.shape, case.name
                 checked += 1
     assert checked
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sizes"),
+    [
+        ({"pads": [1, 0, 0, 0]}, (3, 2)),  # one row above: (3 + 1 - 2) + 1 rows, (3 - 2) + 1 columns
+        ({"auto_pad": "SAME_UPPER"}, (3, 3)),  # as many as the input has
+        ({"auto_pad": "SAME_UPPER", "strides": [2, 2]}, (2, 2)),  # ceil(3 / 2)
+    ],
+)
+def test_a_convolution_of_integers_is_padded_as_one_of_floats_is(
+    attributes: dict[str, Any], sizes: tuple[int, int]
+) -> None:
+    from onnx import TensorProto, helper
+
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.UINT8, shape)
+        for name, shape in (("x", [1, 1, 3, 3]), ("w", [1, 1, 2, 2]))
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.INT32, [1, 1, *sizes])
+    graph = helper.make_graph([helper.make_node("ConvInteger", ["x", "w"], ["y"], **attributes)], "g", ports, [output])
+    network = OnnxNetwork(model_from(helper.make_model(graph), Path("net.onnx")), ShapeInference(Path("net.onnx")))
+    (result,) = network(torch.ones(1, 1, 3, 3, dtype=torch.uint8), torch.ones(1, 1, 2, 2, dtype=torch.uint8))
+    assert result.shape == (1, 1, *sizes)
+    assert int(result.max()) == 4  # a window of ones that no padding touches

@@ -36,7 +36,11 @@ def pad_sides(data: Tensor, before: list[int], after: list[int], *, value: float
 
 
 def _conv(call: Call) -> Tensor:
-    data, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
+    return convolved(call, call.tensor(0), call.tensor(1), call.optional(2))
+
+
+def convolved(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Convolve by a call's attributes: strides, dilations, groups, and its pads or what `auto_pad` makes of them."""
     rank = weight.dim() - 2
     before, after = window_pads(call, window=list(weight.shape[2:]), sizes=list(data.shape[2:]))
     if before != after:

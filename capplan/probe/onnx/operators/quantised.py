@@ -1,12 +1,11 @@
 """Quantised operators as PyTorch would run them: integers made floats, then the float operator."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from capplan.probe.onnx.operators.call import Call, Handlers, torch_dtype
+from capplan.probe.onnx.operators.products import convolved
 
 
 def _per_axis(scale: Tensor, data: Tensor, axis: int) -> Tensor:
@@ -93,33 +92,17 @@ def _q_gemm(call: Call) -> Tensor:
     return product if scale is None or zero is None else _quantised(product, scale, zero, 1, zero.dtype)
 
 
-def _convolved(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    rank = weight.dim() - 2
-    pads = call.wholes("pads") or [0] * (2 * rank)
-    run: Any = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[rank]
-    made: Tensor = run(
-        data,
-        weight,
-        bias,
-        stride=call.wholes("strides") or [1] * rank,
-        padding=pads[:rank],
-        dilation=call.wholes("dilations") or [1] * rank,
-        groups=call.whole("group", 1),
-    )
-    return made
-
-
 def _q_linear_conv(call: Call) -> Tensor:
     data = _dequantised(call.tensor(0), call.tensor(1), call.tensor(2), 1, call.float_dtype)
     weight = _dequantised(call.tensor(3), call.tensor(4), call.tensor(5), 0, call.float_dtype)
     bias = call.optional(8)
-    made = _convolved(call, data, weight, None if bias is None else bias.to(call.float_dtype))
+    made = convolved(call, data, weight, None if bias is None else bias.to(call.float_dtype))
     return _quantised(made, call.tensor(6), call.tensor(7), 1, call.tensor(7).dtype)
 
 
 def _conv_integer(call: Call) -> Tensor:
     data, weight = call.tensor(0).to(call.float_dtype), call.tensor(1).to(call.float_dtype)
-    return _convolved(call, data, weight, None).to(torch.int32)
+    return convolved(call, data, weight, None).to(torch.int32)
 
 
 def unpacked(packed: Tensor, *, per_byte: int, length: int) -> Tensor:
