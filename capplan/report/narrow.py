@@ -73,7 +73,7 @@ def narrow_grids(content: Grid, width: int) -> tuple[list[NarrowGrid], tuple[str
 
 def wrapped_lines(text: str, width: int) -> str:
     """Break lines longer than a width between words; what follows a break is indented by two more blanks."""
-    return "".join(f"{each}\n" for line in text.splitlines() for each in _wrapped(line, width))
+    return "".join(f"{piece}\n" for line in text.splitlines() for piece in _wrapped(line, width))
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -144,7 +144,7 @@ def _longest_word(title: str) -> int:
 def _folded(content: Grid, width: int) -> NarrowGrid:
     """Fold the widest texts, then the headings, by no more than is needed."""
     least = _least_widths(content)
-    gap = next((each for each in _GAPS if _total(least, each) <= width), _GAPS[-1])
+    gap = next((blanks for blanks in _GAPS if _total(least, blanks) <= width), _GAPS[-1])
     titled = [max(cell, len(column.title)) for cell, column in zip(_cell_widths(content), content.columns, strict=True)]
     return NarrowGrid(content=_folded_to(content, _shrunk(titled, least, width, gap)), gap=gap)
 

@@ -111,18 +111,18 @@ def _as_written(definition: dict[str, Any]) -> dict[str, Any]:
 
     Only fields without a default may be absent: those are unset in answers that they do not belong to.
     """
-    made = dict(definition)
-    if "description" in made:
-        made["description"] = " ".join(cleandoc(made["description"]).split("\n\n")[0].split())
-    if "properties" not in made:
-        return made
-    required = {*made["required"], *(key for key, each in made["properties"].items() if "default" in each)}
-    made["properties"] = {
-        key: {name: value for name, value in each.items() if name != "default"}
-        for key, each in made["properties"].items()
+    written = dict(definition)
+    if "description" in written:
+        written["description"] = " ".join(cleandoc(written["description"]).split("\n\n")[0].split())
+    if "properties" not in written:
+        return written
+    required = {*written["required"], *(key for key, schema in written["properties"].items() if "default" in schema)}
+    written["properties"] = {
+        key: {name: value for name, value in schema.items() if name != "default"}
+        for key, schema in written["properties"].items()
     }
-    made["required"] = [key for key in made["properties"] if key in required]
-    return made | {"additionalProperties": False}
+    written["required"] = [key for key in written["properties"] if key in required]
+    return written | {"additionalProperties": False}
 
 
 def schema_text(name: str) -> str:

@@ -153,10 +153,10 @@ def apart(
         for (left, top), (right, bottom) in pairwise(corners)
         for edge in ((left, top, right, top), (right, bottom, right, top))
     ]
-    for each, (across, up) in zip(points, dots, strict=True):
-        length = len(each.label) * _LETTER / WIDTH
+    for labelled, (across, up) in zip(points, dots, strict=True):
+        length = len(labelled.label) * _LETTER / WIDTH
         best: tuple[int, int, bool] | None = None
-        for step, is_left in _PLACES if each.label else ():
+        for step, is_left in _PLACES if labelled.label else ():
             left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
             box = (left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT)
             crosses = wall_at is not None and box[0] < wall_at < box[2]
@@ -171,10 +171,10 @@ def apart(
             placed.append(None)
             continue
         _, step, is_left = best
-        if each.label:
+        if labelled.label:
             left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
             taken.append((left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT))
-        placed.append((each.y * (high[1] / high[0]) ** (step * _LINE / HEIGHT), is_left))
+        placed.append((labelled.y * (high[1] / high[0]) ** (step * _LINE / HEIGHT), is_left))
     return placed
 
 

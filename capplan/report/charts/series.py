@@ -90,8 +90,10 @@ def _colours(series: Sequence[Series]) -> Any:
     """Return the colours of the series. Series of one GPU share a colour."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    chosen = [PALETTE[(index if one.colour is None else one.colour) % len(PALETTE)] for index, one in enumerate(series)]
-    return alt.Color("series:N", scale=alt.Scale(domain=[one.label for one in series], range=chosen), legend=None)
+    chosen = [
+        PALETTE[(index if line.colour is None else line.colour) % len(PALETTE)] for index, line in enumerate(series)
+    ]
+    return alt.Color("series:N", scale=alt.Scale(domain=[line.label for line in series], range=chosen), legend=None)
 
 
 def _marks(series: Sequence[Series], coded: _Encoded) -> list[Any]:
@@ -99,14 +101,14 @@ def _marks(series: Sequence[Series], coded: _Encoded) -> list[Any]:
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     x, y, colour, layers = coded.x, coded.y, coded.colour, []
-    if any(one.band for one in series):
+    if any(line.band for line in series):
         area = alt.Chart(data(_bands(series), "bands")).mark_area(opacity=0.15)
         layers.append(area.encode(x=x, y=y.copy(), y2="high:Q", color=colour))
-    lines = [row for one in series if one.is_line for row in _rows(one)]
+    lines = [row for line in series if line.is_line for row in _rows(line)]
     if lines:
         drawn = alt.Chart(data(lines, "lines")).mark_line(strokeWidth=2)
         layers.append(drawn.encode(x=x, y=y, color=colour, order="x:Q"))
-    dots = [row for one in series if one.has_dots for row in _rows(one)]
+    dots = [row for line in series if line.has_dots for row in _rows(line)]
     if dots:
         titles = coded.axes.x_title, coded.axes.y_title
         tip = ["series:N", alt.Tooltip("x:Q", title=titles[0]), alt.Tooltip("y:Q", title=titles[1], format=".4~g")]
@@ -153,11 +155,11 @@ def _log(values: Sequence[float], *, room: float = 1.0) -> Any:
 
 
 def _all(series: Sequence[Series]) -> list[tuple[float, float]]:
-    return [point for one in series for point in one.points]
+    return [point for line in series for point in line.points]
 
 
 def _heights(series: Sequence[Series], limit: float | None) -> list[float]:
-    ends = [value for one in series for pair in one.band for value in pair]
+    ends = [value for line in series for pair in line.band for value in pair]
     return [*(y for _, y in _all(series)), *ends, *([limit] if limit is not None else [])]
 
 
@@ -167,22 +169,22 @@ def _rows(one: Series) -> list[dict[str, Any]]:
 
 def _bands(series: Sequence[Series]) -> list[dict[str, Any]]:
     return [
-        {"series": one.label, "x": float(x), "y": float(low), "high": float(high)}
-        for one in series
-        if one.band
-        for (x, _), (low, high) in zip(one.points, one.band, strict=True)
+        {"series": line.label, "x": float(x), "y": float(low), "high": float(high)}
+        for line in series
+        if line.band
+        for (x, _), (low, high) in zip(line.points, line.band, strict=True)
     ]
 
 
 def _names(series: Sequence[Series], *, least: float) -> list[dict[str, Any]]:
     """Place each series' name at its end; dots in the colour of a line are named by the line."""
-    lines = {one.colour for one in series if one.is_line and one.colour is not None}
-    named = [one for one in series if one.points and (one.is_line or one.colour not in lines)]
-    ends = [max(one.points) for one in named]
+    lines = {line.colour for line in series if line.is_line and line.colour is not None}
+    named = [line for line in series if line.points and (line.is_line or line.colour not in lines)]
+    ends = [max(line.points) for line in named]
     heights = spread([float(y) for _, y in ends], least=max(least, 1.001))
     return [
-        {"series": one.label, "x": float(x), "y": height}
-        for one, (x, _), height in zip(named, ends, heights, strict=True)
+        {"series": line.label, "x": float(x), "y": height}
+        for line, (x, _), height in zip(named, ends, heights, strict=True)
     ]
 
 

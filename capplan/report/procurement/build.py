@@ -113,11 +113,14 @@ def build_fleet_report(
         UsageError: no GPU holds a model, or a plan does not fit its load.
     """
     services = [replace(service, demand=_with_host_of(service.demand, service.plan)) for service in services]
-    answered = [_answered(each.plan, each.demand, market, circumstances, service=each.name) for each in services]
+    answered = [
+        _answered(service.plan, service.demand, market, circumstances, service=service.name) for service in services
+    ]
     models = [model for _, model in answered]
     facts = {
         gpu: GpuFacts(
-            budget_bytes=min(each.plan.limits.utilization_fraction for each in services) * spec.expected_usable_bytes,
+            budget_bytes=min(service.plan.limits.utilization_fraction for service in services)
+            * spec.expected_usable_bytes,
             profiles=mig_profiles(spec),
         )
         for gpu, spec in market.gpus.items()
@@ -125,9 +128,11 @@ def build_fleet_report(
     answer = decide_fleet(
         [
             ServiceAnswer(
-                name=each.name, answer=found, standards=_standards(each.plan, each.demand.constraints, circumstances)
+                name=service.name,
+                answer=decided,
+                standards=_standards(service.plan, service.demand.constraints, circumstances),
             )
-            for each, (found, _) in zip(services, answered, strict=True)
+            for service, (decided, _) in zip(services, answered, strict=True)
         ],
         facts=facts,
         inventory=inventory,
@@ -183,7 +188,7 @@ def _report(
     models: Sequence[ModelReport], *, demand: ReportLoad, gpus: Mapping[str, GpuSpec], circumstances: Circumstances
 ) -> Report:
     shown = {option.gpu for model in models for option in model.options}
-    made = Report(
+    report = Report(
         title=circumstances.title,
         created=circumstances.today,
         timestamp=circumstances.timestamp,
@@ -197,7 +202,7 @@ def _report(
         load_file=circumstances.load_file,
         local=circumstances.local,
     )
-    cleaned: Report = printable_fields(made)
+    cleaned: Report = printable_fields(report)
     return cleaned
 
 
@@ -222,21 +227,16 @@ def _model_report(
     rows = tuple(option_row(option, answer, plan, ranks.get(option.key), standards) for option in answer.options)
     infeasible = tuple(
         InfeasibleGpu(
-            gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="load", reason=each.reason
+            gpu=gpu.candidate.gpu, gpu_name=gpu.candidate.name, batch=None, constraint=constraint, reason=gpu.reason
         )
-        for each in answer.infeasible
-    )
-    infeasible += tuple(
-        InfeasibleGpu(
-            gpu=each.candidate.gpu, gpu_name=each.candidate.name, batch=None, constraint="scope", reason=each.reason
-        )
-        for each in answer.not_considered
+        for constraint, left_out in (("load", answer.infeasible), ("scope", answer.not_considered))
+        for gpu in left_out
     )
     held = {sizing.gpu for sizing in answer.case.sizings} | {refusal.gpu for refusal in infeasible}
     refused: dict[str, InfeasibleGpu] = {}
-    for each in sorted(plan.rejections, key=lambda rejection: rejection.batch):
-        if each.gpu not in held:
-            refused.setdefault(each.gpu, _refusal(each))
+    for rejection in sorted(plan.rejections, key=lambda rejection: rejection.batch):
+        if rejection.gpu not in held:
+            refused.setdefault(rejection.gpu, _refusal(rejection))
     return ModelReport(
         plan=plan,
         verdict=make_verdict(plan, answer, rows, service=service),
@@ -252,13 +252,13 @@ def _model_report(
         ),
         picks=_picks(answer),
         roofs=_roofs(plan, rows, gpus),
-        measured=tuple(each for each in circumstances.measured if each.model == plan.model.name),
+        measured=tuple(run for run in circumstances.measured if run.model == plan.model.name),
         payback=PaybackRow(
             bought=answer.payback.bought.key, rented=answer.payback.rented.key, years=answer.payback.years
         )
         if answer.payback
         else None,
-        left_out=tuple(_left_out(each, standards) for each in answer.left_out if each.price.gpu in held),
+        left_out=tuple(_left_out(offer, standards) for offer in answer.left_out if offer.price.gpu in held),
         service=service,
         demand=answer.demand if service is not None else None,
     )  # fmt: skip

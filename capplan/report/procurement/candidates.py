@@ -44,10 +44,14 @@ def candidates_of(
     """
     values = {assumption.key: assumption.value for assumption in assumptions}
     fits: dict[str, list[PlannedFit]] = {}
-    for fit in sorted(plan.fits, key=lambda each: each.batch):
+    for fit in sorted(plan.fits, key=lambda candidate: candidate.batch):
         fits.setdefault(fit.gpu, []).append(fit)
-    made = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in plan.gpus)
-    return tuple(_surrounded(each, plan, gpus.get(each.gpu), values) for each in made if each is not None)
+    candidates = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in plan.gpus)
+    return tuple(
+        _surrounded(candidate, plan, gpus.get(candidate.gpu), values)
+        for candidate in candidates
+        if candidate is not None
+    )
 
 
 def _surrounded(
@@ -91,7 +95,7 @@ _LINKS = {"NVIDIA": "NVLink", "AMD": "Infinity Fabric", "Intel": "Gaudi links"}
 
 def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int], law: PowerLaw) -> Candidate | None:
     wanted = [fit for fit in fits if not limits or fit.batch in limits]
-    chosen = [each for each in wanted if each.status is FitStatus.FITS] or wanted
+    chosen = [fit for fit in wanted if fit.status is FitStatus.FITS] or wanted
     if not chosen:
         return None
     return Candidate(
@@ -100,7 +104,7 @@ def _candidate(fits: Sequence[PlannedFit], spec: GpuSpec | None, limits: set[int
         tdp_w=spec.tdp_w if spec else None,
         form_factor=spec.form_factor if spec else None,
         points=tuple(_point(fit) for fit in fits if fit.batch <= chosen[-1].batch),
-        largest_batches=tuple(each.batch for each in chosen),
+        largest_batches=tuple(fit.batch for fit in chosen),
         speed=speed_tier(fits[0].evidence),
         segment=spec.segment.value if spec and spec.segment else None,
         is_end_of_sale=spec is not None and spec.status is Status.END_OF_SALE,

@@ -59,13 +59,13 @@ def _flat(option: OptionRow | FleetOptionRow) -> dict[str, Any]:
         if name in _LISTS_OF_WORDS:
             flat[name] = "; ".join(value)
         elif isinstance(value, list | tuple):
-            flat |= {f"{name}_{place}": each for place, each in enumerate(value, start=_first(name))}
+            flat |= {f"{name}_{place}": part_value for place, part_value in enumerate(value, start=_first(name))}
         elif isinstance(value, dict):
             stem, _, unit = name.rpartition("_")
             if "expected" in value:
                 flat |= {f"{stem}_{end}_{unit}": value[end] for end in ("low", "expected", "high")}
             else:
-                flat |= {f"{stem}_{part}": each for part, each in value.items()}
+                flat |= {f"{stem}_{part}": part_value for part, part_value in value.items()}
         else:
             flat[name] = value
     return flat

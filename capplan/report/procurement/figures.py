@@ -173,7 +173,7 @@ _TERM_WORDS = {
 
 def term_words(term: str) -> str:
     """Write a term of purchase or rent as a buyer says it."""
-    return next((words for each, words in _TERM_WORDS.items() if each.value == term), term)
+    return next((words for known, words in _TERM_WORDS.items() if known.value == term), term)
 
 
 def option_name(row: OptionRow | None) -> str:

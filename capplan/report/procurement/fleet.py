@@ -67,7 +67,7 @@ def _option(made: FleetOption, services: Sequence[ServiceAnswer]) -> FleetOption
         power_w=made.power_w,
         rack_units=made.rack_units,
         violations=violations_of(made, services),
-        concerns=tuple(each.value for each in concerns_of(made, services)),
+        concerns=tuple(concern.value for concern in concerns_of(made, services)),
     )
 
 

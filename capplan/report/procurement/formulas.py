@@ -86,13 +86,13 @@ def _larger(one: str, other: str) -> str:
 
 def script() -> str:
     """Print every formula as a function of the page's script, in one object named `formulas`."""
-    names = [name for name, found in inspect.getmembers(formulas, inspect.isfunction) if _is_own(found, formulas)]
+    names = [name for name, function in inspect.getmembers(formulas, inspect.isfunction) if _is_own(function, formulas)]
     lines = [f"  {name}: ({', '.join(_parameters(name))}) => {_javascript(_expression(name))}," for name in names]
     return "const formulas = {\n" + "\n".join(lines) + "\n};\n"
 
 
-def _is_own(found: Callable[..., float], module: ModuleType) -> bool:
-    return found.__module__ == module.__name__
+def _is_own(function: Callable[..., float], module: ModuleType) -> bool:
+    return function.__module__ == module.__name__
 
 
 def _javascript(node: ast.expr) -> str:

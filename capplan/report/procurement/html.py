@@ -127,11 +127,11 @@ _SOURCE = re.compile(
 def _linked(words: str) -> Markup:
     """Write text with its sources as links."""
     written, end = Markup(), 0
-    for found in _SOURCE.finditer(words):
-        address = found["address"] or f"https://github.com/{found['repository']}/blob/{found['commit']}/{found['file']}"
-        written += escape(words[end : found.start()])
-        written += Markup('<a href="{}" rel="noreferrer">{}</a>').format(address, found[0])
-        end = found.end()
+    for match in _SOURCE.finditer(words):
+        address = match["address"] or f"https://github.com/{match['repository']}/blob/{match['commit']}/{match['file']}"
+        written += escape(words[end : match.start()])
+        written += Markup('<a href="{}" rel="noreferrer">{}</a>').format(address, match[0])
+        end = match.end()
     return written + escape(words[end:])
 
 
@@ -497,16 +497,16 @@ _Others = dict[tuple[str, str, bool], list[dict[str, Any]]]
 def _other_offers(model: ModelReport) -> _Others:
     """Return the other offers of each GPU and term, so that a filter can find them and a price be changed."""
     found: _Others = {}
-    for each in model.left_out:
-        if each.reason == MORE_EXPENSIVE:
+    for left_out in model.left_out:
+        if left_out.reason == MORE_EXPENSIVE:
             offer = {
-                "price": each.price_usd, "slots": each.instance_gpus, "sound": each.is_sound,
-                "day": str(each.price_date), "dateIs": each.price_date_is, "tier": each.price_tier,
-                "provider": each.provider, "marketplace": each.is_marketplace, "region": each.region,
-                "instance": each.instance, "includesServer": each.includes_server,
+                "price": left_out.price_usd, "slots": left_out.instance_gpus, "sound": left_out.is_sound,
+                "day": str(left_out.price_date), "dateIs": left_out.price_date_is, "tier": left_out.price_tier,
+                "provider": left_out.provider, "marketplace": left_out.is_marketplace, "region": left_out.region,
+                "instance": left_out.instance, "includesServer": left_out.includes_server,
             }  # fmt: skip
             kept = {name: value for name, value in offer.items() if value not in (None, False, "stated")}
-            found.setdefault((each.gpu, each.term, each.is_marketplace), []).append(kept)
+            found.setdefault((left_out.gpu, left_out.term, left_out.is_marketplace), []).append(kept)
     return found
 
 
@@ -556,7 +556,7 @@ def _constraint_lines(constraints: Constraints) -> list[str]:
     """Write what the buyer admits as lines of a load file; JSON is YAML."""
     given = to_plain(constraints)
     lists = {name: {kind: sorted(names) for kind, names in given[name].items() if names} for name in ("allow", "deny")}
-    lines = [f"{name}: {json.dumps(found)}" for name, found in lists.items() if found]
+    lines = [f"{name}: {json.dumps(listed)}" for name, listed in lists.items() if listed]
     if constraints.terms != LASTING_TERMS:
         named = sorted(constraints.terms, key=lambda term: (term == Term.BUY, term))
         lines.append(f"terms: {json.dumps(named)}")
@@ -564,8 +564,8 @@ def _constraint_lines(constraints: Constraints) -> list[str]:
     power = constraints.max_power_w
     site = {"power": None if power is None else f"{power:.10g} W", "rack_units": constraints.max_rack_units}
     for name, caps in (("budget", budget), ("site", site)):
-        if found := {key: cap for key, cap in caps.items() if cap is not None}:
-            lines.append(f"{name}: {json.dumps(found)}")
+        if listed := {key: cap for key, cap in caps.items() if cap is not None}:
+            lines.append(f"{name}: {json.dumps(listed)}")
     if constraints.certainty_fraction != DEFAULT_CERTAINTY:
         lines.append(f"certainty: {constraints.certainty_fraction:.10g}")
     if constraints.max_price_age_days != DEFAULT_MAX_PRICE_AGE_DAYS:

@@ -95,7 +95,7 @@ def _evidence(option: ProcurementOption, answer: Answer, estimate: PlannedFit, s
     return OptionEvidence(
         speed_tier=speed_tier(estimate.evidence).value,
         speed_evidence=estimate.evidence_reason,
-        concerns=tuple(each.value for each in standards.concerns(option)),
+        concerns=tuple(concern.value for concern in standards.concerns(option)),
         certain_fit=standards.fits_certainly(option),
         violations=standards.violations(option),
         is_leading=option.key in answer.leading,

@@ -119,6 +119,9 @@ def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ..
     """Return what one GPU costs and does, where no load is stated."""
     speed, time_s = row.speed, row.speed.batch_latency_s
     rate = f"{format_rate(speed.rate_per_gpu_per_s)}/s"
+    usable = (
+        f"of {format_bytes(row.memory.usable_bytes)} usable" if row.memory.usable_bytes else "usable memory unknown"
+    )
     return (
         _unit_cost(model, row),
         KeyFigure(label="Throughput", figure=rate, note=f"at batch {speed.batch}"),
@@ -126,7 +129,7 @@ def _cards_of_one_gpu(model: ModelReport, row: OptionRow) -> tuple[KeyFigure, ..
             label="Time of a batch", figure=format_seconds(time_s.expected),
             note=_between(format_seconds(time_s.low), format_seconds(time_s.high)),
         ),
-        KeyFigure(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=_of_usable(row)),
+        KeyFigure(label="Memory", figure=format_bytes(row.memory.memory_bytes.expected), note=usable),
     )  # fmt: skip
 
 
@@ -216,10 +219,6 @@ def _unit_cost(model: ModelReport, row: OptionRow) -> KeyFigure:
 
 def _between(low: str, high: str) -> str:
     return f"{low} to {high}"
-
-
-def _of_usable(row: OptionRow) -> str:
-    return f"of {format_bytes(row.memory.usable_bytes)} usable" if row.memory.usable_bytes else "usable memory unknown"
 
 
 def _domain(row: OptionRow) -> str:
@@ -364,7 +363,7 @@ def operation_table(report: Report, model: ModelReport) -> Grid | None:
 
 def host_table(report: Report, model: ModelReport) -> Grid | None:
     """Show what the leading options ask of their hosts: input over PCIe, and CPU time for a sample."""
-    cores = next((each.value for each in report.assumptions if each.key == "cpu_cores_per_gpu"), None)
+    cores = next((assumption.value for assumption in report.assumptions if assumption.key == "cpu_cores_per_gpu"), None)
     per_sample = model.plan.model.input_bytes_per_sample
     rows = [row for row in model.options[:10] if row.speed.pcie_per_s]
     if not rows:
@@ -517,12 +516,16 @@ def assumption_table(report: Report) -> Grid:
     """Return every assumption with its range and source; those in which services differ once for each."""
     found: dict[str, dict[Assumption, list[str]]] = {}
     for model in report.models:
-        for each in report.of(model).assumptions:
-            found.setdefault(each.key, {}).setdefault(each, []).append(model.service or model.plan.model.name)
+        for assumption in report.of(model).assumptions:
+            found.setdefault(assumption.key, {}).setdefault(assumption, []).append(
+                model.service or model.plan.model.name
+            )
     rows = [
-        each if len(names) == len(report.models) else replace(each, label=f"{each.label} ({', '.join(names)})")
+        assumption
+        if len(names) == len(report.models)
+        else replace(assumption, label=f"{assumption.label} ({', '.join(names)})")
         for held in found.values()
-        for each, names in held.items()
+        for assumption, names in held.items()
     ]
     return grid(_ASSUMPTIONS, rows)
 

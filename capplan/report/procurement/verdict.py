@@ -482,7 +482,7 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
 
 
 def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: str) -> list[str]:
-    sizing = next(each for each in answer.case.sizings if each.gpu == choice.gpu)
+    sizing = next(sizing for sizing in answer.case.sizings if sizing.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
     rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)} {items}/s"
     reasons = [

@@ -94,7 +94,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     chosen = selection or Selection()
 
     def folded(lines: Sequence[Line], indent: int = _LABEL_WIDTH) -> list[Line]:
-        return [part for each in lines for part in fold_line(each, width, indent=indent)]
+        return [part for content in lines for part in fold_line(content, width, indent=indent)]
 
     above = folded(
         [*_model_lines(plan, width), *_caution_lines(plan), *_needs_lines(plan, width), *_take_lines(plan, width)]
@@ -270,16 +270,16 @@ def _host_lines(plan: Plan) -> list[Line]:
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
     """Describe how many GPUs fit, and name the nearest misses; where nothing fits, each miss on a line."""
     fitting = {fit.gpu.id for fit in plan.fits}
-    asked = fitting | {rejection.gpu.id for rejection in plan.rejections}
+    asked = fitting | {miss.gpu.id for miss in plan.rejections}
     head = f"{len(fitting)} of {len(asked)} {device_word(plan)}{plan.limits.words}"
-    nearest = list({each.gpu.id: each for each in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
-    nearest = [each for each in nearest if each.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
-    beyond_memory = [each for each in nearest if each.constraint in (Constraint.LATENCY, Constraint.THROUGHPUT)]
-    nearest = [*beyond_memory, *(each for each in nearest if each not in beyond_memory)]
+    nearest = list({miss.gpu.id: miss for miss in sorted(plan.rejections, key=_distance, reverse=True)}.values())[::-1]
+    nearest = [miss for miss in nearest if miss.gpu.id not in fitting or len(asked) <= SHORTLIST_LENGTH]
+    beyond_memory = [miss for miss in nearest if miss.constraint in (Constraint.LATENCY, Constraint.THROUGHPUT)]
+    nearest = [*beyond_memory, *(miss for miss in nearest if miss not in beyond_memory)]
     if not plan.fits:
         return [_labelled("Fits", head), *_all_misses(plan, nearest)]
-    some = [f"{each.gpu.id}{_at(plan, each)} {_short_reason(each)}" for each in nearest if each.needed]
-    unable = Counter(each.lacking or str(plan.workload.precision) for each in nearest if not each.needed)
+    some = [f"{miss.gpu.id}{_at(plan, miss)} {_short_reason(miss)}" for miss in nearest if miss.needed]
+    unable = Counter(miss.lacking or str(plan.workload.precision) for miss in nearest if not miss.needed)
     parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
     parts += [f"{count} cannot run {lacking}" for lacking, count in unable.most_common()]
     return [_fitted("Fits", parts, width=width, rest="; {} more", separator="; ")]
@@ -287,8 +287,8 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
 
 def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
     lines = [
-        _labelled("Misses" if index == 0 else "", f"{each.gpu.id}{_at(plan, each)}: {each.reason}")
-        for index, each in enumerate(nearest[:_MOST_MISSES])
+        _labelled("Misses" if index == 0 else "", f"{rejection.gpu.id}{_at(plan, rejection)}: {rejection.reason}")
+        for index, rejection in enumerate(nearest[:_MOST_MISSES])
     ]
     more = len(nearest) - len(lines)
     lines += [_labelled("", f"{more} more: --all")] if more > 0 else []
@@ -300,7 +300,7 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
     grouped: dict[tuple[str, int], list[Recommendation]] = {}
     for recommendation in plan.recommended:
         grouped.setdefault((recommendation.fit.gpu.id, recommendation.fit.batch), []).append(recommendation)
-    label_width = max((len(_gpu_label(plan, each[0].fit)) for each in grouped.values()), default=0)
+    label_width = max((len(_gpu_label(plan, picks[0].fit)) for picks in grouped.values()), default=0)
     lines = [
         _take_line(plan, _gpu_label(plan, reasons[0].fit).ljust(label_width), reasons, is_first=index == 0, width=width)
         for index, reasons in enumerate(grouped.values())
@@ -496,13 +496,13 @@ def _changes_lines(plan: Plan, width: int) -> list[Line]:
 def _smaller_lines(plan: Plan, width: int) -> list[Line]:
     """Write what other conditions would save of the memory of a training step."""
     saving = sorted(
-        (change for change in plan.changes if change.memory_share < _WORTH_SAVING), key=lambda each: each.memory_share
+        (change for change in plan.changes if change.memory_share < _WORTH_SAVING), key=lambda fit: fit.memory_share
     )
     if not saving:
         return []
     parts = [
-        f"{each.option} {format_bytes(each.after.memory.total_bytes.expected)} (speed ×{each.speedup:.2f})"
-        for each in saving
+        f"{fit.option} {format_bytes(fit.after.memory.total_bytes.expected)} (speed ×{fit.speedup:.2f})"
+        for fit in saving
     ]
     where = f"on {saving[0].before.gpu.id}: "
     return [_fitted("Smaller?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
@@ -513,9 +513,9 @@ def _faster_lines(changes: Sequence[ConditionEffect], width: int) -> list[Line]:
     if not changes:
         return []
     where = f"on {changes[0].before.gpu.id}: "
-    parts = [f"{each.name} {_time(each)}, {format_speedup(each.speedup)} ({each.option})" for each in changes]
+    parts = [f"{change.name} {_time(change)}, {format_speedup(change.speedup)} ({change.option})" for change in changes]
     if _LABEL_WIDTH + len(where) + len("; ".join(parts)) > width:
-        parts = [f"{each.option} {format_speedup(each.speedup)} ({_time(each)})" for each in changes]
+        parts = [f"{change.option} {format_speedup(change.speedup)} ({_time(change)})" for change in changes]
     return [_fitted("Faster?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
 
@@ -524,7 +524,7 @@ def _time(change: ConditionEffect) -> str:
 
 
 def _at(plan: Plan, rejection: Rejection) -> str:
-    batches = {*(fit.batch for fit in plan.fits), *(each.batch for each in plan.rejections)}
+    batches = {*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)}
     return f" at batch {rejection.batch}" if len(batches) > 1 else ""
 
 
@@ -556,7 +556,7 @@ def _remedies(nearest: Sequence[Rejection]) -> list[str]:
         return [f"{least} at batch {first.batch}; a smaller --batch takes less"]
     if first is not None and first.constraint is Constraint.THROUGHPUT and first.needed:
         return [f"--rate {first.needed:g}/s instead, which counts the GPUs that carry it together"]
-    by_memory = next((each for each in nearest if each.constraint is Constraint.MEMORY), None)
+    by_memory = next((rejection for rejection in nearest if rejection.constraint is Constraint.MEMORY), None)
     if by_memory is None:
         return []
     found = []

@@ -7,7 +7,6 @@ from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
-from capplan.core.power import StepEnergy
 from capplan.core.workload import Host, precision_label
 from capplan.report.sections import (
     Block,
@@ -49,7 +48,7 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         comparison: The rows.
         width: The room for the line that explains the evidence. [characters]
     """
-    energy = energy_data(_energy_of, comparison.rows)
+    energy = energy_data(lambda row: row.fit.energy if row.fit else None, comparison.rows)
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
@@ -57,7 +56,9 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
     ]
     if beside := [*_best_lines(comparison), *_local_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
-    if used := _evidence(comparison):
+    if used := [
+        kind for kind in Evidence if any(row.fit and row.fit.latency.evidence is kind for row in comparison.rows)
+    ]:
         legend = line(Span(text=evidence_legend(used, width), style=Style.ASIDE))
         blocks.append(Lines([legend], is_attached=True, only=Format.TABLE))
     if comparison.notes:
@@ -85,11 +86,11 @@ def _model_lines(comparison: Comparison) -> list[Line]:
     longest = max(len(model.label) for model in comparison.models)
     return [
         line(
-            Span(text=each.label.ljust(longest), style=Style.CHOSEN),
-            f"  {each.facts.input}; {format_parameters(each.facts.parameter_count)} parameters, "
-            f"{format_flops(each.facts.flops_per_sample)} per sample",
+            Span(text=model.label.ljust(longest), style=Style.CHOSEN),
+            f"  {model.facts.input}; {format_parameters(model.facts.parameter_count)} parameters, "
+            f"{format_flops(model.facts.flops_per_sample)} per sample",
         )
-        for each in comparison.models
+        for model in comparison.models
     ]
 
 
@@ -124,10 +125,6 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
         figure("USD/M", _of_fit(_cost), rank=4),
         words("evidence", _of_fit(lambda fit: EVIDENCE_WORDS[fit.latency.evidence]), rank=5, style=_evidence_style),
     ]
-
-
-def _energy_of(row: ComparisonRow) -> StepEnergy | None:
-    return row.fit.energy if row.fit else None
 
 
 def _watts(fit: Fit) -> float | None:
@@ -261,7 +258,3 @@ def _reason_lines(comparison: Comparison) -> list[Line]:
 
 def _at(row: ComparisonRow) -> str:
     return "" if row.batch is None else f" at batch {row.batch}"
-
-
-def _evidence(comparison: Comparison) -> list[Evidence]:
-    return [kind for kind in Evidence if any(row.fit and row.fit.latency.evidence is kind for row in comparison.rows)]

@@ -56,7 +56,7 @@ def coverage_lines(analysis: Analysis) -> list[str]:
     missed = ", ".join(analysis.uncounted)
     share = f"{100 * analysis.counted_bytes_fraction:.1f} % of bytes counted"
     whole = assumed_sizes(recording)
-    kinds = "".join(f"; assumed: {_assumed(each)}" for each in recording.assumed_values)
+    kinds = "".join(f"; assumed: {_assumed(assumed_value)}" for assumed_value in recording.assumed_values)
     return [
         *([f"{whole[0].upper()}{whole[1:]}."] if whole else []),
         f"{share}; uncounted: {missed or 'none'}{kinds}; traced on {recording.backend}",

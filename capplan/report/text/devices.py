@@ -18,22 +18,26 @@ class _Timed(NamedTuple):
     has_time: bool = True
 
 
-def device_sections(found: DeviceBenchmark) -> list[Section]:
+def device_sections(benchmark: DeviceBenchmark) -> list[Section]:
     """Return what was measured of a device: products, copies, launches, memory."""
     rows = [
-        _Timed(f"matrix product, {each.precision}, {each.size}", format_flops_per_s(each.flops_per_s), each.latency_s)
-        for each in found.matmuls
+        _Timed(
+            f"matrix product, {matmul.precision}, {matmul.size}",
+            format_flops_per_s(matmul.flops_per_s),
+            matmul.latency_s,
+        )
+        for matmul in benchmark.matmuls
     ]
     rows += [
-        _Timed(f"copy of {format_bytes(each.size_bytes)}", format_bytes_per_s(each.bytes_per_s), each.latency_s)
-        for each in found.copies
+        _Timed(f"copy of {format_bytes(copy.size_bytes)}", format_bytes_per_s(copy.bytes_per_s), copy.latency_s)
+        for copy in benchmark.copies
     ]
-    rows += [_Timed("smallest kernel, on the device", "", found.kernel_s)]
-    rows += [_Timed("dispatch of a kernel, on the host", "", found.dispatch_s)]
+    rows += [_Timed("smallest kernel, on the device", "", benchmark.kernel_s)]
+    rows += [_Timed("dispatch of a kernel, on the host", "", benchmark.dispatch_s)]
     memory = (
-        ("context outside the allocator", found.context_bytes),
-        ("memory in all", found.total_bytes),
-        ("memory that can be allocated", found.usable_bytes),
+        ("context outside the allocator", benchmark.context_bytes),
+        ("memory in all", benchmark.total_bytes),
+        ("memory that can be allocated", benchmark.usable_bytes),
     )
     rows += [_Timed(title, "unknown" if size is None else format_bytes(size), has_time=False) for title, size in memory]
     columns: list[Column[_Timed]] = [

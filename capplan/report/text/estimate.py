@@ -253,28 +253,28 @@ def _device_sentence(report: EstimateReport) -> str:
     return f"the host's launches decide below batch {first}, the device from there on"
 
 
-def explain_latency(found: StepBreakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:
+def explain_latency(step: StepBreakdown, estimate: LatencyEstimate, *, calibration: Calibration | None) -> list[str]:
     """Write out how one estimate comes about, a step a line."""
-    rates, gpu = found.rates, found.gpu
-    flops = sum(kernel.flops for kernel in found.kernels)
-    traffic = sum(kernel.traffic_bytes for kernel in found.kernels)
+    rates, gpu = step.rates, step.gpu
+    flops = sum(kernel.flops for kernel in step.kernels)
+    traffic = sum(kernel.traffic_bytes for kernel in step.kernels)
     half, single = rates.printed_flops_per_s[PeakUse.HALF], rates.printed_flops_per_s[PeakUse.MATMUL_32]
     lines = [
-        f"{gpu.name}, batch {found.batch}",
+        f"{gpu.name}, batch {step.batch}",
         f"  printed: {format_flops_per_s(float(half))} in 16 bits (fp32 accumulation), "
         f"{format_flops_per_s(float(single))} in 32, {format_bytes_per_s(rates.printed_bandwidth_bytes_per_s)}",
         f"  sustained: {format_flops_per_s(float(rates.peaks_flops_per_s[PeakUse.HALF]))} in 16 bits, "
         f"{format_bytes_per_s(rates.bandwidth_bytes_per_s)} (boost clock, power limit)",
-        f"  work: {format_flops(flops)} and {format_bytes(traffic)} in {format_count(found.launches)} kernels, "
-        f"{format_count(found.calls)} calls into PyTorch",
+        f"  work: {format_flops(flops)} and {format_bytes(traffic)} in {format_count(step.launches)} kernels, "
+        f"{format_count(step.calls)} calls into PyTorch",
         f"  1. bound, by the same rule kernel by kernel, summed: {format_seconds(estimate.bound_s)}",
-        f"  2. device, with efficiencies by kernel class and a fixed cost a kernel: {format_seconds(found.device_s)}",
-        f"  3. host, {format_count(found.calls)} calls and {format_count(found.launches)} launches: "
-        f"{format_seconds(found.host_s)}",
-        f"  4. step, the 4-norm of both (the longer decides): {format_seconds(found.step_s)}",
+        f"  2. device, with efficiencies by kernel class and a fixed cost a kernel: {format_seconds(step.device_s)}",
+        f"  3. host, {format_count(step.calls)} calls and {format_count(step.launches)} launches: "
+        f"{format_seconds(step.host_s)}",
+        f"  4. step, the 4-norm of both (the longer decides): {format_seconds(step.step_s)}",
         f"  5. interval at 90 %: {format_seconds(estimate.latency_s.low)} to {format_seconds(estimate.latency_s.high)}",
     ]
-    lines += [_kernel_line(kernel) for kernel in found.kernels[:5]]
+    lines += [_kernel_line(kernel) for kernel in step.kernels[:5]]
     if calibration is not None and calibration.origin is not None:
         origin = calibration.origin
         lines.append(
@@ -302,7 +302,7 @@ def explain_classic_bound(bound: ClassicBound, gpu: GpuSpec) -> list[str]:
         "",
         f"the classic bound on {gpu.name}, by this rule as if the step were one kernel: "
         f"{format_seconds(bound.bound_s)}",
-        *(_division(each) for each in bound.work),
+        *(_division(work) for work in bound.work),
         f"  {format_count(bound.traffic_bytes, spaced=True)}B ÷ {format_bytes_per_s(bound.bandwidth_bytes_per_s)} "
         f"= {format_seconds(bound.memory_s)}, of {format_count(bound.operand_bytes, spaced=True)}B of operands the "
         f"rest may stay in an L2 of {format_bytes(bound.l2_bytes)}",
@@ -322,7 +322,7 @@ def _division(work: UnitWork) -> str:
 
 
 def _sources(bound: ClassicBound, gpu: GpuSpec) -> Iterator[str]:
-    rates = {each.flops_per_s for each in bound.work}
+    rates = {work.flops_per_s for work in bound.work}
     keys = [f"peak.{kind.value}" for kind in PeakKind if gpu.peak(kind) in rates]
     for key in [*keys, "bandwidth"]:
         figure = gpu.figures.get(key)

@@ -164,7 +164,10 @@ def installed_sections(matches: Sequence[Match]) -> list[Section]:
             lines.append("   is not in the database; `capplan gpus new` writes a template")
             continue
         lines.append(f"   {spec.id}")
-        lines += [f"   {each.key}: {each.found}, specified {each.specified}" for each in differences(device, spec)]
+        lines += [
+            f"   {difference.key}: {difference.found}, specified {difference.specified}"
+            for difference in differences(device, spec)
+        ]
     return [Section([Lines(lines)])]
 
 
@@ -272,10 +275,10 @@ def price_comparison_sections(
     """
     cheapest: dict[tuple[str, str], dict[Term, AnyPrice]] = {}
     prices: list[AnyPrice] = [*(price for price in hourly if price.is_orderable), *purchase]
-    for price in sorted(prices, key=_usd):
+    for price in sorted(prices, key=lambda price: price.usd_per_hour if isinstance(price, Price) else price.usd):
         row = (price.gpu, _group_of(price, group, today))
         cheapest.setdefault(row, {}).setdefault(_term(price), price)
-    terms = [term for term in Term if any(term in found for found in cheapest.values())]
+    terms = [term for term in Term if any(term in dated for dated in cheapest.values())]
     order = {name: place for place, (_, name) in enumerate(_AGES)}
     rows = sorted(cheapest, key=lambda row: (row[0], order.get(row[1], len(order)), row[1]))
     shows_group = group is not PriceGroup.GPU
@@ -289,10 +292,6 @@ def price_comparison_sections(
     amounts = [f"{term.value}, USD/GPU{'' if term is Term.BUY else '-h'}" for term in terms]
     columns = plain_columns("gpu", *([group.value] if shows_group else []), *amounts, numbers=amounts)
     return [Section([Table(columns, cells)])]
-
-
-def _usd(price: AnyPrice) -> float:
-    return price.usd_per_hour if isinstance(price, Price) else price.usd
 
 
 def _term(price: AnyPrice) -> Term:

@@ -35,14 +35,18 @@ def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> li
         blocks.append(Lines([f"Each of {answer.ranks[0].gpus} GPUs, at batch {estimate.batch} on every one:"]))
         blocks.append(Table(_RANKS, answer.ranks))
     advice = [(gpu.gpu.id, advice) for gpu in answer.gpus for advice in gpu.advice]
-    advice += [("", each) for each in answer.advice]
+    advice += [("", advised) for advised in answer.advice]
     if advice:
         blocks += [Lines(["What would change it:"]), Table(_ADVICE, advice)]
     if rule_of_thumb:
         blocks.append(Lines([_rule_line(answer.rule_of_thumb, estimate.total_bytes)]))
     blocks.append(Lines(list(_notes(answer)), role=LineRole.NOTE))
     estimates = [(gpu.gpu.id, gpu.estimate) for gpu in answer.gpus] or [("", estimate)]
-    rows = [_PartOf(gpu, each.batch, part) for gpu, each in estimates for part in (*each.all_parts, *_peaks(each))]
+    rows = [
+        _PartOf(gpu, advised.batch, part)
+        for gpu, advised in estimates
+        for part in (*advised.all_parts, *_peaks(advised))
+    ]
     return [Section(blocks), Section([Table(_part_data(answer), rows)])]
 
 
@@ -191,13 +195,13 @@ def _rule_line(rule: RuleOfThumb, ours: Interval) -> str:
 
 def _notes(answer: MemorySummary) -> Iterator[str]:
     yield from answer.notes
-    for each in answer.gpus[1:]:
-        yield from (note for note in each.estimate.notes if note not in answer.notes)
-    if any(each.certain_batch < each.max_batch for each in answer.gpus):
+    for answered in answer.gpus[1:]:
+        yield from (note for note in answered.estimate.notes if note not in answer.notes)
+    if any(answered.certain_batch < answered.max_batch for answered in answer.gpus):
         yield "largest batch: the first fits at the upper end of the estimate, the one after 'up to' as expected"
     saves = answer.inference_mode_saves_bytes
     if saves is not None and saves > 0:
         yield f"under torch.inference_mode, as here; without it activations are kept: {format_bytes(saves)} more"
     limit = answer.index_limit_batch
-    if limit is not None and any(each.max_batch > limit for each in answer.gpus):
+    if limit is not None and any(answered.max_batch > limit for answered in answer.gpus):
         yield (f"above batch {limit} a tensor has 2^31 elements or more, which some CUDA kernels refuse")

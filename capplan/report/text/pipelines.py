@@ -104,7 +104,7 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     more = len(ranked) - len(ids)
     rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
     lines.append(line(Span(text=f"{rest}{_footer(plan)}", style=Style.ASIDE)))
-    return [folded for each in lines for folded in fold_line(each, width, indent=_LABEL_WIDTH)]
+    return [folded for content in lines for folded in fold_line(content, width, indent=_LABEL_WIDTH)]
 
 
 def _head(plan: Plan) -> Line:
@@ -237,7 +237,7 @@ def _changes(plan: Plan, width: int) -> list[Line]:
     if not plan.changes:
         return []
     ordered = sorted(plan.changes, key=lambda change: -change.speedup)
-    pieces = [f"{each.option} {_changed(each)}" for each in ordered]
+    pieces = [f"{change.option} {_changed(change)}" for change in ordered]
     return _wrapped("Faster?", f"on {plan.changes[0].before.gpu.id}: ", pieces, width)
 
 
@@ -363,20 +363,20 @@ _MEMORY_PARTS: tuple[Column[MemoryPart], ...] = (
 )
 
 
-def pipeline_validation_sections(found: PipelineValidation, *, worst: int) -> list[Section]:
+def pipeline_validation_sections(validation: PipelineValidation, *, worst: int) -> list[Section]:
     """Return the errors of estimates of pipelines by cell, and the worst rows.
 
     Args:
-        found: the validation.
+        validation: the validation.
         worst: how many of the worst rows are shown.
     """
-    cells = found.cells()
+    cells = validation.cells()
     blocks: list[Block] = [Table(_CELLS, cells)]
-    if worst and found.rows:
-        ranked = sorted(found.rows, key=lambda row: -abs(row.log_error))[:worst]
+    if worst and validation.rows:
+        ranked = sorted(validation.rows, key=lambda row: -abs(row.log_error))[:worst]
         blocks += [Lines(["worst rows"]), Table(_WORST, ranked)]
-    if found.skipped:
-        blocks.append(Lines([f"{count} rows skipped: {reason}" for reason, count in found.skipped.items()]))
+    if validation.skipped:
+        blocks.append(Lines([f"{count} rows skipped: {reason}" for reason, count in validation.skipped.items()]))
     return [Section(blocks), Section([Table(_CELL_DATA, cells)])]
 
 

@@ -6,7 +6,6 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
-from capplan.core.power import StepEnergy
 from capplan.report.documents.diff import Change, CheckedLimit
 from capplan.report.sections import Block, Column, Format, LineRole, Lines, Section, Table, data, figure, words
 from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches
@@ -28,7 +27,7 @@ def plan_sections(plans: Sequence[Plan]) -> list[Section]:
     """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
     fits = [(plan, fit) for plan in plans for fit in plan.fits]
     rejections = [(plan, rejection) for plan in plans for rejection in plan.rejections]
-    energy = energy_data(_energy, fits)
+    energy = energy_data(lambda row: row[1].energy, fits)
     return [*map(_section, plans), Section([Table([*_FIT_DATA, *energy], fits), Table(_REJECTION_DATA, rejections)])]
 
 
@@ -104,10 +103,6 @@ def _recommended_as(row: tuple[Plan, Fit]) -> str:
     return " ".join(recommendation.criterion for recommendation in plan.recommended if recommendation.fit is fit)
 
 
-def _energy(row: tuple[Plan, Fit]) -> StepEnergy | None:
-    return row[1].energy
-
-
 _FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
     data("model", lambda row: row[0].model.name),
     data("gpu", lambda row: row[1].gpu.id),
@@ -165,10 +160,12 @@ def _headline(plan: Plan) -> str:
 def _recommended(plan: Plan) -> list[str]:
     """Return a sentence for each recommendation."""
     lines = []
-    for each in plan.recommended:
-        warning = f" (careful: {each.warning})" if each.warning else ""
-        name = each.criterion.value.replace("_", " ").replace("priced", "with a price")
-        lines.append(f"{name}: {each.fit.gpu.id} at batch {each.fit.batch}, {each.reason}{warning}")
+    for recommendation in plan.recommended:
+        warning = f" (careful: {recommendation.warning})" if recommendation.warning else ""
+        name = recommendation.criterion.value.replace("_", " ").replace("priced", "with a price")
+        lines.append(
+            f"{name}: {recommendation.fit.gpu.id} at batch {recommendation.fit.batch}, {recommendation.reason}{warning}"
+        )
     return lines
 
 

@@ -20,12 +20,12 @@ def styled_lines(sections: Iterable[Section], *, width: int) -> list[Line]:
                 found += [line(text) if isinstance(text, str) else text for text in block.texts]
             elif isinstance(block, Table):
                 found += styled_table(block, width=width)
-    return [cut_line(each, width) for each in found]
+    return [cut_line(content, width) for content in found]
 
 
 def plain_text(lines: Iterable[Line]) -> str:
     """Join lines without their styles."""
-    return "".join(f"{text_of(each).rstrip()}\n" for each in lines)
+    return "".join(f"{text_of(content).rstrip()}\n" for content in lines)
 
 
 _HTML_STYLES = {
@@ -40,7 +40,7 @@ _HTML_STYLES = {
 
 def html_text(lines: Iterable[Line]) -> str:
     """Write lines as preformatted HTML, as notebooks show it."""
-    body = "\n".join("".join(map(_html_span, each)) for each in lines)
+    body = "\n".join("".join(map(_html_span, content)) for content in lines)
     return f'<pre style="line-height:1.25">{body}</pre>'
 
 

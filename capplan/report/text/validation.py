@@ -15,31 +15,31 @@ _MOST_DOTS = 2000
 _FIGURES = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "coverage", "±width", "tau")
 
 
-def validation_sections(found: Validation, *, by: Sequence[str], worst: int) -> list[Section]:
+def validation_sections(validation: Validation, *, by: Sequence[str], worst: int) -> list[Section]:
     """Return the errors of predictions; a CSV has a row per cell, errors as fractions.
 
     Args:
-        found: The validation.
+        validation: The validation.
         by: The columns that make a cell.
         worst: How many of the worst rows are shown.
     """
     blocks: list[Block] = []
-    if found.overall is not None:
-        rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in found.cells]
-        rows.append(("all", *[""] * (len(by) - 1), *_cells(found.overall)))
+    if validation.overall is not None:
+        rows = [(*cell.keys.values(), *_cells(cell.statistics)) for cell in validation.cells]
+        rows.append(("all", *[""] * (len(by) - 1), *_cells(validation.overall)))
         blocks.append(Table(plain_columns(*by, *_FIGURES, numbers=_FIGURES, is_data=False), rows))
-    if energy := found.energy():
+    if energy := validation.energy():
         powered = [(metric, gpu, *_cells(errors)) for metric, gpus in energy.items() for gpu, errors in gpus.items()]
         title = "power of one GPU at the measured time, and energy of a sample at the estimated one"
         numbers = plain_columns("metric", "gpu", *_FIGURES, numbers=_FIGURES, is_data=False)
         blocks += [Lines([title]), Table(numbers, powered)]
-    if worst and found.judged:
-        blocks += [Lines(["worst rows"]), Table(_worst_columns(found), found.worst(worst))]
-    if found.skipped:
+    if worst and validation.judged:
+        blocks += [Lines(["worst rows"]), Table(_worst_columns(validation), validation.worst(worst))]
+    if validation.skipped:
         columns = plain_columns("rows", "first", "why", numbers=["rows"], is_data=False)
-        blocks += [Lines([f"{len(found.skipped)} rows skipped"]), Table(columns, _reasons(found.skipped))]
-    heads = error_columns(found.overall) if found.overall else {}
-    cells = [{**cell.keys, **error_columns(cell.statistics)} for cell in found.cells]
+        blocks += [Lines([f"{len(validation.skipped)} rows skipped"]), Table(columns, _reasons(validation.skipped))]
+    heads = error_columns(validation.overall) if validation.overall else {}
+    cells = [{**cell.keys, **error_columns(cell.statistics)} for cell in validation.cells]
     columns_of_cells = [data(name, _error_value(name)) for name in (*by, *heads)]
     return [Section(blocks), Section([Table(columns_of_cells, cells)])]
 
@@ -75,8 +75,8 @@ def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
     )
 
 
-def _worst_columns(found: Validation) -> list[Column[JudgedStep]]:
-    has_several = len({row.step.file for row in found.judged}) > 1
+def _worst_columns(validation: Validation) -> list[Column[JudgedStep]]:
+    has_several = len({row.step.file for row in validation.judged}) > 1
     return [
         figure("row", lambda row: f"{row.step.file} {row.step.line}" if has_several else str(row.step.line)),
         words("model", lambda row: row.step.model),
@@ -103,12 +103,12 @@ def _reasons(skipped: Sequence[SkippedRow]) -> list[tuple[str, ...]]:
     return reason_rows
 
 
-def _cells(found: ErrorStatistics) -> tuple[str, ...]:
+def _cells(errors: ErrorStatistics) -> tuple[str, ...]:
     def share(value: float | None) -> str:
         return "–" if value is None else format_fraction(value)
 
-    tau = "–" if found.kendall_models is None else f"{found.kendall_models:.3f}"
+    tau = "–" if errors.kendall_models is None else f"{errors.kendall_models:.3f}"
     return (
-        str(found.count), share(found.median), share(found.mean), share(found.p90), f"{found.bias:.3f}",
-        share(found.within_10), share(found.within_25), share(found.coverage), share(found.width), tau,
+        str(errors.count), share(errors.median), share(errors.mean), share(errors.p90), f"{errors.bias:.3f}",
+        share(errors.within_10), share(errors.within_25), share(errors.coverage), share(errors.width), tau,
     )  # fmt: skip

@@ -103,8 +103,8 @@ def _place_labels(
     points: Sequence[dict[str, Any]], ends: tuple[tuple[float, float], tuple[float, float]], wall: float | None
 ) -> None:
     """Set the height and the side of each point's label, so that none meets another label or a line."""
-    steps = [(each["x"], each["usd"]) for each in staircase(points, ends)]
-    labelled = [Labelled(x=each["x"], y=each["usd"], label=each["label"]) for each in points]
+    steps = [(corner["x"], corner["usd"]) for corner in staircase(points, ends)]
+    labelled = [Labelled(x=corner["x"], y=corner["usd"], label=corner["label"]) for corner in points]
     for point, place in zip(points, apart(labelled, wide=ends[0], high=ends[1], wall=wall, steps=steps), strict=True):
         height, is_left = place or (point["usd"], False)
         point |= {"labelUsd": height, "left": is_left, "label": point["label"] if place else ""}
@@ -115,8 +115,8 @@ def _labels(dots: "alt.Chart", *, x: "alt.X", y: "alt.Y") -> "list[alt.Chart]":
     right = dots.mark_text(align="left", dx=8, baseline="middle", fontSize=11, color="#3d444d")
     left = dots.mark_text(align="right", dx=-8, baseline="middle", fontSize=11, color="#3d444d")
     return [
-        each.transform_filter(f"datum.left == {words}").encode(x=x, y=y, text="label:N")
-        for each, words in ((right, "false"), (left, "true"))
+        side.transform_filter(f"datum.left == {words}").encode(x=x, y=y, text="label:N")
+        for side, words in ((right, "false"), (left, "true"))
     ]
 
 
@@ -150,10 +150,10 @@ def staircase(
         ends: The ends of both axes.
     """
     front: list[dict[str, Any]] = []
-    for point in sorted(points, key=lambda each: (each["x"], each["usd"])):
+    for point in sorted(points, key=lambda corner: (corner["x"], corner["usd"])):
         if not front or point["usd"] < front[-1]["usd"]:
             front.append(point)
-    corners = [{"x": each["x"], "usd": each["usd"]} for each in front]
+    corners = [{"x": corner["x"], "usd": corner["usd"]} for corner in front]
     if not corners:
         return []
     return [{"x": corners[0]["x"], "usd": ends[1][1]}, *corners, {"x": ends[0][1], "usd": corners[-1]["usd"]}]
@@ -309,7 +309,7 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
 
 def _line_name(option: OptionRow, options: Sequence[OptionRow]) -> str:
     """Name a line by its GPU, with the term below where another option has the same GPU."""
-    is_alone = sum(each.gpu == option.gpu for each in options) == 1
+    is_alone = sum(other.gpu == option.gpu for other in options) == 1
     return option.gpu_name.removeprefix("NVIDIA ") if is_alone else bar_name(option)
 
 
@@ -338,7 +338,7 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
 
     shown = compared(model)
     rows = year_rows(shown)
-    last, names = max(row["year"] for row in rows), [figures.option_name(each) for each in shown]
+    last, names = max(row["year"] for row in rows), [figures.option_name(option) for option in shown]
     x = alt.X(
         "year:Q",
         title="after year",

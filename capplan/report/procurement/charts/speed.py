@@ -105,7 +105,9 @@ def _over_batch(
         Series(
             label=_short_name(estimates[0].gpu_name),
             points=[(estimate.batch, scale * value(estimate).expected) for estimate in estimates],
-            band=[(scale * value(each).low, scale * value(each).high) for each in estimates] if index == 0 else (),
+            band=[(scale * value(estimate).low, scale * value(estimate).high) for estimate in estimates]
+            if index == 0
+            else (),
         )
         for index, estimates in enumerate(rows.values())
     ]
@@ -117,7 +119,7 @@ def _over_batch(
         y_format=NUMBER,
     )
     drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
-    names = ", ".join(one.label for one in series)
+    names = ", ".join(sery.label for sery in series)
     columns: list[Column[PlannedFit]] = [
         words("GPU", lambda fit: fit.gpu_name),
         figure("batch", lambda fit: fit.batch),
@@ -136,7 +138,7 @@ def latency_over_load(report: Report, model: ModelReport, *, prefix: str) -> Cha
     load, choice = report.demand.load, model.option(model.verdict.choice)
     if not isinstance(load, Service) or choice is None:
         return None
-    pick = next((each for each in model.picks if each.gpu == choice.gpu and each.batch == choice.speed.batch), None)
+    pick = next((pick for pick in model.picks if pick.gpu == choice.gpu and pick.batch == choice.speed.batch), None)
     if pick is None or not pick.loads:
         return None
     columns: list[Column[tuple[float, float]]] = [
@@ -157,7 +159,7 @@ def _load_layers(load: Service, choice: OptionRow, pick: PickRow, items: str) ->
     """Draw the latency percentile over one GPU's rate, what exceeds the limit, and where the fleet runs."""
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
-    rows = [{"rate": each * pick.capacity_per_s, "ms": 1e3 * s} for each, s in _finite(pick)]
+    rows = [{"rate": share * pick.capacity_per_s, "ms": 1e3 * s} for share, s in _finite(pick)]
     x = alt.X("rate:Q", title=f"{items} per second of one GPU", axis=alt.Axis(format=NUMBER))
     limit_ms = 1e3 * load.latency_limit_s
     top = 1.6 * limit_ms
@@ -210,8 +212,7 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
     chosen = {option.gpu: option.speed.batch for option in reversed(model.options)}
     bars = [
-        next(each for each in model.plan.fits_on(gpu) if each.batch == chosen[gpu])
-        for gpu in leading_gpus(model, count=6)
+        next(fit for fit in model.plan.fits_on(gpu) if fit.batch == chosen[gpu]) for gpu in leading_gpus(model, count=6)
     ]
     groups = _part_groups(bars)
     return Chart(
@@ -336,9 +337,9 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
 def _reached(model: ModelReport, gpu: str) -> list[tuple[float, float, int]]:
     """Return arithmetic intensity, expected FLOP/s and batch of a GPU's estimates."""
     return [
-        (intensity, model.plan.model.flops_per_sample * each.batch / each.latency_s.expected, each.batch)
-        for each in model.plan.fits_on(gpu)
-        if (intensity := model.plan.model.intensity(each.batch))
+        (intensity, model.plan.model.flops_per_sample * fit.batch / fit.latency_s.expected, fit.batch)
+        for fit in model.plan.fits_on(gpu)
+        if (intensity := model.plan.model.intensity(fit.batch))
     ]
 
 
@@ -356,16 +357,16 @@ def fleets_chart(report: Report) -> Chart | None:
         return None
     rows: list[dict[str, Any]] = [
         {
-            "bar": "|".join(_name(each)),
-            "usd": each.cost_usd_per_year, "kind": kind_of(fleet, each), "words": _words(each),
+            "bar": "|".join(_name(option)),
+            "usd": option.cost_usd_per_year, "kind": kind_of(fleet, option), "words": _words(option),
         }
-        for each in shown
+        for option in shown
     ]  # fmt: skip
     colour = alt.Color(
         "kind:N", scale=alt.Scale(domain=list(_KINDS), range=[PALETTE[1], PALETTE[0], MUTED]), title=None,
         legend=legend(_KINDS),
     )  # fmt: skip
-    most = max(each.cost_usd_per_year or 0.0 for each in shown) or 1.0
+    most = max(option.cost_usd_per_year or 0.0 for option in shown) or 1.0
     x = alt.X(
         "usd:Q", title="USD per year", scale=alt.Scale(domain=[0, _NAME_ROOM * most], nice=False),
         axis=alt.Axis(tickCount=5, labelExpr=SHORT_LABEL),

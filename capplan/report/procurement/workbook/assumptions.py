@@ -56,8 +56,10 @@ def _shared_keys(report: Report) -> set[str]:
     found: dict[str, set[object]] = {}
     for model in report.models:
         of_model = report.of(model)
-        for each in of_model.assumptions:
-            found.setdefault(each.key, set()).add((each.value, each.low, each.high, each.source))
+        for assumption in of_model.assumptions:
+            found.setdefault(assumption.key, set()).add(
+                (assumption.value, assumption.low, assumption.high, assumption.source)
+            )
         for key, (_, value) in _rates(of_model.demand.load):
             found.setdefault(key, set()).add(value)
     return {key for key, values in found.items() if len(values) == 1}
@@ -96,10 +98,10 @@ def write_assumptions(
         forms = (book.looks.head, book.looks.head_right, book.looks.head_after_number)
         sheet.write_string(0, column, heading, forms[1 if 1 <= column <= 3 else 2 if column == 4 else 0])
     assumed, rates = _assumed(report, names), _stated_rates(report, names)
-    for row, each in enumerate(assumed, start=1):
-        _write_input(book, sheet, row, each, is_used=each.name in used)
-    for row, each in enumerate(rates, start=len(assumed) + 2):
-        _write_input(book, sheet, row, each, is_used=True)
+    for row, entered in enumerate(assumed, start=1):
+        _write_input(book, sheet, row, entered, is_used=entered.name in used)
+    for row, entered in enumerate(rates, start=len(assumed) + 2):
+        _write_input(book, sheet, row, entered, is_used=True)
     book.merged(sheet, len(assumed) + len(rates) + 3, _NOTE, book.looks.small, widths=_WIDTHS)
 
 
@@ -117,7 +119,7 @@ def _assumed(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]
             name = named[assumption.key]
             label = _label(assumption.label, report, model, name, assumption.key)
             found.setdefault(assumption.key, {}).setdefault(name, _input(assumption, name, label))
-    return [each for inputs in found.values() for each in inputs.values()]
+    return [entered for inputs in found.values() for entered in inputs.values()]
 
 
 def _input(each: Assumption, name: str, label: str) -> _Input:

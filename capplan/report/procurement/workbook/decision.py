@@ -243,8 +243,8 @@ def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
     for column, heading in enumerate(heads):
         sheet.write_string(0, column, heading, book.looks.head if heading in _TEXTS else book.looks.head_right)
     rows = [(model, fit) for model in models for fit in model.plan.fits]
-    for row, (model, each) in enumerate(rows, start=1):
-        values = {"service": _name_of(model), **_estimate(each)}
+    for row, (model, estimate) in enumerate(rows, start=1):
+        values = {"service": _name_of(model), **_estimate(estimate)}
         for column, heading in enumerate(heads):
             value = values[heading]
             if value is None:

@@ -206,9 +206,9 @@ _DEPLOYMENTS = 8
 _COVERED = (0.86, 0.96)
 
 
-def _covered(found: ServingValidation, by: Sequence[str]) -> str:
+def _covered(validation: ServingValidation, by: Sequence[str]) -> str:
     """Describe how many of the larger cells are covered about as often as their intervals promise."""
-    cells = [cell for cell in found.cells(by) if cell.accuracy.n >= _FEWEST]
+    cells = [cell for cell in validation.cells(by) if cell.accuracy.n >= _FEWEST]
     large = [cell for cell in cells if cell.deployments >= _DEPLOYMENTS]
     low, high = _COVERED
     return (
@@ -226,8 +226,8 @@ def _count_covered(cells: Sequence[CellAccuracy]) -> int:
 def _overall(held_out: Mapping[str, ServingValidation]) -> str:
     rows = [
         (_TITLES[name], str(metric), accuracy)
-        for name, found in held_out.items()
-        for metric, accuracy in found.overall().items()
+        for name, validation in held_out.items()
+        for metric, accuracy in validation.overall().items()
         if accuracy is not None
     ]
     columns: list[Column[tuple[str, str, Accuracy]]] = [
@@ -238,7 +238,7 @@ def _overall(held_out: Mapping[str, ServingValidation]) -> str:
     return _markdown(Table(columns, rows))
 
 
-def _cells(found: ServingValidation, by: Sequence[str]) -> str:
+def _cells(validation: ServingValidation, by: Sequence[str]) -> str:
     def key(name: str) -> Column[CellAccuracy]:
         return words(name, lambda cell: cell.key[name])
 
@@ -248,7 +248,7 @@ def _cells(found: ServingValidation, by: Sequence[str]) -> str:
         figure("deployments", lambda cell: cell.deployments),
         *_accuracy_columns(lambda cell: cell.accuracy),
     ]
-    return _markdown(Table(columns, found.cells(by)))
+    return _markdown(Table(columns, validation.cells(by)))
 
 
 def _accuracy_columns(accuracy: Callable[[Row], Accuracy]) -> list[Column[Row]]:

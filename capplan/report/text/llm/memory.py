@@ -98,8 +98,14 @@ def _alternatives(answer: MemoryAnswer) -> list[_Choice]:
     return [
         now,
         *(
-            _Choice(each.change, each.weight_bytes, each.pool_bytes or None, each.kv_tokens, each.sequences)
-            for each in answer.alternatives
+            _Choice(
+                alternative.change,
+                alternative.weight_bytes,
+                alternative.pool_bytes or None,
+                alternative.kv_tokens,
+                alternative.sequences,
+            )
+            for alternative in answer.alternatives
         ),
     ]
 

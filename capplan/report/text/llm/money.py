@@ -68,7 +68,7 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         )
     if money.payments:
         first = money.payments[0]
-        others = ", ".join(f"{each.term.value} {each.usd_per_year:,.0f}" for each in money.payments[1:])
+        others = ", ".join(f"{payment.term.value} {payment.usd_per_year:,.0f}" for payment in money.payments[1:])
         yield (
             f"Paying over {money.counted_years} years: {first.term.value} is cheapest at {first.usd_per_year:,.0f} USD "
             f"a year ({first.seller}){'; ' if others else ''}{others}"

@@ -204,7 +204,7 @@ def nearest_rejections(plan: DeploymentPlan) -> dict[str, DeploymentRejection]:
 
 def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
     """Return the rejection of a GPU that came nearest: a broken limit before memory, the least time first."""
-    of_gpu = [each for each in plan.rejections if each.gpu == gpu]
+    of_gpu = [rejection for rejection in plan.rejections if rejection.gpu == gpu]
     return min(of_gpu, key=lambda each: (_ORDER[each.obstacle], each.least_s or 0.0, _distance(each)))
 
 
@@ -242,7 +242,9 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
     ]
     metered: list[Column[DeploymentFit]] = [
         figure("power", lambda fit: fit.energy.power_w.expected if fit.energy else None, format_watts),
-        figure("J/token", _joules, format_joules),
+        figure(
+            "J/token", lambda fit: fit.energy.joules_per_output_token.expected if fit.energy else None, format_joules
+        ),
     ]
     columns: list[Column[DeploymentFit]] = [
         words("GPU", lambda fit: fit.gpu),
@@ -265,10 +267,6 @@ def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:
         lambda fit: fit.energy, plan.fits, unit="output_token", middle="_expected"
     )
     return [*(shown_as_data(column) for column in columns), *energy]
-
-
-def _joules(fit: DeploymentFit) -> float | None:
-    return fit.energy.joules_per_output_token.expected if fit.energy else None
 
 
 FRONT: tuple[Column[FrontPoint], ...] = (

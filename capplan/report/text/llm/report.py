@@ -341,7 +341,7 @@ def format_words(words: str) -> str:
 
 def _assumptions(report: ServingReport) -> Section:
     plan = report.fleet.plan
-    lines = [format_words(each.rstrip(".")) for each in (*plan.assumptions, *plan.notes)]
+    lines = [format_words(sentence.rstrip(".")) for sentence in (*plan.assumptions, *plan.notes)]
     lines.append(
         "TTFT is from arrival to the first token, TPOT = (end to end − TTFT) ÷ (output tokens − 1), ITL the time "
         "between any two tokens. Estimates rest on step times fitted to measured runs; intervals are in the JSON."

@@ -121,13 +121,9 @@ _DATA: tuple[Column[ServingPoint], ...] = (
 )
 
 
-def _energies(estimate: ServingEstimate) -> list[tuple[ServingPoint, ServingEnergy]]:
-    return [(point, point.energy) for point in estimate.points if point.energy is not None]
-
-
 def _energy(estimate: ServingEstimate) -> list[Block]:
     """Return power and energy over concurrency, nothing where they were not computed."""
-    rows = _energies(estimate)
+    rows = [(point, point.energy) for point in estimate.points if point.energy is not None]
     if not rows:
         return []
     columns: list[Column[tuple[ServingPoint, ServingEnergy]]] = [
@@ -173,17 +169,20 @@ def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
     """Draw tokens per second and GPU against tokens per second and user, a point for each concurrency."""
     series = [
         Series(
-            label=f"{one.model} on {one.sharding.gpus} × {one.gpu}",
+            label=f"{estimate.model} on {estimate.sharding.gpus} × {estimate.gpu}",
             points=[
-                (1 / point.tpot_s.expected, point.output_tokens_per_s.expected / one.sharding.gpus)
-                for point in one.points
+                (1 / point.tpot_s.expected, point.output_tokens_per_s.expected / estimate.sharding.gpus)
+                for point in estimate.points
             ],
             band=[
-                (point.output_tokens_per_s.low / one.sharding.gpus, point.output_tokens_per_s.high / one.sharding.gpus)
-                for point in one.points
+                (
+                    point.output_tokens_per_s.low / estimate.sharding.gpus,
+                    point.output_tokens_per_s.high / estimate.sharding.gpus,
+                )
+                for point in estimate.points
             ],
         )
-        for one in estimates
+        for estimate in estimates
     ]
     return series_chart(
         series,
@@ -192,32 +191,28 @@ def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
     )
 
 
-def llm_validation_sections(found: ServingValidation, *, by: Sequence[str]) -> list[Section]:
+def llm_validation_sections(validation: ServingValidation, *, by: Sequence[str]) -> list[Section]:
     """Return a validation; a CSV has a row per cell, errors as fractions.
 
     Args:
-        found: The judged answers.
+        validation: The judged answers.
         by: Columns that make a cell.
     """
-    overall = [(str(metric), accuracy) for metric, accuracy in found.overall().items() if accuracy is not None]
-    cells = found.cells(by)
+    overall = [(str(metric), accuracy) for metric, accuracy in validation.overall().items() if accuracy is not None]
+    cells = validation.cells(by)
     metric: Column[tuple[str, Accuracy]] = words("metric", lambda row: row[0])
     blocks: list[Block] = [
         Table([metric, *_accuracy_columns(lambda row: row[1])], overall),
-        Table([*_key_columns(by), *_accuracy_columns(_accuracy), *_accuracy_data()], cells),
+        Table([*_key_columns(by), *_accuracy_columns(lambda cell: cell.accuracy), *_accuracy_data()], cells),
     ]
-    if found.skipped:
-        reasons = Counter(row.reason for row in found.skipped).most_common(_MOST_REASONS)
+    if validation.skipped:
+        reasons = Counter(row.reason for row in validation.skipped).most_common(_MOST_REASONS)
         columns: list[Column[tuple[str, int]]] = [
             figure("rows", lambda row: row[1]),
             words("reason", lambda row: row[0]),
         ]
-        blocks += [Lines([f"{len(found.skipped)} rows were not predicted"]), Table(columns, reasons)]
+        blocks += [Lines([f"{len(validation.skipped)} rows were not predicted"]), Table(columns, reasons)]
     return [Section(blocks)]
-
-
-def _accuracy(cell: CellAccuracy) -> Accuracy:
-    return cell.accuracy
 
 
 def _key_columns(by: Sequence[str]) -> list[Column[CellAccuracy]]:
@@ -256,44 +251,46 @@ _NEAR = 0.85
 """Share of the saturation rate from which a replica is called near saturation."""
 
 
-def simulation_sections(found: Simulation) -> list[Section]:
+def simulation_sections(simulation: Simulation) -> list[Section]:
     """Return simulated loads: where the replica is full, a row per load, and what the times mean."""
     head = (
-        f"{found.model} on one replica of {found.gpus} × {found.gpu}, {found.engine}: "
-        f"{found.sequences_that_fit:,.0f} sequences fit, full at {found.saturation_rate_per_s:.3g} requests/s"
+        f"{simulation.model} on one replica of {simulation.gpus} × {simulation.gpu}, {simulation.engine}: "
+        f"{simulation.sequences_that_fit:,.0f} sequences fit, full at {simulation.saturation_rate_per_s:.3g} requests/s"
     )
     notes = [
         "TTFT from arrival to the first token; TPOT = (end to end − TTFT) ÷ (output tokens − 1), per request; "
         "ITL between any two tokens; end to end ÷ output tokens (inclusive TPOT) is in --json.",
-        saturation_line(found),
-        *found.notes,
+        saturation_line(simulation),
+        *simulation.notes,
     ]
     return [
         Section(
             [
                 Lines([head], only=Format.TABLE),
-                Table(load_columns(found), found.answers),
+                Table(load_columns(simulation), simulation.answers),
                 Lines(notes, is_attached=True, only=Format.TABLE),
             ]
         )
     ]
 
 
-def saturation_line(found: Simulation) -> str:
+def saturation_line(simulation: Simulation) -> str:
     """Return in one sentence from which load on the replica is saturated."""
-    overload = found.saturated_from_per_s
+    overload = simulation.saturated_from_per_s
     if overload is not None:
         return (
             f"From {overload:.3g} requests/s on, work piles up: the replica is saturated, and the times above say how "
             "long the simulation was, not what users see."
         )
-    highest = max((found.load_fraction(answer) for answer in found.answers if answer.clients is None), default=0.0)
+    highest = max(
+        (simulation.load_fraction(answer) for answer in simulation.answers if answer.clients is None), default=0.0
+    )
     if highest >= _NEAR:
         return f"The highest load is near saturation ({format_fraction(highest)} of the full replica's rate)."
     return "The replica keeps up with every load."
 
 
-def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
+def load_columns(simulation: Simulation) -> list[Column[LoadAnswer]]:
     """Return the columns of simulated loads; those without values are left out."""
 
     def time(
@@ -309,7 +306,7 @@ def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
         words("hours", lambda load: load.label),
         figure("req/s", lambda load: load.rate_per_s, "{:.3g}".format),
         figure("clients", lambda load: load.clients),
-        figure("load", lambda load: found.load_fraction(load) if load.clients is None else None, format_fraction),
+        figure("load", lambda load: simulation.load_fraction(load) if load.clients is None else None, format_fraction),
         time("TTFT mean", lambda load: load.ttft_s, "mean"),
         *(time(name, lambda load: load.ttft_s, name) for name in ("p50", "p90", "p99")),
         time("TPOT mean", lambda load: load.tpot_s, "mean"),
@@ -319,48 +316,46 @@ def load_columns(found: Simulation) -> list[Column[LoadAnswer]]:
         time("E2E mean", lambda load: load.e2e_s, "mean"),
         time("p99", lambda load: load.e2e_s, "p99"),
         figure("tokens/s", lambda load: load.output_tokens_per_s, format_rate),
-        figure("per GPU", lambda load: load.output_tokens_per_s / found.gpus, format_rate, rank=3),
+        figure("per GPU", lambda load: load.output_tokens_per_s / simulation.gpus, format_rate, rank=3),
         figure("per user", lambda load: load.output_tokens_per_s_per_user, format_rate, rank=3),
         figure("power", lambda load: load.energy.power_w.expected if load.energy else None, format_watts),
-        figure("J/token", _joules, format_joules),
+        figure(
+            "J/token", lambda load: load.energy.joules_per_output_token.expected if load.energy else None, format_joules
+        ),
         figure("within limits", lambda load: load.goodput_fraction, format_fraction),
         figure("preempted", lambda load: load.preemptions or None),
         words("keeps up", lambda load: "yes" if load.keeps_up else "no"),
     ]
-    filled = [column for column in columns if any(column.cell(load) for load in found.answers)]
+    filled = [column for column in columns if any(column.cell(load) for load in simulation.answers)]
     energy: list[Column[LoadAnswer]] = energy_data(
-        lambda load: load.energy, found.answers, unit="output_token", middle="_expected"
+        lambda load: load.energy, simulation.answers, unit="output_token", middle="_expected"
     )
     return [*(shown_as_data(column) for column in filled), *energy]
 
 
-def _joules(load: LoadAnswer) -> float | None:
-    return load.energy.joules_per_output_token.expected if load.energy else None
-
-
-def simulation_chart(found: Simulation) -> Drawing:
+def simulation_chart(simulation: Simulation) -> Drawing:
     """Draw TTFT, TPOT and their limits over the load, on logarithmic axes.
 
     Args:
-        found: The simulated loads.
+        simulation: The simulated loads.
     """
-    loads = [(float(answer.clients or 0) or answer.rate_per_s, answer) for answer in found.answers]
+    loads = [(float(answer.clients or 0) or answer.rate_per_s, answer) for answer in simulation.answers]
     curves = [
-        ("TTFT, mean", [(x, each.ttft_s.mean) for x, each in loads]),
-        ("TTFT, p99", [(x, each.ttft_s.p99) for x, each in loads]),
-        ("TPOT, mean", [(x, each.tpot_s.mean) for x, each in loads]),
-        ("TPOT, p99", [(x, each.tpot_s.p99) for x, each in loads]),
+        ("TTFT, mean", [(x, load.ttft_s.mean) for x, load in loads]),
+        ("TTFT, p99", [(x, load.ttft_s.p99) for x, load in loads]),
+        ("TPOT, mean", [(x, load.tpot_s.mean) for x, load in loads]),
+        ("TPOT, p99", [(x, load.tpot_s.p99) for x, load in loads]),
     ]
     series = [Series(label=label, points=_positive(points)) for label, points in curves]
     ends = (min(x for x, _ in loads), max(x for x, _ in loads))
-    limits = (("limit of TTFT", found.limits.ttft_s), ("limit of TPOT", found.limits.tpot_s))
+    limits = (("limit of TTFT", simulation.limits.ttft_s), ("limit of TPOT", simulation.limits.tpot_s))
     for label, limit in limits:
         if limit is not None:
             series.append(Series(label=label, points=[(x, limit) for x in ends], has_dots=False))
-    kind = "clients" if any(answer.clients for answer in found.answers) else "requests per second"
+    kind = "clients" if any(answer.clients for answer in simulation.answers) else "requests per second"
     return series_chart(
-        [one for one in series if one.points],
-        title=f"{found.model} on {found.gpus} × {found.gpu}: times over load",
+        [sery for sery in series if sery.points],
+        title=f"{simulation.model} on {simulation.gpus} × {simulation.gpu}: times over load",
         axes=Axes(x_title=f"{kind} of one replica", y_title="seconds"),
     )
 

@@ -171,7 +171,7 @@ def _limiting(plan: DeploymentPlan, best: DeploymentFit) -> str:
             seen.ttft_s.at(limits.statistic), seen.tpot_s.at(limits.statistic), seen.e2e_s.at(limits.statistic)
         )  # fmt: skip
     names = ("TTFT", "TPOT", "the whole answer")
-    kept, asked = ((each.ttft_s, each.tpot_s, each.e2e_s) for each in (held, limits))
+    kept, asked = ((bounds.ttft_s, bounds.tpot_s, bounds.e2e_s) for bounds in (held, limits))
     sure = "" if certainty == 0.5 else f" with {certainty:.0%} certainty"
     shares = [
         (value / most, f"{name}: {format_seconds(value / most * limit)}{sure} of {format_seconds(limit)}")

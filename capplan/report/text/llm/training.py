@@ -237,14 +237,14 @@ def training_plan_sections(
         ("fewest GPUs", plan.fewest),
     ]
     chosen: list[tuple[str, PricedTraining]] = []
-    for name, each in best:
-        if each is None:
+    for name, priced in best:
+        if priced is None:
             continue
-        same = next((index for index, (_, other) in enumerate(chosen) if other is each), None)
+        same = next((index for index, (_, other) in enumerate(chosen) if other is priced), None)
         if same is None:
-            chosen.append((name, each))
+            chosen.append((name, priced))
         else:
-            chosen[same] = (f"{chosen[same][0]}, {name}", each)
+            chosen[same] = (f"{chosen[same][0]}, {name}", priced)
     lines = [
         f"{job.architecture.name} ({format_parameters(count_parameters(job.architecture))} parameters), "
         f"{job.method.value} in {job.compute.value} by {job.framework.name}: {plan.asked.global_batch} sequences of "
@@ -259,7 +259,9 @@ def training_plan_sections(
     blocks.append(Table(_PLANNED, chosen))
     blocks.append(Lines(_chosen_notes(plan, chosen), role=LineRole.LIST))
     if everything:
-        rows = [("", each) for each in sorted(plan.priced, key=lambda each: (each.gpu_id, each.job.layout.gpus))]
+        rows = [
+            ("", priced) for priced in sorted(plan.priced, key=lambda priced: (priced.gpu_id, priced.job.layout.gpus))
+        ]
         blocks += [Lines(["Every GPU and count:"]), Table(_PLANNED[1:], rows)]
     blocks.append(Lines(_plan_notes(plan), role=LineRole.LIST))
     return [Section(blocks), *_launch(chosen[0][1].job, is_shown=shows_launch)]
@@ -267,14 +269,6 @@ def training_plan_sections(
 
 _Planned = tuple[str, PricedTraining]
 """Why a run is shown, and the run."""
-
-
-def _wall_s(row: _Planned) -> float | None:
-    return row[1].run.wall_s.expected if row[1].run else None
-
-
-def _money_usd(row: _Planned) -> float | None:
-    return row[1].usd.expected if row[1].usd else None
 
 
 _PLANNED: tuple[Column[_Planned], ...] = (
@@ -288,39 +282,41 @@ _PLANNED: tuple[Column[_Planned], ...] = (
     figure("MFU", lambda row: row[1].estimate.rates.mfu_fraction, format_fraction, name="mfu", unknown="–"),
     figure("peak", lambda row: row[1].estimate.memory.peak.expected, format_bytes, name="peak_bytes", rank=2),
     figure("fits", lambda row: row[1].fit_probability, _percent, name="fit_probability"),
-    figure("time", _wall_s, _duration, name="wall_s", unknown="–"),
-    figure("money", _money_usd, _usd, name="usd", unknown="–"),
+    figure(
+        "time", lambda row: row[1].run.wall_s.expected if row[1].run else None, _duration, name="wall_s", unknown="–"
+    ),
+    figure("money", lambda row: row[1].usd.expected if row[1].usd else None, _usd, name="usd", unknown="–"),
 )
 
 
 def _chosen_notes(plan: TrainingPlan, chosen: Sequence[tuple[str, PricedTraining]]) -> list[str]:
     notes = []
-    for name, each in chosen:
+    for name, priced in chosen:
         why = ""
-        if each is plan.safer and plan.cheapest is not None and each.usd and plan.cheapest.usd:
-            dearer = each.usd.expected / plan.cheapest.usd.expected - 1
+        if priced is plan.safer and plan.cheapest is not None and priced.usd and plan.cheapest.usd:
+            dearer = priced.usd.expected / plan.cheapest.usd.expected - 1
             why = f" ({format_fraction(dearer)} dearer than the cheapest, and more probable to fit)"
-        limit = f"{name}{why}: beside matrix products, {each.estimate.step.largest} takes most"
-        other = plan.runners_up.get((each.gpu_id, each.job.layout.gpus))
+        limit = f"{name}{why}: beside matrix products, {priced.estimate.step.largest} takes most"
+        other = plan.runners_up.get((priced.gpu_id, priced.job.layout.gpus))
         if other is not None:
-            slower = other.step.total_s / each.estimate.step.total_s - 1
+            slower = other.step.total_s / priced.estimate.step.total_s - 1
             limit += (
                 f"; runner-up {other.job.layout.words}, micro-batch {other.job.micro_batch}, takes "
                 f"{format_fraction(abs(slower))} {'more' if slower >= 0 else 'less'} time ({other.step.largest}) and "
                 f"fits with a probability of {_percent(other.fit_probability)}"
             )
-        fastest = plan.passed_over.get((each.gpu_id, each.job.layout.gpus))
+        fastest = plan.passed_over.get((priced.gpu_id, priced.job.layout.gpus))
         if fastest is not None:
-            gained = 1 - fastest.step.total_s / each.estimate.step.total_s
+            gained = 1 - fastest.step.total_s / priced.estimate.step.total_s
             limit += (
                 f"; preferred to {fastest.job.layout.words}, micro-batch {fastest.job.micro_batch}, recompute "
                 f"{fastest.job.recompute.value}, which takes {format_fraction(gained)} less time but fits with a "
                 f"probability of {_percent(fastest.fit_probability)} only"
             )
-        if each.fit_probability < SAFE_PROBABILITY:
-            chance = _percent(each.fit_probability)
+        if priced.fit_probability < SAFE_PROBABILITY:
+            chance = _percent(priced.fit_probability)
             limit += f"; it fits with a probability of {chance}: run a few steps before you rent for long"
-        run = each.run
+        run = priced.run
         if run is not None:
             limit += f"; 90 %: {_duration(run.wall_s.low)} to {_duration(run.wall_s.high)}"
         notes.append(limit + ".")
@@ -338,34 +334,34 @@ def _plan_notes(plan: TrainingPlan) -> list[str]:
 
 
 def training_validation_sections(
-    found: TrainingValidation, *, by: Sequence[str], shows_rows: bool = False
+    validation: TrainingValidation, *, by: Sequence[str], shows_rows: bool = False
 ) -> list[Section]:
     """Return a validation; a CSV has a row per cell, errors as fractions.
 
     Args:
-        found: The judged answers.
+        validation: The judged answers.
         by: Columns that make a cell.
         shows_rows: True to show every row instead.
     """
     blocks: list[Block] = []
     if shows_rows:
-        blocks.append(Table(_ROWS, found.answers))
+        blocks.append(Table(_ROWS, validation.answers))
     else:
         blocks += [
-            Table([words("all", lambda cell: _metric(cell.metric)), *_ACCURACY], found.cells(())),
-            Table([*_keys(by), *_ACCURACY, *_ACCURACY_DATA], found.cells(by)),
+            Table([words("all", lambda cell: _metric(cell.metric)), *_ACCURACY], validation.cells(())),
+            Table([*_keys(by), *_ACCURACY, *_ACCURACY_DATA], validation.cells(by)),
         ]
-    ran_out, fitted = found.ran_out, found.fitted
+    ran_out, fitted = validation.ran_out, validation.fitted
     verdicts = []
     if ran_out[1]:
-        highest = max(item.fit_probability for item in found.fits if item.run.ran_out)
+        highest = max(item.fit_probability for item in validation.fits if item.run.ran_out)
         verdicts.append(
             f"{ran_out[0]} of {ran_out[1]} runs that ran out of memory are predicted not to fit; the highest "
             f"probability to fit that one of them had is {_percent(highest)}."
         )
     if fitted[1]:
         verdicts.append(f"{fitted[0]} of {fitted[1]} runs that fitted are predicted to fit.")
-    rankings = found.rankings
+    rankings = validation.rankings
     if rankings:
         regrets = sorted(item.regret for item in rankings)
         verdicts.append(
@@ -375,13 +371,13 @@ def training_validation_sections(
         )
     if verdicts and not shows_rows:
         blocks.append(Lines(verdicts))
-    if found.skipped and not shows_rows:
-        reasons = Counter(row.reason for row in found.skipped).most_common(_MOST_REASONS)
+    if validation.skipped and not shows_rows:
+        reasons = Counter(row.reason for row in validation.skipped).most_common(_MOST_REASONS)
         columns: list[Column[tuple[str, int]]] = [
             figure("rows", lambda row: row[1]),
             words("reason", lambda row: row[0]),
         ]
-        blocks += [Lines([f"{len(found.skipped)} rows were not predicted"]), Table(columns, reasons)]
+        blocks += [Lines([f"{len(validation.skipped)} rows were not predicted"]), Table(columns, reasons)]
     return [Section(blocks)]
 
 
