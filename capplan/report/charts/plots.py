@@ -25,7 +25,7 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
         points: The measurements, at least one.
     """
     curves: dict[tuple[str, ...], list[Measurement]] = {}
-    for point in sorted(points, key=lambda each: each.workload.batch):
+    for point in sorted(points, key=lambda point: point.workload.batch):
         curves.setdefault(_parts(point), []).append(point)
     series: list[Series] = []
     for colour, (parts, mine) in enumerate(curves.items()):

@@ -117,21 +117,21 @@ _OPTION_KEYS = ("batch", "gpus", "price_usd", "cost_usd_per_year", "total_usd", 
 
 
 def _flat_report(document: Mapping[str, Any]) -> Flat:
-    found: Flat = {}
-    for each in document["demand"]["assumptions"]:
-        found["assumptions", each["label"]] = each["value"]
-    found |= {("load", key): str(value) for key, value in document["demand"]["load"].items()}
+    flat: Flat = {}
+    for assumption in document["demand"]["assumptions"]:
+        flat["assumptions", assumption["label"]] = assumption["value"]
+    flat |= {("load", key): str(value) for key, value in document["demand"]["load"].items()}
     for model in document["models"]:
         name = str(model["name"])
-        found[name, "choice"] = model["verdict"]["choice"]
-        found[name, "runner_up"] = model["verdict"]["runner_up"]
+        flat[name, "choice"] = model["verdict"]["choice"]
+        flat[name, "runner_up"] = model["verdict"]["runner_up"]
         for option in model["options"]:
             where = f"{name}, {option['key']}"
-            found[where, "latency_s"] = option["latency_s"]["expected"]
-            found |= {(where, key): option[key] for key in _OPTION_KEYS}
+            flat[where, "latency_s"] = option["latency_s"]["expected"]
+            flat |= {(where, key): option[key] for key in _OPTION_KEYS}
         for refusal in model["refusals"]:
-            found[f"{name}, {refusal['gpu']}", "rejected"] = refusal["constraint"]
-    return found
+            flat[f"{name}, {refusal['gpu']}", "rejected"] = refusal["constraint"]
+    return flat
 
 
 class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,13 +224,13 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
         UsageError: the plan holds nothing of this GPU and batch.
     """
     name = plan.model.name
-    rejection = next((each for each in plan.rejections if each.gpu == gpu.id and each.batch == batch), None)
+    rejection = next((refused for refused in plan.rejections if refused.gpu == gpu.id and refused.batch == batch), None)
     if rejection is not None:
         words = f"rejected by {rejection.constraint}: {rejection.cause}"
         return (CheckedLimit(model=name, gpu=gpu.id, limit="plan", is_kept=False, value=None, bound=None, words=words),)
-    fit = next((each for each in plan.fits_on(gpu.id) if each.batch == batch), None)
+    fit = next((fitted for fitted in plan.fits_on(gpu.id) if fitted.batch == batch), None)
     if fit is None:
-        held = sorted({each.batch for each in plan.fits_on(gpu.id)})
+        held = sorted({fitted.batch for fitted in plan.fits_on(gpu.id)})
         batches = f"; it has {', '.join(map(str, held))}" if held else ""
         raise UsageError(f"{where}: no estimate of {name} on {gpu.id} at batch {batch}{batches}.")
     checks = (_check_memory, _check_latency, _check_throughput)

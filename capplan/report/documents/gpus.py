@@ -307,7 +307,7 @@ def _gpu(device: InstalledGpu, spec: GpuSpec | None) -> InstalledGpuDocument:
         spec=None if spec is None else spec.id,
         differences={}
         if spec is None
-        else {each.key: (each.found, each.specified) for each in differences(device, spec)},
+        else {difference.key: (difference.found, difference.specified) for difference in differences(device, spec)},
     )
 
 

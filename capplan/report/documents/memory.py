@@ -135,7 +135,7 @@ def memory_document(answer: MemorySummary) -> MemoryDocument:
         live_peak_terms=tuple(
             PeakTerm(constant_bytes=term.constant, per_sample_bytes=term.per_sample) for term in answer.peak_terms
         ),
-        max_batch={each.gpu.id: each.max_batch for each in answer.gpus},
+        max_batch={on_gpu.gpu.id: on_gpu.max_batch for on_gpu in answer.gpus},
         gpus=tuple(map(_gpu, answer.gpus)),
         ranks=tuple(map(_rank, answer.ranks)),
         advice=answer.advice,

@@ -14,7 +14,6 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import (
     ConditionEffect,
     Constraint,
-    Criterion,
     Fit,
     JobSize,
     Limits,
@@ -293,7 +292,7 @@ class PlanDocument(SignedDocument, frozen=True, kw_only=True):
         Args:
             gpu: Id of the GPU.
         """
-        return tuple(sorted((fit for fit in self.fits if fit.gpu == gpu), key=lambda each: each.batch))
+        return tuple(sorted((fit for fit in self.fits if fit.gpu == gpu), key=lambda fit: fit.batch))
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -492,8 +491,7 @@ def _rejection(rejection: Rejection) -> PlannedRejection:
 
 
 def _recommendations(plan: Plan) -> PlannedRecommendations:
-    found: dict[Criterion, PlannedRecommendation] = {each.criterion: _recommendation(each) for each in plan.recommended}
-    given: Any = {criterion.value: each for criterion, each in found.items()}
+    given: Any = {choice.criterion.value: _recommendation(choice) for choice in plan.recommended}
     return PlannedRecommendations(**given)
 
 

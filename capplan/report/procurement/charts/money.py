@@ -193,7 +193,7 @@ def _front_layers(
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     _place_labels(points, ends, wall)
-    points = sorted(points, key=lambda each: each["kind"] == "recommended")  # drawn last, none covers it
+    points = sorted(points, key=lambda point: point["kind"] == "recommended")  # drawn last, none covers it
     kinds = ["recommended", "may be chosen", "listed only"]
     wide, high = (alt.Scale(type="log", domain=list(end), nice=False, clamp=True) for end in ends)
     x = alt.X("x:Q", title=f"{across} (log scale)", scale=wide, axis=_axis(NUMBER, log_ticks(ends[0])))

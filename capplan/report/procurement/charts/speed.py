@@ -54,7 +54,7 @@ def throughput_over_batch(model: ModelReport, *, prefix: str) -> Chart:
         title="Throughput over batch",
         quantity=_Quantity(
             label=f"{model.items} per second",
-            value=lambda each: each.throughput_per_s.interval,
+            value=lambda point: point.throughput_per_s.interval,
             to_text=format_rate,
         ),
         caption="Lines are expected; the band is the interval of the leading GPU, the others' are in the table.",
@@ -71,7 +71,7 @@ def latency_over_batch(report: Report, model: ModelReport, *, prefix: str) -> Ch
         title="Latency of one batch",
         quantity=_Quantity(
             label="time of one batch, ms",
-            value=lambda each: each.latency_s.interval,
+            value=lambda point: point.latency_s.interval,
             to_text=format_seconds,
             scale=1e3,
         ),
@@ -405,7 +405,7 @@ _NAME_ROOM = 1.05
 def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
     """Return the first fleets with a price, the recommended one before the others."""
     priced: Sequence[FleetOptionRow] = [option for option in fleet.options if option.cost_usd_per_year is not None]
-    return sorted(priced, key=lambda each: each.key != fleet.choice)[:_BARS]
+    return sorted(priced, key=lambda option: option.key != fleet.choice)[:_BARS]
 
 
 def _name(each: FleetOptionRow) -> tuple[str, str]:

@@ -205,7 +205,7 @@ def nearest_rejections(plan: DeploymentPlan) -> dict[str, DeploymentRejection]:
 def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
     """Return the rejection of a GPU that came nearest: a broken limit before memory, the least time first."""
     of_gpu = [rejection for rejection in plan.rejections if rejection.gpu == gpu]
-    return min(of_gpu, key=lambda each: (_ORDER[each.obstacle], each.least_s or 0.0, _distance(each)))
+    return min(of_gpu, key=lambda miss: (_ORDER[miss.obstacle], miss.least_s or 0.0, _distance(miss)))
 
 
 _ORDER = {Obstacle.LIMIT: 0, Obstacle.MEMORY: 1, Obstacle.SETTING: 2}

@@ -74,10 +74,10 @@ def _percent(probability: float) -> str:
 
 
 _ALTERNATIVES: tuple[Column[TrainingMemoryAnswer], ...] = (
-    words("instead recompute", lambda each: each.job.recompute.value),
-    figure("peak", lambda each: each.peak.expected, format_bytes),
-    words("verdict", lambda each: each.verdict),
-    figure("probability to fit", lambda each: each.fit_probability, _percent),
+    words("instead recompute", lambda variant: variant.job.recompute.value),
+    figure("peak", lambda variant: variant.peak.expected, format_bytes),
+    words("verdict", lambda variant: variant.verdict),
+    figure("probability to fit", lambda variant: variant.fit_probability, _percent),
 )
 
 
@@ -410,15 +410,15 @@ _ACCURACY_DATA: tuple[Column[TrainingCell], ...] = (
     data("width", lambda cell: f"{cell.accuracy.width:.6g}"),
 )
 _ROWS: tuple[Column[JudgedTraining], ...] = (
-    words("row", lambda each: each.run.row, name="row"),
-    words("model", lambda each: each.run.model, name="model"),
-    words("GPU", lambda each: each.run.gpu, name="gpu"),
-    words("framework", lambda each: each.run.framework, name="framework"),
-    words("layout", lambda each: each.run.job.layout.words, name="layout", rank=2),
-    words("metric", lambda each: _metric(each.metric), name="metric"),
-    figure("measured", lambda each: each.measured, "{:.4g}".format, name="measured"),
-    figure("predicted", lambda each: each.predicted.expected, "{:.4g}".format, name="predicted"),
-    figure("low", lambda each: each.predicted.low, "{:.4g}".format, name="low", rank=1),
-    figure("high", lambda each: each.predicted.high, "{:.4g}".format, name="high", rank=1),
-    figure("ratio", lambda each: each.predicted.expected / each.measured, "{:.2f}".format, name="ratio"),
+    words("row", lambda judged: judged.run.row, name="row"),
+    words("model", lambda judged: judged.run.model, name="model"),
+    words("GPU", lambda judged: judged.run.gpu, name="gpu"),
+    words("framework", lambda judged: judged.run.framework, name="framework"),
+    words("layout", lambda judged: judged.run.job.layout.words, name="layout", rank=2),
+    words("metric", lambda judged: _metric(judged.metric), name="metric"),
+    figure("measured", lambda judged: judged.measured, "{:.4g}".format, name="measured"),
+    figure("predicted", lambda judged: judged.predicted.expected, "{:.4g}".format, name="predicted"),
+    figure("low", lambda judged: judged.predicted.low, "{:.4g}".format, name="low", rank=1),
+    figure("high", lambda judged: judged.predicted.high, "{:.4g}".format, name="high", rank=1),
+    figure("ratio", lambda judged: judged.predicted.expected / judged.measured, "{:.2f}".format, name="ratio"),
 )
