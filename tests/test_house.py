@@ -2,8 +2,10 @@
 
 import ast
 import subprocess
+import symtable
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +49,29 @@ def test_functions_fit_on_a_screen() -> None:
         if lines_of(function) > 75 and function.name not in LONG_LOOPS
     }
     assert long == {}
+
+
+def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from tables(child)
+
+
+def test_no_comprehension_takes_a_name_of_an_enclosing_function() -> None:
+    """Python 3.12 runs a comprehension in its function's frame, and then loses the value that the name had outside.
+
+    `def f(): ones = (t for _ in "ab"); return [t for t in ones]` inside a function with its own `t` is a NameError
+    there when `ones` is read, as `--power-limit` was under Python 3.13.
+    """
+    clashes = []
+    for path in PACKAGE.rglob("*.py"):
+        for table in tables(symtable.symtable(path.read_text(), str(path), "exec")):
+            outer = set(table.get_frees()) if isinstance(table, symtable.Function) else set()
+            for inner in table.get_children() if outer else ():
+                names = {symbol.get_name() for symbol in inner.get_symbols() if symbol.is_local()} & outer
+                if names and inner.get_name() in ("listcomp", "setcomp", "dictcomp"):
+                    clashes.append(f"{path.relative_to(PACKAGE)}:{inner.get_lineno()}: {', '.join(sorted(names))}")
+    assert clashes == []
 
 
 def test_functions_take_few_parameters() -> None:

@@ -52,8 +52,8 @@ class ServedDeployment:
         total_s = times.total_s
 
         def probe() -> list[FloatArray]:
-            slowed = (replace(table, compute_s=table.compute_s / clock) for clock in PROBED_CLOCKS)
-            return [self.time_factor * step_time(table, self.constants).total_s / total_s for table in slowed]
+            slowed = [replace(table, compute_s=table.compute_s / clock) for clock in PROBED_CLOCKS]
+            return [self.time_factor * step_time(steps, self.constants).total_s / total_s for steps in slowed]
 
         shares = [rate_shares(cap.gpu, work) for work in card_works(self.kernels, cap.gpu, load, total_s)]
         return cap.slowdowns(shares, probe).at(cap.end)
