@@ -36,6 +36,9 @@ class _Stream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return False
+
     def elapsed_time(self, *_: Any) -> float:
         """Return one millisecond: code may divide by it."""
         return 1.0
@@ -166,4 +169,8 @@ def cuda_present(note: Callable[[str], None]) -> Iterator[None]:
         for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
             stack.enter_context(mock.patch.object(torch.cuda.nvtx, name, _returns(0)))
         stack.enter_context(mock.patch.object(torch.cuda.nvtx, "range", _streams()))
+        if hasattr(
+            torch, "accelerator"
+        ):  # since PyTorch 2.6; a CUDA build's optimizers ask it for the stream at each step
+            stack.enter_context(mock.patch.object(torch.accelerator, "current_stream", _streams()))
         yield
