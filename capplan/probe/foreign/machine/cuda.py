@@ -169,8 +169,6 @@ def cuda_present(note: Callable[[str], None]) -> Iterator[None]:
         for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
             stack.enter_context(mock.patch.object(torch.cuda.nvtx, name, _returns(0)))
         stack.enter_context(mock.patch.object(torch.cuda.nvtx, "range", _streams()))
-        if hasattr(
-            torch, "accelerator"
-        ):  # since PyTorch 2.6; a CUDA build's optimizers ask it for the stream at each step
+        if hasattr(torch, "accelerator"):  # since PyTorch 2.6; optimizers of a CUDA build ask it for the stream
             stack.enter_context(mock.patch.object(torch.accelerator, "current_stream", _streams()))
         yield
