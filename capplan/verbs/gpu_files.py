@@ -184,7 +184,7 @@ def answer_spec_folders(_question: NoFields, _context: Context) -> tuple[Path, .
 
 
 def _folders_outcome(_folders: tuple[Path, ...]) -> Outcome:
-    """Return a hint on the folder for own specs, where there is no such folder yet."""
+    """Warn where specs of the user may lie if their folder does not exist yet."""
     from capplan.specs.folders import ENVIRONMENT_VARIABLE, own_folder
 
     if own_folder().is_dir():

@@ -10,7 +10,7 @@ import msgspec
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
-from capplan.report.documents.plan import PlanDocument, PlannedFit
+from capplan.report.documents.plan import PlanDocument
 from capplan.units import format_bytes, format_rate, format_seconds
 
 NOISE = 1e-9
@@ -233,37 +233,22 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
         held = sorted({fitted.batch for fitted in plan.fits_on(gpu.id)})
         batches = f"; it has {', '.join(map(str, held))}" if held else ""
         raise UsageError(f"{where}: no estimate of {name} on {gpu.id} at batch {batch}{batches}.")
-    checks = (_check_memory, _check_latency, _check_throughput)
-    return tuple(outcome for check in checks if (outcome := check(name, fit, gpu, gate)) is not None)
-
-
-def _check_memory(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
-    if gate.utilization_fraction is None:
-        return None
-    bound = gate.utilization_fraction * (fit.memory.usable_bytes or gpu.expected_usable_bytes)
-    total = fit.memory.total_bytes
-    value = total.high if gate.is_sure else total.expected
-    words = f"{format_bytes(value)} of {format_bytes(bound)} that may be filled"
-    return CheckedLimit(
-        model=model, gpu=gpu.id, limit="memory", is_kept=value <= bound, value=value, bound=bound, words=words
-    )
-
-
-def _check_latency(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
-    if (bound := gate.max_latency_s) is None:
-        return None
-    value = fit.latency_s.high if gate.is_sure else fit.latency_s.expected
-    words = f"{format_seconds(value)} of {format_seconds(bound)} allowed"
-    return CheckedLimit(
-        model=model, gpu=gpu.id, limit="latency", is_kept=value <= bound, value=value, bound=bound, words=words
-    )
-
-
-def _check_throughput(model: str, fit: PlannedFit, gpu: GpuSpec, gate: Gate) -> CheckedLimit | None:
-    if (bound := gate.min_throughput_per_s) is None:
-        return None
-    value = fit.throughput_per_s.low if gate.is_sure else fit.throughput_per_s.expected
-    words = f"{format_rate(value)}/s of {format_rate(bound)}/s wanted"
-    return CheckedLimit(
-        model=model, gpu=gpu.id, limit="throughput", is_kept=value >= bound, value=value, bound=bound, words=words
-    )
+    limits: list[tuple[Literal["memory", "latency", "throughput"], float, float, str]] = []
+    if gate.utilization_fraction is not None:
+        total = fit.memory.total_bytes
+        value = total.high if gate.is_sure else total.expected
+        bound = gate.utilization_fraction * (fit.memory.usable_bytes or gpu.expected_usable_bytes)
+        limits.append(("memory", value, bound, f"{format_bytes(value)} of {format_bytes(bound)} that may be filled"))
+    if (bound_s := gate.max_latency_s) is not None:
+        value = fit.latency_s.high if gate.is_sure else fit.latency_s.expected
+        limits.append(("latency", value, bound_s, f"{format_seconds(value)} of {format_seconds(bound_s)} allowed"))
+    if (least := gate.min_throughput_per_s) is not None:
+        value = fit.throughput_per_s.low if gate.is_sure else fit.throughput_per_s.expected
+        limits.append(("throughput", value, least, f"{format_rate(value)}/s of {format_rate(least)}/s wanted"))
+    return tuple(
+        CheckedLimit(
+            model=name, gpu=gpu.id, limit=limit, value=value, bound=bound, words=words,
+            is_kept=value >= bound if limit == "throughput" else value <= bound,
+        )
+        for limit, value, bound, words in limits
+    )  # fmt: skip

@@ -322,7 +322,7 @@ def intervals_svg(
     identity: str,
     title: str,
 ) -> Markup:
-    """Draw curves with their bands, each in its colour; nothing where there is no point.
+    """Draw curves and their bands, one colour a curve; without a point the drawing is empty.
 
     Args:
         curves: their names and points.
