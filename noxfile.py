@@ -43,10 +43,10 @@ NIGHTLY = {"CAPPLAN_TEST_EXAMPLES": "100", "CAPPLAN_FUZZ_CASES": "1000", "CAPPLA
 """How many examples a law, cases a bent file and kills a command get at night."""
 
 
-@nox.session(python=["3.11", "3.12", "3.13"], venv_backend="venv", reuse_venv=True)
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"], venv_backend="venv", reuse_venv=True)
 def pythons(session: nox.Session) -> None:
     """Run the fast tests under each Python that capplan supports, in an environment of its own."""
-    session.install("-q", "-c", "constraints.txt", "-e", ".[zoo,report,measure,sweep,serve,test]")
+    session.install("-q", "-c", "constraints.txt", "-e", ".[zoo,report,measure,sweep,serve,mcp,test]")
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", FAST, *session.posargs)
 
 

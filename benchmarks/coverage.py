@@ -2,7 +2,8 @@
 
     python benchmarks/coverage.py torchvision timm transformers --output docs/coverage.md
 
-takes an hour on one core. Rows go to OUTPUT's name with .csv as they are made; `--resume` goes on from there.
+takes an hour on one core. Rows go to OUTPUT's name with .csv as they are made; `--resume` goes on from there, and with
+`--only` renews the rows of these models.
 Transformers architectures are made small (two layers, eight experts, narrow MLPs); parts of others are left out.
 """
 
@@ -15,7 +16,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import capplan.probe.trace.tracer
 from capplan.core.ops.flops import uncounted
@@ -176,6 +177,13 @@ def out_of_time(*_: Any) -> None:
     raise TimeoutError(f"over {LIMIT_S} CPU seconds")
 
 
+def write_rows(rows: list[dict[str, Any]], file: TextIO) -> "csv.DictWriter[str]":
+    writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return writer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("zoos", nargs="+", choices=("torchvision", "timm", "transformers"))
@@ -189,11 +197,11 @@ def main() -> None:
     signal.signal(signal.SIGPROF, out_of_time)
     table = options.output.with_suffix(".csv")
     rows = list(csv.DictReader(table.open())) if options.resume and table.exists() else []
+    places = {(row["zoo"], row["model"]): place for place, row in enumerate(rows)}
+    rows = [row for row in rows if row["zoo"] not in options.zoos or row["model"] not in (options.only or ())]
     done = {(row["zoo"], row["model"]) for row in rows}
     with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = write_rows(rows, file)
         for zoo in options.zoos:
             for name in options.only or names_of(zoo)[:: options.every]:
                 if (zoo, name) in done:
@@ -204,6 +212,9 @@ def main() -> None:
                 file.flush()
                 print(f"{zoo}:{name} {row['outcome']} {row['seconds']} s {row['cause']}", file=sys.stderr)
                 gc.collect()
+    rows.sort(key=lambda row: places.get((row["zoo"], row["model"]), len(places)))
+    with table.open("w", newline="") as file:
+        write_rows(rows, file)
     options.output.write_text(report(rows))
 
 

@@ -418,7 +418,7 @@ def make_report(
 
     Args:
         models: resnet50, timm:NAME, torchvision:NAME, hf:config.json, hf:bert, FILE.py:Name, package.module:Name, a trace file, or a pipeline: diffusers:NAME, FILE.pipeline.yaml. None where the load file lists services.
-        batches: 8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.
+        batches: 8, 1,8,32 or 1..1024 (powers of two), which are compared.
         load: What is asked: a service, a job or a training purchase.
         arguments: Constructor or config argument; repeatable.
         inputs: An input such as x=3x224x224 or ids=int64:Nx128; N is the batch; repeatable.

@@ -1,4 +1,4 @@
-"""The day that a report states, repeatable where SOURCE_DATE_EPOCH is set."""
+"""The day and the time that an answer states, repeatable where SOURCE_DATE_EPOCH is set."""
 
 import os
 from datetime import UTC, date, datetime
@@ -14,11 +14,22 @@ def moment() -> tuple[date, int]:
 
     Midnight makes two reports of one day equal to the last byte.
     """
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if epoch.isdecimal() and len(epoch) < 13 and int(epoch) <= _LAST_SECOND:
-        return datetime.fromtimestamp(int(epoch), tz=UTC).date(), int(epoch)
+    if (stated := _stated()) is not None:
+        return stated.date(), int(stated.timestamp())
     day = date.today()
     return day, int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+
+
+def now() -> datetime:
+    """Return the time, or that of SOURCE_DATE_EPOCH if that is one."""
+    return _stated() or datetime.now(tz=UTC)
+
+
+def _stated() -> datetime | None:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch.isdecimal() or len(epoch) > 12 or int(epoch) > _LAST_SECOND:
+        return None
+    return datetime.fromtimestamp(int(epoch), tz=UTC)
 
 
 _LAST_SECOND = 253_402_300_799

@@ -89,16 +89,19 @@ LONGEST_NAME = 200
 """Characters up to which a name is compared: the time grows with their square."""
 
 
-def nearest_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Name the known words closest to a misspelt one, best first; none for what is much longer than any of them."""
+def nearest_names(name: str, known: Iterable[str]) -> list[str]:
+    """Name at most three known words closest to a misspelt one, best first; none for what is much longer than any."""
     if len(name) > LONGEST_NAME:
         return []
     by_folded = {word.lower(): word for word in known}
     folded = name.lower()
     alike = [word for word in by_folded if word.translate(_CONFUSED) == folded.translate(_CONFUSED)]
-    close = difflib.get_close_matches(folded, by_folded, n=limit, cutoff=0.6)
+    close = difflib.get_close_matches(folded, by_folded, n=_MOST_NEAREST, cutoff=0.6)
     containing = [word for word in sorted(by_folded, key=len) if folded and folded in word]
-    return [by_folded[word] for word in dict.fromkeys([*alike, *close, *containing])][:limit]
+    return [by_folded[word] for word in dict.fromkeys([*alike, *close, *containing])][:_MOST_NEAREST]
+
+
+_MOST_NEAREST = 3
 
 
 _CONFUSED = str.maketrans("o1|", "0ll")

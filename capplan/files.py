@@ -1,12 +1,16 @@
-"""Write answers to files: whole or not at all, over older answers of the same kind alone; the user's folders."""
+"""Read files that somebody named, and write answers whole or not at all; the user's folders.
 
+An answer replaces an older one of the same kind alone.
+"""
+
+import contextlib
 import errno
 import json
 import os
 import re
+import secrets
 import stat
 import sysconfig
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -168,17 +172,19 @@ def replace_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the folder is missing, full or read-only; what the file held before is kept.
     """
-    mode = _mode_of(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".capplan-", suffix=".partial")
+    temporary = path.parent / f".capplan-{secrets.token_hex(8)}.partial"
+    # the system itself applies the umask here: to read it, os.umask must change it for all threads of the process
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        temporary.replace(path)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def exists(words: str | Path) -> bool:
@@ -192,16 +198,6 @@ def exists(words: str | Path) -> bool:
 def is_file(words: str | Path) -> bool:
     """Return True if words name a file; words too long or with a NUL, as arguments may be, name none."""
     return exists(words) and Path(words).is_file()
-
-
-def _mode_of(path: Path) -> int:
-    """Return the permissions that a file keeps, or those of a new file. [bits]"""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
 
 
 def _follow(path: Path) -> Path:

@@ -29,6 +29,13 @@ def test_a_new_file_is_written_with_the_permissions_of_new_files(tmp_path: Path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["plain", "plan.json"]
 
 
+def test_a_writer_leaves_the_umask_of_other_threads_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It belongs to the process: a thread that changes it for a moment lets others write files for everybody."""
+    monkeypatch.setattr("os.umask", lambda _: pytest.fail("the umask of the whole process was changed"))
+    write_file(tmp_path / "plan.json", PLAN)
+    write_file(tmp_path / "plan.json", OTHER_PLAN)
+
+
 def test_an_older_answer_of_the_same_kind_is_replaced_and_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     write_file(path, PLAN)

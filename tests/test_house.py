@@ -74,6 +74,23 @@ def test_no_comprehension_takes_a_name_of_an_enclosing_function() -> None:
     assert clashes == []
 
 
+def test_no_field_has_the_name_of_a_type_that_its_class_names() -> None:
+    """Python 3.14 reads annotations after the class is made: `date: date` names the field there, not the type."""
+    classes = [
+        (path, node)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+    ]
+    clashes = []
+    for path, node in classes:
+        fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+        names = {field.target.id for field in fields if isinstance(field.target, ast.Name)}
+        typed = {name.id for field in fields for name in ast.walk(field.annotation) if isinstance(name, ast.Name)}
+        clashes += [f"{path.relative_to(PACKAGE)}: {node.name}.{name}" for name in names & typed]
+    assert clashes == []
+
+
 def test_functions_take_few_parameters() -> None:
     """Options of commands aside, which typer reads from signatures."""
     counts = {

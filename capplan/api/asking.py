@@ -43,7 +43,8 @@ def python_function(verb: Verb[Any, Any], name: str) -> Callable[..., Any]:
                 raise TypeError(f"{name}() got multiple values for argument {field.name!r}")
             options[field.name] = value
         for field in places:
-            if field.name not in options and not field.is_list and not (field.option.metavar or "").startswith("["):
+            is_needed = field.is_required or not (field.is_list or (field.option.metavar or "").startswith("["))
+            if is_needed and field.name not in options:
                 raise TypeError(f"{name}() missing required argument: {field.name!r}")
         return answer_call(verb, name, options)
 
@@ -76,16 +77,18 @@ def answer_call(verb: Verb[Any, Any], name: str, options: Mapping[str, Any]) -> 
         CapplanError: the question has no answer.
     """
     known = {field.name: field for field in verb.fields_at(Door.PYTHON)}
-    options = {_in_its_number(option, known): value for option, value in options.items()}
-    for option in options:
+    stated: dict[str, Any] = {}
+    for option, value in options.items():
+        field_name = _in_its_number(option, known)
+        if field_name in stated:
+            raise TypeError(f"{name}() got multiple values for argument {field_name!r}")
+        stated[field_name] = value
+    for option in stated:
         if option not in known and not (option == "training" and "train" in known):
             nearest = nearest_names(option, known)
             meant = f"; did you mean {', '.join(nearest)}?" if nearest else f"; help(capplan.{name}) lists them."
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{meant}")
-    for option, field in known.items():
-        if field.is_required and option not in options:
-            raise TypeError(f"{name}() missing 1 required keyword-only argument: {option!r}")
-    words, context = _apart(options, names_language_models=verb.path.startswith("llm "))
+    words, context = _apart(stated, names_language_models=verb.path.startswith("llm "))
     context.typed = f"capplan.{name}"
     try:
         question = read_question(verb.question, words, door=Door.PYTHON)
@@ -166,7 +169,9 @@ def _apart(options: Mapping[str, Any], *, names_language_models: bool) -> tuple[
     if isinstance(gpus, Gpus):
         database = words.pop("gpus")
     elif gpus is not None and not isinstance(gpus, str):
-        named = list(gpus) if isinstance(gpus, list | tuple | set | frozenset) else [gpus]
+        named = list(gpus) if isinstance(gpus, list | tuple) else [gpus]
+        if isinstance(gpus, set | frozenset):  # in an order that every process gives
+            named = sorted(gpus, key=lambda gpu: getattr(gpu, "id", str(gpu)))
         if not named:
             raise UsageError("gpus is empty: name at least one GPU, or leave it out for all.")
         for gpu in named:

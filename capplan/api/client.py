@@ -65,8 +65,12 @@ class Client:
         """
         from urllib.parse import urlsplit
 
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is not a number, or half of an IPv6 address
+            is_address = False
+        if not is_address:
             raise UsageError(f"{url!r} is not the address of a service; write http://HOST:PORT.")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._token = token
@@ -278,6 +282,7 @@ class Client:
         Raises:
             CapplanError: the service refuses the request, or cannot be reached.
         """
+        from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import urlopen
 
@@ -290,13 +295,13 @@ class Client:
                 with error:
                     if error.code == _NOT_CHANGED and kept is not None:
                         return kept
-                    wait_s = float(error.headers.get("Retry-After") or 1.0)
+                    wait_s = _seconds(error.headers.get("Retry-After"))
                     if error.code not in _COME_AGAIN or time.monotonic() + wait_s > until:
                         raise _refusal(error) from None
                 time.sleep(wait_s)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 reason = getattr(error, "reason", None) or error
-                raise UsageError(f"cannot reach the service at {self.url}: {reason}.") from error
+                raise UsageError(f"cannot reach the service at {self.url}: {str(reason).strip()}.") from error
 
 
 def _response(content: bytes, headers: Any) -> ServiceReply:
@@ -306,6 +311,11 @@ def _response(content: bytes, headers: Any) -> ServiceReply:
         exit_code=int(headers.get("Capplan-Exit-Code", "0")),
         warning=headers.get("Capplan-Warning", ""),
     )
+
+
+def _seconds(retry_after: str | None) -> float:
+    """Return how long to wait: a service says seconds, while a proxy before it may say a day, which is not read. [s]"""
+    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else 1.0
 
 
 def _refusal(error: "HTTPError") -> CapplanError:

@@ -33,6 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.strict_json import LARGEST_TEXT_BYTES
 
@@ -52,17 +53,22 @@ def load_trace(path: str | Path) -> "Trace":
         The trace, as `trace` gave it.
 
     Raises:
+        UsageError: the file cannot be read.
         TraceFileError: it is truncated, damaged, not a trace, or written by a newer capplan.
     """
     from capplan.core.ops.flops import check_operators
     from capplan.core.trace.format import load_trace as parse_trace
 
-    trace = parse_trace(read_file(Path(path), at_most=LARGEST_TEXT_BYTES), where=str(path))
+    try:
+        content = read_file(Path(path), at_most=LARGEST_TEXT_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}.") from error
+    trace = parse_trace(content, where=str(path))
     check_operators(trace, where=str(path))
     return trace
 
 
-def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
+def load_gpus(*, overlays: Sequence[str | Path] = ()) -> "Gpus":
     """Read the GPU database, own specs laid over it.
 
     Args:
@@ -80,7 +86,8 @@ def load_gpus(*, overlays: Sequence[Path] = ()) -> "Gpus":
     """
     from capplan.specs import load_gpus as read_gpus
 
-    return read_gpus(overlays=overlays)
+    named = [overlays] if isinstance(overlays, str) else overlays
+    return read_gpus(overlays=[Path(overlay) for overlay in named])
 
 
 def read_sweep(path: "str | Path") -> "SweepResults":

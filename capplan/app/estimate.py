@@ -66,7 +66,10 @@ def _possible_changes(model: Model, trace: Trace, now: Workload, batch: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adviser:
-    """What advice is drawn from, apart from the GPU in question; `rents` are the lowest hourly prices by GPU id."""
+    """What advice is drawn from, apart from the GPU in question; `rents` are the lowest hourly prices by GPU id.
+
+    `law` holds the power limit that every GPU runs at; None without one.
+    """
 
     trace: Trace
     workload: Workload
@@ -74,6 +77,7 @@ class Adviser:
     changes: tuple[Alternative, ...]
     gpus: Gpus
     rents: Mapping[str, Price]
+    law: PowerLaw | None = None
 
     def advise(self, gpu: GpuSpec, curve: Sequence[LatencyEstimate]) -> tuple[SpeedAdvice, ...]:
         """Return what would help at the last batch of a curve."""
@@ -97,14 +101,14 @@ class Adviser:
         if recording.exact_batch not in (None, batch):
             return None
         step = ExecutedStep.of(recording, workload, calibration=self.calibration)
-        (answer,) = estimate_latencies(step, gpus=[gpu], batches=[batch])
+        (answer,) = _latencies(step, [gpu], [batch], self.law)
         return None if isinstance(answer, Unsupported) else answer[0]
 
     def _stronger(self, gpu: GpuSpec, now: LatencyEstimate) -> tuple[SpeedAdvice, ...]:
         recording = self.trace.recording(self.workload.configuration)
         alike = [other for other in self.gpus.values() if is_of_same_kind(gpu, other)]
         step = ExecutedStep.of(recording, self.workload, calibration=self.calibration)
-        answers = estimate_latencies(step, gpus=alike, batches=[now.batch])
+        answers = _latencies(step, alike, [now.batch], self.law)
         others = [
             (other, answer[0])
             for other, answer in zip(alike, answers, strict=True)
@@ -191,6 +195,7 @@ def estimate(
         changes=tuple(_possible_changes(model, trace, workload, batches[-1])),
         gpus=gpus.choice.known,
         rents=cheapest_offers(gpus.prices.to_plan_with),
+        law=law,
     )
     with feedback.progress(f"estimating {model.words} on {counted(len(curves), 'GPU')}"):
         reports = tuple(
@@ -256,12 +261,7 @@ def _curves(
     Raises:
         UsageError: none of the GPUs can run the workload.
     """
-    by_step = [
-        latencies_under_cap(
-            partial(_latencies, step.step), partial(step_peak_seconds, step.step), gpus, step.batches, law
-        )
-        for step in steps
-    ]
+    by_step = [_latencies(step.step, gpus, step.batches, law) for step in steps]
     answers = [_joined(parts) for parts in zip(*by_step, strict=True)]
     refused = [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if isinstance(answer, Unsupported)]
     if len(refused) == len(gpus):
@@ -271,8 +271,15 @@ def _curves(
     return [(gpu, answer) for gpu, answer in zip(gpus, answers, strict=True) if not isinstance(answer, Unsupported)]
 
 
-def _latencies(step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int]) -> tuple[_Curve | Unsupported, ...]:
-    return estimate_latencies(step, gpus=gpus, batches=batches)
+def _latencies(
+    step: ExecutedStep, gpus: Sequence[GpuSpec], batches: Sequence[int], law: PowerLaw | None
+) -> tuple[_Curve | Unsupported, ...]:
+    """Return the times of some batches on each GPU, under the law's power limit where it has one."""
+
+    def uncapped(at: Sequence[GpuSpec], sizes: Sequence[int]) -> tuple[_Curve | Unsupported, ...]:
+        return estimate_latencies(step, gpus=at, batches=sizes)
+
+    return latencies_under_cap(uncapped, partial(step_peak_seconds, step), gpus, batches, law)
 
 
 def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:

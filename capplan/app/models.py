@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.app.trace_cache import OpenedFiles, TraceCache, TraceKey, default_cache, files_behind, watched
+from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.latency.calibration import Calibration
 from capplan.core.memory.types import MemoryCalibration
 from capplan.core.ops.flops import Formulas, check_operators, uncounted
@@ -42,7 +43,7 @@ class QuantisedSource:
     scheme: Scheme
 
 
-_TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".json.gz")
+_TRACE_SUFFIXES = (*TRACE_SUFFIXES, ".json.gz")
 
 
 class Model(ABC):
@@ -347,6 +348,8 @@ class TracedModel(Model):
         )
         if (kept := self.cache.find(question)) is not None:
             return kept
+        import capplan.probe.trace.tracer  # noqa: F401 # imports torch unwatched: one built for CUDA runs ldconfig then
+
         with watched(self._opened):
             trace = self._record(configuration, exact_batch)
         if not self._opened.asked_outside:
@@ -423,6 +426,12 @@ class QuantisedModel(Model):
             "--prepare FILE.py:FUNCTION."
         )
 
+    def _fixed_batch(self, exact_batch: int) -> int | None:
+        return self.inner._fixed_batch(exact_batch)
+
+    def _is_traced_at_each(self, configuration: Configuration) -> bool:
+        return self.inner._is_traced_at_each(configuration)
+
     def with_input(self, *, input_size: str | None = None, seq_len: int | None = None) -> Model | None:
         """Return the same model on an input of another size; None where words do not name the model."""
         inner = self.inner.with_input(input_size=input_size, seq_len=seq_len)
@@ -464,6 +473,11 @@ def open_model(source: ModelSource, *, feedback: Feedback = SILENCE, formulas: F
     return TracedModel(words=source.words, request=source, feedback=feedback, cache=cache, formulas=formulas or {})
 
 
+def may_name_trace(words: str) -> bool:
+    """Return True if words name a JSON file, which is read as a trace; other models are not named so."""
+    return words.endswith(_TRACE_SUFFIXES) or (":" not in words and words.endswith(".json"))
+
+
 def read_trace_file(words: str) -> Trace | None:
     """Read a trace, if the words name a file that holds one; None for any other model.
 
@@ -471,15 +485,13 @@ def read_trace_file(words: str) -> Trace | None:
         TraceFileError: it is a trace file, but damaged or from a newer version.
         UsageError: a file whose name ends like a trace's is missing or cannot be read.
     """
-    path = Path(words)
-    looks_like_one = words.endswith(_TRACE_SUFFIXES)
-    if not looks_like_one and (":" in words or path.suffix != ".json"):
+    if not may_name_trace(words):
         return None
     try:
-        content = read_file(path, at_most=LARGEST_TEXT_BYTES)
+        content = read_file(Path(words), at_most=LARGEST_TEXT_BYTES)
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise UsageError(f"cannot read {words}: {getattr(error, 'strerror', None) or error}.") from error
-    if looks_like_one or is_trace_content(content):
+    if words.endswith(_TRACE_SUFFIXES) or is_trace_content(content):
         trace = load_trace(content, where=words)
         check_operators(trace, where=words)
         return trace

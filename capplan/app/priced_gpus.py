@@ -96,10 +96,8 @@ def _nobody_rents(prices: Prices, filters: PriceFilters, providers: Sequence[str
         if price.term is Term.ON_DEMAND and (not providers or price.provider in providers)
     ]
     places = {price.country for price in current if price.country} or {price.region for price in current}
-    return (
-        f"no on-demand offer {who}{where}is known; there are some in {', '.join(sorted(places))}. "
-        "`capplan prices import` takes quotes of your own."
-    )
+    some = f"; there are some in {', '.join(sorted(places))}" if places else ""
+    return f"no on-demand offer {who}{where}is known{some}. `capplan prices import` takes quotes of your own."
 
 
 def affordable(

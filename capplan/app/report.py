@@ -1,5 +1,6 @@
 """Build a procurement report: which GPUs to buy or rent for a load, how many, what they cost, how sure that is."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.app.priced_gpus import PriceFilters, affordable
 from capplan.app.procurement_constraints import at_place, laid_over, resolve, with_tariff
+from capplan.core.economics.decide import PRICE_FACTORS
 from capplan.core.gpus.prices import offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.format import parse_points
@@ -84,9 +86,16 @@ def admitting(
         gpus: the GPUs that it names, and their database.
         prices: all prices that count.
         usd_per_kwh: the user's own price of electricity; None for that of the region. [USD/kWh]
+
+    Raises:
+        UnknownNameError: a provider, seller, region, GPU or segment that nothing has.
+        UsageError: a factor makes prices 0, or the inventory states one GPU twice.
     """
     loads = []
     for load in stated.loads:
+        for assumption in load.demand.assumptions:
+            if assumption.key in PRICE_FACTORS and assumption.low <= 0:
+                raise UsageError(f"assumptions.{assumption.key}: {assumption.low:g} leaves no price; take one above 0.")
         wanted = laid_over(load.demand.constraints, constraints)
         admitted = resolve(wanted, gpus=gpus.known, prices=prices, named=gpus.named)
         placed = at_place(
@@ -95,6 +104,9 @@ def admitting(
         spotted = allowing_named_spot(load.demand.load, admitted)
         loads.append(replace(load, demand=replace(placed, constraints=admitted, load=spotted)))
     owned = [replace(server, gpu=gpus.known.find(server.gpu).id) for server in stated.inventory]
+    counts = Counter(server.gpu for server in owned)
+    if twice := [gpu for gpu, count in counts.items() if count > 1]:
+        raise UsageError(f"inventory: {twice[0]} is stated {counts[twice[0]]} times; add its counts and servers up.")
     return replace(stated, loads=tuple(loads), inventory=tuple(owned))
 
 
@@ -197,7 +209,7 @@ def _plan(
     if is_pipeline(source):
         context = PlanContext.of(GpuRequest(specs=gpus), PriceFilters(), feedback=feedback)
         asked = replace(pipeline, words=source.words)
-        return plan_document(plan_pipeline(asked, terms, context, feedback=feedback))
+        return plan_document(plan_pipeline(asked, terms, context))
     model = open_model(source, feedback=feedback)
     context = PlanContext(
         gpus=gpus, calibration=load_calibration(), memory_calibration=load_memory_calibration(), feedback=feedback

@@ -18,7 +18,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import SCHEMA_VERSION, Trace
 from capplan.core.workload import Configuration
 from capplan.errors import TraceFileError, UsageError
-from capplan.files import PACKAGE, cache_folder, exists, is_installed, open_file, read_file, replace_whole
+from capplan.files import PACKAGE, cache_folder, exists, is_file, is_installed, open_file, read_file, replace_whole
 from capplan.probe.diffusers_index import PREFIX, published_component
 from capplan.strict_json import LARGEST_TEXT_BYTES, read_json
 
@@ -227,9 +227,13 @@ def default_cache() -> TraceCache | None:
 
 def files_behind(question: TraceKey) -> tuple[Path, ...]:
     """Return the user's files that a model was made from: its config, and imports that are not installed."""
-    path = Path(question.words.removeprefix("hf:"))
-    configs = [candidate for candidate in (path, path / "config.json") if candidate.is_file()]
-    return tuple(dict.fromkeys([*configs, *_own_modules(question)]))
+    return tuple(dict.fromkeys([*files_named(question.words), *_own_modules(question)]))
+
+
+def files_named(words: str) -> list[Path]:
+    """Return the file that a model's words name, or the config.json of the folder that they name."""
+    path = Path(words.removeprefix("hf:"))
+    return [candidate for candidate in (path, path / "config.json") if is_file(candidate)]
 
 
 def _own_modules(question: TraceKey) -> list[Path]:
@@ -290,11 +294,20 @@ def library_versions() -> dict[str, str | None]:
 def _own_code() -> str:
     """Hash the state of capplan's tracing code, by its files' sizes and times."""
     digest = hashlib.sha256()
-    for part in _OWN_CODE:
-        for path in sorted(path for path in (PACKAGE / part).rglob("*") if path.suffix in (".py", ".json")):
-            stat = path.stat()
-            digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    for path in own_files(*_OWN_CODE):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def own_files(*parts: str) -> Iterator[Path]:
+    """Yield the files of code and data in some of capplan's packages, in order.
+
+    Args:
+        parts: the packages.
+    """
+    for part in parts:
+        yield from sorted(path for path in (PACKAGE / part).rglob("*") if path.suffix in (".py", ".json"))
 
 
 def _hash(path: Path) -> str | None:

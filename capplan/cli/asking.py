@@ -32,7 +32,7 @@ from capplan.cli.progress import TERMINAL, make_watcher
 from capplan.verbs.statement.contract import Look, Outcome, Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, Topic, plain_types
-from capplan.verbs.statement.read import read_question, with_model
+from capplan.verbs.statement.read import read_question
 
 _SEPARATOR = ","
 
@@ -69,6 +69,8 @@ _WRITING = ("color", "format_", "json_", "output")
 """Parameters about how an answer is written, which every verb's command has."""
 
 
+_LONGEST_CHOICES = 60
+"""Characters of the words that stand beside an option's flag; more stand in the sentence about it, which is folded."""
 _LARGEST_SHOWN = 10**6
 """Bounds above this guard against overflow; the reader of questions checks them, and help does not print them."""
 
@@ -223,7 +225,7 @@ def _ask(verb: Verb[Any, Any], values: Mapping[str, Any], writing: Writing) -> N
     context = TerminalContext(feedback=TERMINAL)
     look = Look(format=str(chosen), width=answer_width(), table_width=table_width(writing.output))
     question = verb.settle(question, look)
-    asked = [with_model(question, words) for words in models] if verb.takes_several else [question]
+    asked = [replace(question, model=words) for words in models] if verb.takes_several else [question]
     answers = [verb.answer(question, context) for question in asked]
     write_answers(verb, answers, question, writing=writing, look=look)
     if verb.files is not None:
@@ -278,7 +280,7 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
     if option.is_argument:
         several = verb.takes_several or field.is_list
         is_optional = (option.metavar or "").startswith("[")
-        metavar = option.metavar.strip("[].") if option.metavar and is_optional else option.metavar
+        metavar = option.metavar.strip("[].") if option.metavar and (is_optional or several) else option.metavar
         info: Any = typer.Argument(metavar=metavar, help=option.help, show_default=False, autocompletion=completion)
         item: Any = Path if Path in (field.item, *field.kinds) else str
         wanted: Any = list[item] if several else item
@@ -288,11 +290,14 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
     if option.words is None and field.bounds is not None:
         least, most = field.bounds.ge, field.bounds.le
         bounds = {"min": least, "max": most if most is not None and most <= _LARGEST_SHOWN else None}
+    help_words, metavar = option.help, option.metavar
+    if metavar is None and len("|".join(field.choices)) > _LONGEST_CHOICES:
+        help_words, metavar = f"{help_words} One of {', '.join(field.choices)}.", "NAME"
     info = typer.Option(
         field.flag,
         *option.flags[1:],
-        help=option.help,
-        metavar=option.metavar,
+        help=help_words,
+        metavar=metavar,
         show_default=option.shows_default,
         autocompletion=completion,
         **bounds,

@@ -3,7 +3,6 @@
 import codecs
 import contextlib
 import io
-import json
 import os
 import shlex
 import shutil
@@ -80,10 +79,10 @@ def resolve_format(
         return Format.TABLE
     if chosen is None and output is not None:
         by_extension = {**_FORMAT_BY_EXTENSION, **{f".{extension}": extension for extension in files_only}}
-        if output.suffix not in by_extension:
+        if output.suffix.lower() not in by_extension:
             known = ", ".join(by_extension)
             raise UsageError(f"{output}: the extension names no format (known: {known}); add --format.")
-        chosen = by_extension[output.suffix]
+        chosen = by_extension[output.suffix.lower()]
     if output is None and chosen is not None and chosen in files_only:
         raise UsageError(f"{str(chosen).capitalize()} is written to a file: add -o FILE.{chosen}.")
     return str(chosen)
@@ -112,17 +111,6 @@ def refuse_output(output: Path | None) -> None:
     refuse_input(output, allowance().inputs)
     if not output.parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no folder {output.parent}.")
-
-
-def to_json(document: object) -> str:
-    """Format a document as indented JSON; NaN and infinity are bugs.
-
-    Args:
-        document: A struct of `capplan.report.documents`, or plain mappings and lists.
-    """
-    from capplan.report.documents.codec import to_plain
-
-    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def laid_out(sections: "Iterable[Section]", chosen: Format, *, output: Path | None) -> str:
@@ -336,7 +324,10 @@ def coloured_text(lines: "Sequence[Line]") -> str:
     from rich.text import Text
 
     written = io.StringIO()
-    console = Console(file=written, force_terminal=True, color_system="standard", width=10_000, highlight=False)
+    # rich would obey NO_COLOR here, also where --color always was asked for
+    console = Console(
+        file=written, force_terminal=True, color_system="standard", no_color=False, width=10_000, highlight=False
+    )
     for line in lines:
         console.print(Text.assemble(*((span.text, _STYLES[span.style]) for span in line)), soft_wrap=True)
     return written.getvalue()

@@ -17,7 +17,6 @@ from capplan.cli.output import (
     emit,
     laid_out,
     resolve_format,
-    to_json,
 )
 from capplan.errors import UsageError
 
@@ -216,6 +215,7 @@ def config(*, format_: FormatOption = None, json_: JsonOption = False, output: O
     ]
     if chosen is Format.JSON:
         from capplan.report.documents.gpus import SettingDocument, SettingsDocument
+        from capplan.verbs.statement.contract import to_json
 
         keys = ("command", "option", "value", "file")
         documents = tuple(SettingDocument(**dict(zip(keys, row, strict=True))) for row in rows)

@@ -1,5 +1,6 @@
 """Write reports: of models, of served language models, in the formats that file names ask for."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked, with_parameters
-from capplan.cli.output import Format, command_line, emit, laid_out, to_json, write_atomically
+from capplan.cli.output import Format, command_line, emit, laid_out, write_atomically
 from capplan.cli.progress import TERMINAL, progress
 from capplan.errors import UsageError
 from capplan.printable import printable
 from capplan.verbs.report import ReportQuestion
-from capplan.verbs.statement.contract import Verb
+from capplan.verbs.statement.contract import Verb, to_json
 from capplan.verbs.statement.local import LocalContext
+from capplan.verbs.statement.options import Door
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.money import ServingReport
@@ -29,16 +31,19 @@ def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
         verb: the verb.
     """
 
-    def run(**values: Any) -> None:
+    def run(context: typer.Context, **values: Any) -> None:
         outputs = check_outputs(values.pop("output") or (), force=values.pop("force"), verb=verb)
         question, _ = read_asked(verb, values)
         if isinstance(question, ReportQuestion) and question.llm is not None:
+            _refuse_beside_llm(verb, context)
             return _report_llm(question, outputs, verb)
         answer = verb.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
         write_files(outputs, lambda extension: verb.files_in[extension]([answer], question), verb=verb)
         return conclude([verb.outcome(answer)])
 
-    parameters = [*command_parameters(verb), keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    writing = [keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
+    parameters = [first, *command_parameters(verb), *writing]
     return with_parameters(run, parameters, name=verb.path, text=help_text(verb))
 
 
@@ -95,6 +100,29 @@ def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any])
     if len(set(outputs)) < len(outputs):
         raise UsageError("the same -o is given twice.")
     return list(outputs)
+
+
+_OF_SERVED_MODELS = frozenset({"models", "llm", "gpus", "specs", "title"})
+"""Fields of a report's question that a report on a served model takes; its load file states all else."""
+
+
+def _refuse_beside_llm(verb: Verb[Any, Any], context: typer.Context) -> None:
+    """Refuse options that were typed beside `--llm` and would be left unread.
+
+    Raises:
+        UsageError: there are such options.
+    """
+    unread = [
+        field.flag
+        for field in verb.fields_at(Door.COMMAND)
+        if field.name not in _OF_SERVED_MODELS
+        and (source := context.get_parameter_source(field.name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if unread:
+        raise UsageError(
+            f"--llm reads load, limits and prices from LOAD.yaml, and would not read {', '.join(unread)}; drop that."
+        )
 
 
 def _report_llm(question: ReportQuestion, outputs: Sequence[Path], verb: Verb[Any, Any]) -> None:

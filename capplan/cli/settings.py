@@ -135,6 +135,10 @@ def _value(path: Path, key: str, value: object, field: Field | None) -> Value:
         return tuple(str(path.parent / text) if is_path else text for text in texts)
     if not isinstance(value, str | int | float | bool):
         raise UsageError(f"{path}: {key} must be a text or a number, not {value!r}.")
+    if isinstance(value, bool) and (field is None or bool not in field.kinds):  # the library of commands reads it as 1
+        raise UsageError(f"{path}: {key} must be a text or a number, not {str(value).lower()}.")
+    if isinstance(value, float) and field is not None and field.option.words is not None:
+        field.option.words.read(value, f"{path}: {key}")  # refuses what a text would say and a number cannot
     return value
 
 

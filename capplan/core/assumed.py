@@ -2,7 +2,8 @@
 
 A measurement or a published figure takes a value off this page: it then stands in a calibration file, with the command
 that makes it, or in a GPU's spec, with its source. Guesses that only serve where no calibration file is read are sets
-of their own: `core.latency.priors`, `GUESSED_LAWS` of `core.gpus.rate_laws` and `PRIOR` of `llm.core.serving.priors`.
+of their own: `prior_calibration` of `core.latency.calibration`, `GUESSED_LAWS` of `core.gpus.rate_laws` and `PRIOR` of
+`llm.core.serving.priors`.
 """
 
 import math

@@ -6,7 +6,7 @@ chains and norms becomes one kernel each, as under torch.compile.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.compiled.grouping import Fuser
@@ -16,6 +16,7 @@ from capplan.core.ops.catalogue import FusedRole, OperatorClass, operator_class
 from capplan.core.trace.types import (
     ALWAYS,
     ITEM_BYTES,
+    PUBLIC_LIBRARIES,
     Affine,
     Kernel,
     Op,
@@ -57,6 +58,7 @@ def _without_constants(recording: Recording) -> Recording:
     kept = [op for op in recording.ops if WEIGHT_ONLY not in recording.kernels[op.kernel].attributes]
     made = {storage for op in recording.ops for storage in op.writes} - {s for op in kept for s in op.writes}
     read = {storage for op in kept for storage in op.reads}
+    read_before = {storage for op in recording.ops for storage in op.reads}
     storages = tuple(
         replace(storage, role=Role.BUFFER, birth=ALWAYS) if index in made & read else storage
         for index, storage in enumerate(recording.storages)
@@ -64,9 +66,7 @@ def _without_constants(recording: Recording) -> Recording:
     unread = {
         index
         for index, storage in enumerate(storages)
-        if storage.role in (Role.PARAMETER, Role.BUFFER)
-        and index not in read
-        and any(index in op.reads for op in recording.ops)
+        if storage.role in (Role.PARAMETER, Role.BUFFER) and index in read_before - read
     }
     storages = tuple(
         replace(storage, size_bytes=Affine(0)) if index in unread else storage for index, storage in enumerate(storages)
@@ -373,8 +373,6 @@ def _side_by_side(kernels: Sequence[Kernel], index: int, places: _Places) -> Ope
     return replace(operands[0], shape=tuple(shape))
 
 
-_NAMES: Mapping[Framework, str] = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}
-
 _BOTH = frozenset(
     {"_fft_r2c", "_fft_c2c", "_fft_c2r", "fft_r2c", "linalg_eigh", "linalg_svd", "_linalg_svd", "linalg_qr",
      "linalg_inv_ex", "linalg_solve", "_linalg_solve_ex", "cholesky", "linalg_cholesky_ex", "_cdist_forward",
@@ -387,7 +385,8 @@ _TENSORRT = frozenset(
     {"deform_conv2d", "roi_pool", "ps_roi_align", "_embedding_bag", "masked_select", "index_put", "bernoulli"}
 )
 """Operators that TensorRT needs a plugin for."""
-_PUBLIC = frozenset({"aten", "capplan", "prims", "torchvision"})
+_UNKNOWN_TO_ENGINES = frozenset({"quanto", "bitsandbytes"})
+"""Libraries that the catalogue knows, and no engine."""
 
 
 def refused_operators(recording: Recording, framework: Framework) -> tuple[str, ...]:
@@ -402,7 +401,7 @@ def refused_operators(recording: Recording, framework: Framework) -> tuple[str, 
     for kernel in recording.kernels:
         library, _, name = kernel.name.partition(".")
         if (
-            library not in _PUBLIC
+            library not in PUBLIC_LIBRARIES - _UNKNOWN_TO_ENGINES
             or name in lacking
             or any(operand.dtype.startswith("complex") for operand in kernel.inputs)
         ):
@@ -415,4 +414,4 @@ def refusal_notes(recording: Recording, framework: Framework) -> tuple[str, ...]
     refused = refused_operators(recording, framework)
     if not refused:
         return ()
-    return (f"{_NAMES[framework]} would refuse {', '.join(refused)}: each needs a plugin, or runs outside the engine",)
+    return (f"{framework.product} would refuse {', '.join(refused)}: each needs a plugin, or runs outside the engine",)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
@@ -10,6 +11,18 @@ from numpy.typing import NDArray
 
 NORMAL_90 = 1.645
 """The normal distribution's quantile that leaves 5 % on either side."""
+
+
+class End(StrEnum):
+    """Which end of an uncertain quantity is asked for, or what is expected of it."""
+
+    LOW = "low"
+    EXPECTED = "expected"
+    HIGH = "high"
+
+
+ENDS = tuple(End)
+"""Both ends and the middle; a tuple is walked faster than an enumeration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,11 @@ class Interval:
             (factor.low, factor.expected, factor.high) if isinstance(factor, Interval) else (factor, factor, factor)
         )
         return Interval(low=self.low * low, expected=self.expected * expected, high=self.high * high)
+
+    def at(self, end: End) -> float:
+        """Return one end, or what is expected."""
+        value: float = getattr(self, end.value)
+        return value
 
     def to_text(self, format_value: Callable[[float], str]) -> str:
         """Write it as "30 ms (20 ms to 40 ms)", or as one value where nothing is uncertain."""

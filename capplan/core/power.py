@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from math import exp, hypot, log
 
 import numpy as np
 
 from capplan.core.gpus.spec import GpuSpec, MeasuredRate, Microbenchmark, PeakKind
-from capplan.core.numbers import FloatArray, Interval
+from capplan.core.numbers import End, FloatArray, Interval
 from capplan.core.origin import Origin
 from capplan.units import format_watts
 
@@ -398,14 +397,6 @@ def energy_j(power_w: Interval, time_s: float) -> Interval:
     return power_w * time_s
 
 
-class CapEnd(StrEnum):
-    """Which of three times of a step is asked for where a cap makes them differ."""
-
-    LOW = "low"
-    EXPECTED = "expected"
-    HIGH = "high"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdowns:
     """By what factors steps take longer, one entry a step: at the lower end of the interval, expected, at the upper."""
@@ -414,9 +405,9 @@ class Slowdowns:
     expected: FloatArray
     high: FloatArray
 
-    def at(self, end: CapEnd) -> FloatArray:
+    def at(self, end: End) -> FloatArray:
         """Return the factors of one end."""
-        return {CapEnd.LOW: self.low, CapEnd.EXPECTED: self.expected, CapEnd.HIGH: self.high}[end]
+        return {End.LOW: self.low, End.EXPECTED: self.expected, End.HIGH: self.high}[end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,7 +416,7 @@ class CardCap:
 
     gpu: GpuSpec
     law: PowerLaw
-    end: CapEnd = CapEnd.EXPECTED
+    end: End = End.EXPECTED
 
     def slowdowns(self, shares: Sequence[RateShares], probe: Callable[[], Sequence[FloatArray]]) -> Slowdowns:
         """Return by what factors the cap lengthens steps.

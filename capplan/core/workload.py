@@ -108,6 +108,11 @@ class Framework(StrEnum):
         return self in (Framework.TENSORRT, Framework.ONNXRUNTIME)
 
     @property
+    def product(self) -> str:
+        """Return the software by the name that its maker gives it."""
+        return {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}.get(self, "PyTorch")
+
+    @property
     def is_replayed(self) -> bool:
         """True where the device takes a step from a recorded graph, without a host's launches."""
         return self in (Framework.COMPILE_GRAPHS, Framework.TENSORRT)
@@ -265,9 +270,8 @@ class Workload:
     @property
     def software(self) -> str:
         """What runs the model: a release of PyTorch, or an inference engine."""
-        if self.framework.is_engine:
-            return {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}[self.framework]
-        return "PyTorch {}.{}".format(*self.torch_version)
+        name = self.framework.product
+        return name if self.framework.is_engine else "{} {}.{}".format(name, *self.torch_version)
 
     @property
     def release(self) -> str:

@@ -55,8 +55,8 @@ def memory(
     engine_version: str | None = ...,
     adapters: int = ...,
     lora_rank: int = ...,
-    max_len: int | None = ...,
     utilization_fraction: float | None = ...,
+    max_len: int | None = ...,
     max_num_batched_tokens: int | None = ...,
     max_num_seqs: int | None = ...,
     kv_pool_bytes: float | str | None = ...,
@@ -84,8 +84,8 @@ def memory(
         engine_version: Version of the engine, such as 0.19; the newest by default.
         adapters: LoRA adapters that are resident at a time.
         lora_rank: Rank of the adapters.
-        max_len: Longest sequence served; the model's own limit by default.
         utilization_fraction: The engine's memory fraction; its default if left out.
+        max_len: Longest sequence served; the model's own limit by default.
         max_num_batched_tokens: Tokens of one step; the engine's default if left out.
         max_num_seqs: Sequences that run at once; the engine's default if left out.
         kv_pool_bytes: Take this cache per GPU, such as an engine's log states.
@@ -686,8 +686,8 @@ def train_estimate(
     micro_batch: int = ...,
     accumulate: int = ...,
     recompute: Recompute | str | None = ...,
-    tokens: float | str | None | None = ...,
-    samples: float | str | None | None = ...,
+    tokens: float | str | None = ...,
+    samples: float | str | None = ...,
     mean_len: float | None = ...,
     lengths: Sequence[int] | str = ...,
     epochs: float = ...,
@@ -776,8 +776,8 @@ def train_plan(
     compile: bool = ...,
     offload: Sequence[Offloaded | str] | str | None = ...,
     network_bytes_per_s: float | str | None = ...,
-    tokens: float | str | None | None = ...,
-    samples: float | str | None | None = ...,
+    tokens: float | str | None = ...,
+    samples: float | str | None = ...,
     mean_len: float | None = ...,
     lengths: Sequence[int] | str = ...,
     epochs: float = ...,

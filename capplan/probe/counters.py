@@ -21,9 +21,7 @@ from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.inputs.tensors import as_forward_takes
 from capplan.probe.target.types import Target
-
-MAX_REAL_BYTES = 4 << 30
-"""Weights up to here are made for the other counters, which cannot do without. [bytes]"""
+from capplan.probe.trace.backends import LARGEST_REAL_BYTES
 
 
 def compare_counters(
@@ -54,7 +52,7 @@ def _count(target: Target, batch: int, name: str, version: str, run: Run) -> Cou
     try:
         module = _real_module(target)
         inputs = as_forward_takes(target.make_inputs(batch, device="cpu"), module.forward)
-        with model_code(f"{name}", error=CounterError), _import_noise_filtered():
+        with model_code(name, error=CounterError), _import_noise_filtered():
             return Count(counter=name, version=version, **run(module, inputs))
     except CounterError as error:
         return Count(counter=name, version=version, failure=str(error))
@@ -69,9 +67,9 @@ def _real_module(target: Target) -> torch.nn.Module:
     with torch.device("meta"):
         stand_in = target.build()
     size_bytes = sum(tensor.nbytes for tensor in stand_in.parameters())
-    if size_bytes > MAX_REAL_BYTES:
+    if size_bytes > LARGEST_REAL_BYTES:
         raise CounterError(
-            f"needs real weights, of {size_bytes / 1e9:.1f} GB; more than {MAX_REAL_BYTES >> 30} GiB are not made"
+            f"needs real weights, of {size_bytes / 1e9:.1f} GB; more than {LARGEST_REAL_BYTES / 1e9:g} GB are not made"
         )
     del stand_in
     module = target.build()
@@ -97,8 +95,8 @@ def _count_with_thop(module: torch.nn.Module, inputs: ModelInputs) -> dict[str, 
         "macs": int(macs),
         "params": int(params),
         "by_operator": by_class,
-        "by_module": _without_wrapper({"": int(macs), **by_module}),
-        "params_by_module": own_shares(_without_wrapper(params_by_module)),
+        "by_module": _without_wrapper(module, {"": int(macs), **by_module}),
+        "params_by_module": own_shares(_without_wrapper(module, params_by_module)),
     }
 
 
@@ -114,14 +112,15 @@ def _count_with_fvcore(module: torch.nn.Module, inputs: ModelInputs) -> dict[str
     from fvcore.nn import FlopCountAnalysis
 
     params = sum(parameter.numel() for parameter in module.parameters())
-    analysis = FlopCountAnalysis(positional(module, inputs), values(inputs))
+    module = positional(module, inputs)
+    analysis = FlopCountAnalysis(module, values(inputs))
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
     by_operator = {name: int(value) for name, value in analysis.by_operator().items()}
     return {
         "macs": int(analysis.total()),
         "params": params,
         "by_operator": by_operator,
-        "by_module": _without_wrapper({name: int(value) for name, value in analysis.by_module().items()}),
+        "by_module": _without_wrapper(module, {name: int(value) for name, value in analysis.by_module().items()}),
         "skipped": {name.removeprefix("aten::"): int(value) for name, value in analysis.unsupported_ops().items()},
     }
 
@@ -169,9 +168,9 @@ def values(inputs: ModelInputs) -> tuple[Any, ...]:
     return (*inputs.args, *inputs.kwargs.values())
 
 
-def _without_wrapper(by_module: Mapping[str, int]) -> dict[str, int]:
+def _without_wrapper(module: torch.nn.Module, by_module: Mapping[str, int]) -> dict[str, int]:
     """Drop `_ByPosition` from module paths, where it was put around a model."""
-    if "model" not in by_module or any(path and not f"{path}.".startswith("model.") for path in by_module):
+    if not isinstance(module, _ByPosition):
         return dict(by_module)
     return {path.removeprefix("model").removeprefix("."): value for path, value in by_module.items() if path}
 

@@ -28,7 +28,6 @@ class DiffusersIndex:
         parameters: height, width, frames and steps that the pipeline runs with unless told otherwise.
         text_tokens: how long prompts are padded to, by text encoder; empty where the folder does not say.
         guidance: "together" (both passes of a step as one batch), "apart" or "distilled" (one pass); None if unknown.
-        is_published: True for an entry of the catalogue, whose figures come from the model's publisher.
     """
 
     name: str
@@ -37,7 +36,6 @@ class DiffusersIndex:
     parameters: Mapping[str, int]
     text_tokens: Mapping[str, int]
     guidance: str | None
-    is_published: bool
 
     @property
     def denoiser(self) -> str:
@@ -111,7 +109,6 @@ def _published(name: str, entry: Mapping[str, Any]) -> DiffusersIndex:
         parameters=entry["parameters"],
         text_tokens=entry["text_tokens"],
         guidance=entry["guidance"],
-        is_published=True,
     )
 
 
@@ -134,7 +131,6 @@ def _of_folder(folder: Path) -> DiffusersIndex:
         parameters={},
         text_tokens={},
         guidance=None,
-        is_published=False,
     )
 
 

@@ -230,8 +230,12 @@ class Worker:
                 self._process = self._fork(theirs) if self._template is not None else self._spawn(theirs)
         except (OSError, EOFError) as error:  # the system is short of processes, or the template has just died
             self.close()
-            raise WorkerDiedError(Death.KILLED, f"its process could not be started ({error})") from error
-        answer = self.ask(self._made_by, time_s=_LONGEST_START_S, stop=stop)
+            raise WorkerDiedError(Death.KILLED, f"its process could not be started ({error})", began=False) from error
+        try:
+            answer = self.ask(self._made_by, time_s=_LONGEST_START_S, stop=stop)
+        except WorkerDiedError as died:
+            died.began = False
+            raise
         assert isinstance(answer, Ready)
 
     def call(self, task: object, *, time_s: float | None = None, stop: Event | None = None) -> Any:

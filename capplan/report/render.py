@@ -100,7 +100,12 @@ def _csv_cell(value: object) -> str:
     if value is None:
         return ""
     cell = repr(value) if isinstance(value, float) else printable_line(str(value))
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and not _is_number(cell) else cell
+    return cell if _is_number(cell) else defused(cell)
+
+
+def defused(cell: str) -> str:
+    """Lead a text that a spreadsheet would run as a formula by an apostrophe (OWASP, CSV injection)."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def _is_number(cell: str) -> bool:

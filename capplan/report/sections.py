@@ -204,6 +204,11 @@ def text_of(content: str | Line) -> str:
     return content if isinstance(content, str) else "".join(span.text for span in content)
 
 
+def sentence(content: str) -> str:
+    """Return words as a sentence: with a capital letter and a full stop."""
+    return f"{content[:1].upper()}{content[1:]}."
+
+
 class LineRole(StrEnum):
     """What lines are, which decides how a format marks them."""
 

@@ -8,11 +8,8 @@ from urllib.parse import urlencode
 
 from msgspec import Meta
 
-from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
 from capplan.strict_json import JsonError, read_json
-from capplan.verbs.llm.fields import Degree, DeploymentFields, MeanLengthFields, SearchFields, Tokens
-from capplan.verbs.statement.fields import Name
 from capplan.verbs.statement.options import Door, Option
 from capplan.verbs.statement.read import read_question, to_wire
 
@@ -46,7 +43,7 @@ def question_from_mapping(kind: type[Kind], document: Mapping[str, Any], *, is_s
         UsageError: a field is unknown, or holds something else than it must.
     """
     check_bounds(document)
-    return read_question(kind, document, door=Door.HTTP, is_text=not is_strict)
+    return read_question(kind, document, door=Door.HTTP, name_of=lambda field: field.wire, is_text=not is_strict)
 
 
 def question_from_query(kind: type[Kind], pairs: Sequence[tuple[str, str]]) -> Kind:
@@ -127,33 +124,6 @@ def _check_plain(value: Any) -> None:
         raise UsageError("the question holds an integer beyond 64 bits.")
     elif not isinstance(value, bool | int | float | None):
         raise UsageError(f"the question holds a {type(value).__name__}, which is not a plain value.")
-
-
-_FORM = Option(doors=Door.HTTP)
-_Words = Annotated[str, Meta(max_length=200), _FORM]
-_Amount = Annotated[float | None, Meta(ge=0.0, le=1e15), _FORM]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmPageQuestion:
-    """The fields of the form about serving: times of a replica on GPUs, or deployments that carry a load."""
-
-    find: Annotated[Literal["times", "deployments"], _FORM] = "times"
-    model: Annotated[str, Meta(max_length=100), _FORM] = ""
-    gpus: Annotated[tuple[Name, ...], Meta(max_length=16), _FORM] = ()
-    weights: _Words = ""
-    kv: _Words = ""
-    tp: Annotated[Degree, _FORM] = DeploymentFields.tp
-    engine: _Words = Engine.VLLM.value
-    input_len: Annotated[Tokens, _FORM] = MeanLengthFields.input_len
-    output_len: Annotated[Tokens, _FORM] = MeanLengthFields.output_len
-    rate: _Amount = None
-    clients: _Amount = None
-    max_ttft: _Words = ""
-    max_tpot: _Words = ""
-    percentile: _Words = "mean"
-    redundancy: Annotated[int, Meta(ge=0, le=1000), _FORM] = SearchFields.redundancy
-    explain: _Words = ""
 
 
 _field = partial(Option, doors=Door.HTTP)

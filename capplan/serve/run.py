@@ -25,6 +25,7 @@ from capplan.serve.http.bodies import GoneError, ProblemError, problem_response,
 from capplan.serve.http.guard import Guard
 from capplan.serve.http.pages import page_routes
 from capplan.serve.metrics import LOGGER, start_logging
+from capplan.serve.planning.messages import BUG
 from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.tracing.queue import WALL_PER_CPU
@@ -257,4 +258,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _bug(_: Request, error: Exception) -> Response:
     LOGGER.error("unexpected error", exc_info=(type(error), error, error.__traceback__))
     detail = "unexpected error; this is a bug in capplan: please report it with the service's log."
-    return problem_response(ProblemError(500, detail, exit_code=70))
+    return problem_response(ProblemError(500, detail, exit_code=BUG))

@@ -18,10 +18,11 @@ from capplan.core.trace.format import is_trace_content
 from capplan.errors import UsageError
 from capplan.processes.supervisor import processor_s, resident_bytes
 from capplan.serve.metrics import Metrics
+from capplan.serve.page.question import LlmPageQuestion
 from capplan.serve.planning.data import Folders, model_files, prepared
 from capplan.serve.planning.files import ONNX_START, ZIP_MAGIC, Configs, Uploads
-from capplan.serve.planning.messages import Refusal, Reply, Task, TraceJob
-from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
+from capplan.serve.planning.messages import BUG, Refusal, Reply, Task, TraceJob
+from capplan.serve.questions import ResultsQuestion
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, SharedTasks, Wanted, is_wanted
 from capplan.serve.tracing.queue import TraceQueue
@@ -220,7 +221,7 @@ class PlanningService:
             if isinstance(outcome, Refusal):
                 return outcome
             if traced & set(outcome.jobs):
-                return Refusal(message="a trace could not be kept: the cache cannot be written.", exit_code=70)
+                return Refusal(message="a trace could not be kept: the cache cannot be written.", exit_code=BUG)
             if not traced:
                 self.tracers.admit(outcome.jobs)
             traced |= set(outcome.jobs)

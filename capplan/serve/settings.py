@@ -93,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """Read the access token from the first line of a file.
+    """Read the access token from a file of one line.
 
     Raises:
         UsageError: the file cannot be read, or holds no token that is long enough.

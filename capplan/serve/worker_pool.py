@@ -21,7 +21,7 @@ from capplan.serve.page import results as _results  # noqa: F401 - and about a s
 from capplan.serve.page import serving_form as _form  # noqa: F401 - and those about language models
 from capplan.serve.planning.answer import answer
 from capplan.serve.planning.data import Data, Folders
-from capplan.serve.planning.messages import Outcome, Refusal, Task
+from capplan.serve.planning.messages import BUG, Outcome, Refusal, Task
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError, Line, UnwantedError, Wanted
 
@@ -236,7 +236,7 @@ class PlannerPool:
             asked.is_running = False
         if isinstance(outcome, UnexpectedError):
             log("unexpected error in a planner", error=outcome.message.partition(":")[0])
-            outcome = Refusal(message="unexpected error; this is a bug in capplan.", exit_code=70)
+            outcome = Refusal(message="unexpected error; this is a bug in capplan.", exit_code=BUG)
         if not asked.outcome.done():
             asked.outcome.set_result(outcome)
 
@@ -271,10 +271,6 @@ class PlannerPool:
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Run what blocks in a thread of the planners' own, so that traces leave no question without one."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-
-BUG = 70
-"""The exit code of an exception that nothing expected, as of the command line."""
 
 
 def make_planner(settings: Settings) -> Callable[[Task], Outcome]:

@@ -6,8 +6,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from capplan.core.economics.evidence import PriceDrift
 from capplan.core.origin import Origin
 from capplan.core.pipelines.measured import GROUPS, GroupFactors, PipelineCalibration, PipelineWidth, SequenceLaws
@@ -79,17 +77,10 @@ def read_fitted(
         path: a file of the same kind, None for the shipped one.
 
     Raises:
-        SpecError: the file is missing, is not YAML, has another schema, or lacks a key.
+        SpecError: the file is missing, is not strict YAML, has another schema, or lacks a key.
     """
-    where = str(path) if path else f"calibrations/{name}"
-    try:
-        document = yaml.safe_load((path or calibration_file(name)).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{where}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where} is not YAML: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != schema_version:
-        raise SpecError(f"{where} is not {what} of schema_version {schema_version}.")
+    where, file = str(path) if path else f"calibrations/{name}", path or calibration_file(name)
+    document = read_versioned(file, what=what, version=schema_version, shown=where)
     try:
         origin = document["origin"]
         if not isinstance(origin["made"], date):

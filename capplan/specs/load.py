@@ -104,8 +104,8 @@ def hours_of_use(words: str) -> frozenset[int] | None:
 STREAMS = ("images", "videos", "clips", "documents", "requests")
 """What a service may be asked for in one sentence: `images: 3 per second, p95 under 8 s`."""
 _STREAM = re.compile(
-    r"(?P<rate>[0-9.]+(?:e[0-9]+)?)\s*(?:per |/\s*)(?P<unit>s|second|min|minute|h|hour|d|day)"
-    r"(?:,\s*p(?P<percentile>[0-9.]+))?,?\s*(?:under|within|<)\s*(?P<latency>[0-9.]+\s*[a-zµ]+)"
+    r"(?P<rate>\d+(?:\.\d+)?(?:e\d{1,2})?)\s*(?:per |/\s*)(?P<unit>s|second|min|minute|h|hour|d|day)"
+    r"(?:,\s*p(?P<percentile>\d+(?:\.\d+)?))?,?\s*(?:under|within|<)\s*(?P<latency>[0-9.]+\s*[a-zµ]+)"
 )
 _STREAM_SECONDS = {
     "s": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400,
@@ -230,6 +230,11 @@ def _inventory(reader: "_LoadReader", items: Sequence[Tree]) -> tuple[Owned, ...
 
 def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> ReportLoad:
     reader = _LoadReader(shown, {})
+    for stream in STREAMS:
+        if stream in tree:
+            wanted = "write a rate and a limit, such as 3 per second, p95 under 8 s"
+            reader.refuse(stream, f"{tree[stream]!r} cannot be read; {wanted}")
+            reader.finish({})
     kinds = [kind for kind in _KEYS if kind in tree]
     reader.unknown_keys(tree, list(known), "")
     if len(kinds) != 1:

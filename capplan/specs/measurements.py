@@ -34,7 +34,6 @@ _SWITCHES = {
     "false": Switch.OFF,
 }
 _LONGEST_STEP_S = 3600.0
-_DEFAULT_TORCH = (2, 11)
 
 
 def read_measured(path: Path, *, allow_code: bool = False) -> MeasuredFile:
@@ -156,7 +155,7 @@ class _StepReader:
             batch=batch,
             latency_s=_latency_s(words, batch * gpu_count),
             input_size=_size(_one_of(words, "input_size", "seq_len")),
-            power_w=_number(words["power_w"], "power_w") if words["power_w"] else None,
+            power_w=_positive_number(words["power_w"], "power_w") if words["power_w"] else None,
             arguments=_arguments(words["arg"]),
             includes_copy=_switch(words["host_copy"], "host_copy") is Switch.ON,
             reparameterized=_switch(words["reparam"], "reparam"),
@@ -219,7 +218,7 @@ def _word(kind: type[Any], text: str, name: str) -> Any:
 
 def _version(text: str) -> tuple[int, int]:
     if not text:
-        return _DEFAULT_TORCH
+        return Workload().torch_version
     pieces = text.partition("+")[0].split(".")
     if len(pieces) < 2 or not all(piece.isdecimal() for piece in pieces[:2]):
         _fail(f"torch {text!r} is not a version such as 2.9")
@@ -232,13 +231,10 @@ def _latency_s(words: Mapping[str, str], batch: int) -> float:
     A mean latency holds the first steps, which choose kernels, and a rate the wait for data: NVIDIA's tables of
     EfficientNet have latencies 1.2 times as long as the batch over its rate, at every batch alike.
     """
-    latency_s = _number(words["latency_ms"], "latency_ms") / 1e3 if words["latency_ms"] else None
-    rate_per_s = _number(words["samples_per_s"], "samples_per_s") if words["samples_per_s"] else None
+    latency_s = _positive_number(words["latency_ms"], "latency_ms") / 1e3 if words["latency_ms"] else None
+    rate_per_s = _positive_number(words["samples_per_s"], "samples_per_s") if words["samples_per_s"] else None
     if latency_s is None and rate_per_s is None:
         _fail("neither latency_ms nor samples_per_s is given")
-    for value, name in ((latency_s, "latency_ms"), (rate_per_s, "samples_per_s")):
-        if value is not None and not 0 < value < float("inf"):
-            _fail(f"{name} must be positive, is {words[name]}")
     step_s = min(latency_s or math.inf, batch / rate_per_s if rate_per_s else math.inf)
     if step_s > _LONGEST_STEP_S:
         _fail(f"a step of {step_s:.0f} s: are the units mixed up?")
@@ -250,6 +246,13 @@ def _number(text: str, name: str) -> float:
         return float(text)
     except ValueError:
         return float(_fail(f"{name} {text!r} is not a number"))
+
+
+def _positive_number(text: str, name: str) -> float:
+    value = _number(text, name)
+    if not 0 < value < math.inf:
+        _fail(f"{name} must be positive, is {text}")
+    return value
 
 
 def _count(text: str, name: str) -> int:

@@ -109,6 +109,8 @@ def _part(checker: Checker, name: str, given: object, path: Path) -> Part | None
     if not isinstance(arguments, dict):
         checker.refuse(f"{where}arguments", "must be keys with values")
         arguments = {}
+    if not isinstance(given.get("quantises", False), bool):
+        checker.refuse(f"{where}quantises", f"must be true or false, not {given['quantises']!r}")
     tokens = given.get("tokens", [])
     return Part(
         name=name,

@@ -61,7 +61,12 @@ def read_export(path: Path, providers: Providers, *, read_on: date) -> Export | 
         UsageError: The file cannot be read, or is JSON of another form.
     """
     if path.suffix == ".csv":
-        return _skypilot(path, providers, read_on)
+        try:
+            return _skypilot(path, providers, read_on)
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                f"{path}: has the columns of SkyPilot's catalogue, but not in its form ({error})."
+            ) from error
     if path.suffix != ".json":
         return None
     document = _json(path)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import yaml
 
@@ -105,7 +106,9 @@ def import_quotes(path: Path, gpus: Mapping[str, GpuSpec], *, read_on: date) -> 
     for number, row in rows:
         try:
             quote = _quote(row, gpus, default_source=path.name)
-            quotes.append(quote if export is None else replace(quote, kind=export.kind))
+            if export is not None:
+                quote = replace(quote, kind=export.kind, zones=tuple(map(float, row.get("zones", "").split())))
+            quotes.append(quote)
         except UnreadableRowError as error:
             left_out.append(SkippedQuote(row=number, reason=str(error)))
     return ImportedPrices(files=price_files(quotes, read_on=read_on), quotes=tuple(quotes), left_out=tuple(left_out))
@@ -161,11 +164,11 @@ def _xlsx_rows(path: Path) -> Iterator[list[str]]:
         raise UsageError(f"{path}: reading .xlsx needs openpyxl (pip install openpyxl); .csv needs nothing.") from error
     try:
         sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-    except (OSError, KeyError, ValueError) as error:
+        for row in sheet.iter_rows(values_only=True):
+            days = (value.date() if isinstance(value, datetime) else value for value in row)
+            yield ["" if value is None else str(value) for value in days]
+    except (OSError, LookupError, ValueError, BadZipFile, SyntaxError) as error:  # XML that is damaged is a SyntaxError
         raise UsageError(f"{path}: is not a workbook that can be read ({error}).") from error
-    for row in sheet.iter_rows(values_only=True):
-        days = (value.date() if isinstance(value, datetime) else value for value in row)
-        yield ["" if value is None else str(value) for value in days]
 
 
 def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_source: str) -> Quote:
@@ -186,7 +189,7 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
     gpu = read(_gpu, row["gpu"], gpus)
     term = read(_term, row["term"])
     read(_check_provider_and_currency, row)
-    count = read(_positive, row.get("gpus") or "1", "gpus")
+    count = read(_whole, row.get("gpus") or "1", "gpus")
     price = read(_price, row, count or 1)
     dated = read(_day, row["date"], row.get("date_is", ""))
     tier = read(_member, row.get("tier") or PriceTier.QUOTED.value, PriceTier)
@@ -200,7 +203,7 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
         term=term,
         provider=_PROVIDERS.get(row["provider"].lower(), row["provider"]),
         price=price,
-        gpus=int(count),
+        gpus=count,
         day=day,
         date_is=date_is,
         tier=tier,
@@ -210,7 +213,6 @@ def _quote(row: Mapping[str, str], gpus: Mapping[str, GpuSpec], *, default_sourc
         includes_server=row["term"].lower() == "purchase server" or row.get("includes_server", "").lower() == "true",
         note=row.get("note") or None,
         terms=QuoteTerms(sku=row.get("sku") or None, valid_until=valid_until, **numbers),
-        zones=tuple(map(float, row.get("zones", "").split())),
     )
 
 
@@ -248,7 +250,7 @@ def _gpu(given: str, gpus: Mapping[str, GpuSpec]) -> str:
     raise ValueError(f"{given!r} is not a GPU of the database" + (f"; near {', '.join(nearest)}" if nearest else ""))
 
 
-def _price(row: Mapping[str, str], count: float) -> float:
+def _price(row: Mapping[str, str], count: int) -> float:
     if row["price"]:
         return _positive(row["price"], "price")
     return _positive(row.get("value_per_gpu", ""), "price") * count
@@ -262,6 +264,13 @@ def _positive(text: str, name: str) -> float:
     if not 0 < value < float("inf"):
         raise ValueError(f"{name} must be a number above 0, not {text!r}")
     return value
+
+
+def _whole(text: str, name: str) -> int:
+    value = _positive(text, name)
+    if value != int(value):
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
+    return int(value)
 
 
 def _day(text: str, kind: str) -> tuple[date, DateKind]:
@@ -385,7 +394,7 @@ def _scalar(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_scalar, value))}]"
     if isinstance(value, int | float | date):
-        return f"{value:g}" if isinstance(value, float) and value < 1e5 else str(value)
+        return f"{value:.10g}" if isinstance(value, float) else str(value)
     text = str(yaml.safe_dump(str(value), default_style='"', width=10**6, allow_unicode=True)).strip()
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", str(value))
     reserved = {"true", "false", "yes", "no", "on", "off", "null", "none"}

@@ -23,7 +23,7 @@ from capplan.core.gpus.prices import (
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
 from capplan.errors import SpecError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
-from capplan.specs.providers import Providers, load_providers
+from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
 
 _TOP_KEYS = [
@@ -81,11 +81,11 @@ def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -
     Raises:
         SpecError: a file is refused, with all that is wrong with it.
     """
-    folder, providers = price_folder(), load_providers()
+    folder = price_folder()
     prices = Prices()
     for path in sorted(folder.glob("*.yaml")):
         shown = str(path.relative_to(folder.parents[1])) if folder == built_in_folder() / PRICES else str(path)
-        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN, providers=providers))
+        prices = _joined(prices, read_prices(path, gpus, shown=shown, origin=BUILT_IN))
     own = Prices()
     for overlay in (*own_overlays(), *overlays):
         for path in sorted((overlay / PRICES).glob("*.yaml")):
@@ -118,21 +118,16 @@ def _laid_over(below: Prices, above: Prices) -> Prices:
     return _joined(kept, above)
 
 
-def read_prices(
-    path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str, providers: Providers | None = None
-) -> Prices:
+def read_prices(path: Path, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
     """Read one price file.
 
     Raises:
         SpecFileError: everything that is wrong with the file.
     """
-    tree = read_yaml(path, shown=shown)
-    return read_price_section(tree, gpus, shown=shown, origin=origin, providers=providers)
+    return read_price_section(read_yaml(path, shown=shown), gpus, shown=shown, origin=origin)
 
 
-def read_price_section(
-    tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str, providers: Providers | None = None
-) -> Prices:
+def read_price_section(tree: Tree, gpus: Mapping[str, GpuSpec], *, shown: str, origin: str) -> Prices:
     """Read prices that stand in another file, in the form of a price file.
 
     Args:
@@ -140,12 +135,11 @@ def read_price_section(
         gpus: The GPUs by id.
         shown: The file, and where in it the section stands.
         origin: Where the prices come from, as reports name it.
-        providers: What is known of providers; loaded where None.
 
     Raises:
         SpecFileError: everything that is wrong with the section.
     """
-    reader = _PriceReader(shown, origin, gpus, providers or load_providers())
+    reader = _PriceReader(shown, origin, gpus)
     reader.read_head(tree)
     rents = reader.rows(tree, "hourly", _HOURLY_KEYS, optional=_OFFER_KEYS)
     hourly = [price for key, row in rents for price in reader.hourly(key, row)]
@@ -163,10 +157,10 @@ def read_price_section(
 class _PriceReader(Checker):
     """Gathers the prices and the problems of one file."""
 
-    def __init__(self, file: str, origin: str, gpus: Mapping[str, GpuSpec], providers: Providers) -> None:
+    def __init__(self, file: str, origin: str, gpus: Mapping[str, GpuSpec]) -> None:
         super().__init__(file, origin)
         self._gpus = gpus
-        self._providers = providers
+        self._providers = load_providers()
         self._kind: PriceKind | None = None
         self._source: Source | None = None
         self._tier: PriceTier | None = None
@@ -248,7 +242,6 @@ class _PriceReader(Checker):
         machine = None if "comparison" in words else self._providers.machine(self._provider, words["instance"])
         machine = machine if machine and machine.gpu == gpu.id else None
         whole = machine.gpus if machine else count
-        billing = self._providers.billing(self._provider)
         return tuple(
             Price(
                 gpu=gpu.id,
@@ -271,7 +264,7 @@ class _PriceReader(Checker):
                 comparison=words.get("comparison"),
                 upfront_fraction=upfront,
                 zones_usd=zones,
-                minimum_s=billing.minimum_s if billing else None,
+                minimum_s=self._providers.minimum_s(self._provider),
                 note=words.get("note"),
             )
             for place in self._providers.places(self._provider, words.get("region", "any"), country=code)

@@ -31,21 +31,14 @@ _PARTS = re.compile(r"\s*[/,]\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Billing:
-    """The shortest time that a provider charges for a machine. [s]"""
-
-    minimum_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """What is known of one provider; all names are in small letters."""
+    """What is known of one provider; all names are in small letters. `minimum_s` is the shortest time charged. [s]"""
 
     name: str
     names: frozenset[str] = frozenset()
     regions: Mapping[str, Place] = field(default_factory=dict)
     machines: Mapping[str, MachineType] = field(default_factory=dict)
-    billing: Billing | None = None
+    minimum_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +128,10 @@ class Providers:
         known = self.providers.get(provider)
         return known.machines.get(instance.lower()) if known else None
 
-    def billing(self, provider: str) -> Billing | None:
-        """Return how a provider charges for time; None if not known."""
+    def minimum_s(self, provider: str) -> float | None:
+        """Return the shortest time that a provider charges for a machine; None if not known. [s]"""
         known = self.providers.get(provider)
-        return known.billing if known else None
+        return known.minimum_s if known else None
 
     def places(self, provider: str, region: str, *, country: str | None = None) -> tuple[Place, ...]:
         """Return the places that a price list's region stands for.
@@ -273,7 +266,7 @@ def _read_provider(path: Path, countries: Mapping[str, Country]) -> Provider:
         names=frozenset(word.lower() for word in checker.texts(tree, "names")),
         regions=regions,
         machines=machines,
-        billing=None if billing is None else Billing(minimum_s=float(billing["minimum_s"])),
+        minimum_s=None if billing is None else float(billing["minimum_s"]),
     )
 
 

@@ -323,7 +323,7 @@ class Checker:
         """Refuse keys that mean nothing here."""
         for key in tree:
             if key not in known:
-                nearest = nearest_names(key, known)
+                nearest = nearest_names(str(key), known)  # a mapping of Python may have keys that are no texts
                 meant = f"did you mean {', '.join(nearest)}?" if nearest else f"known are {', '.join(known)}"
                 self.refuse(f"{prefix}{key}", f"unknown key; {meant}")
 

@@ -10,6 +10,7 @@ from capplan.core.workload import BatchChoice, Batches, Framework, Layout, Preci
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (
+    DEFAULT_TORCH,
     EVERYWHERE,
     MODEL_HELP,
     CurrencyFields,
@@ -72,7 +73,7 @@ class _ComparedFields:
             help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
             topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE,
         ),
-    ] = (2, 11)  # fmt: skip
+    ] = DEFAULT_TORCH  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,6 +133,8 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     from capplan.core.workload import SortKey
     from capplan.verbs.pipelines import pipeline_request
 
+    if question.roofline is not None:
+        raise UsageError("--roofline draws the kernels of a model; --plot draws a pipeline's parts over time.")
     workload = question.workload(question.default_precision())
     batches = question.batches or Batches(choice=BatchChoice.LISTED, sizes=(1, 2, 4, 8))
     shared = PlanContext.of(

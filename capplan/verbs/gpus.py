@@ -79,7 +79,7 @@ def _list_sections(answers: Sequence[GpuList], question: GpusQuestion) -> "Itera
     from capplan.core.gpus.attributes import ATTRIBUTES, DEFAULT_COLUMNS, find_attribute
     from capplan.report.text.gpus import gpu_list_sections
 
-    names = DEFAULT_COLUMNS if question.columns is None else question.columns
+    names = question.columns or DEFAULT_COLUMNS
     shown = list(map(find_attribute, tuple(ATTRIBUTES) if tuple(names) == ("all",) else names))
     found, kind = answers[0], "CPUs" if question.cpus else "GPUs"
     return gpu_list_sections(found.gpus, shown, count=f"{len(found.gpus)} of {found.known_count} {kind}")

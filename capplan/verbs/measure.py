@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from capplan.core.workload import LARGEST_BATCH, BatchChoice, Batches, BatchSearch, Framework, Precision, TimingMethod
 from capplan.errors import CapplanError, MeasurementError, UnknownNameError, UsageError
+from capplan.units import counted
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import CalibrationFields, InputFields, Name, OwnSpecs, RecordingFields, from_fields
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -347,7 +348,7 @@ def _outcome(measured: MeasureOutcome) -> Outcome:
     if points is not None and isinstance(points.ended_by, KeyboardInterrupt):
         lines = measured.question.lines
         kept = f" in {lines}; --resume goes on" if lines else ""
-        sentence = f"capplan: interrupted; {len(points.points)} point(s) are kept{kept}."
+        sentence = f"capplan: interrupted; {counted(len(points.points), 'point')} kept{kept}."
         return Outcome(exit_code=130, warnings=(sentence,))
     if points is not None and isinstance(points.ended_by, CapplanError):
         return Outcome(exit_code=points.ended_by.exit_code, warnings=(f"capplan: {points.ended_by}",))

@@ -97,22 +97,27 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     from capplan.core.plan.recommend import is_takeable
     from capplan.specs.calibration import load_memory_calibration
 
+    if question.batch is not None and question.batch < 1:
+        raise UsageError(f"--batch must be at least 1, not {question.batch}.")
     gpus, names_gpus = context.gpus(question), context.names_gpus(question)
     workload = question.workload(question.default_precision())
     if names_pipeline(question.model):
         from capplan.app.pipelines.answer import pipeline_memory
         from capplan.verbs.pipelines import pipeline_request
 
+        if question.plot is not None:
+            raise UsageError(
+                "--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts."
+            )
         return pipeline_memory(
             pipeline_request(question, context, workload),
             batch=question.batch or 1,
             gpus=gpus if names_gpus else None,
             utilization_fraction=question.utilization_fraction,
+            feedback=context.feedback,
         )
     question.refuse_pipeline_options(question.model)
     source = context.model(question)
-    if question.batch is not None and question.batch < 1:
-        raise UsageError(f"--batch must be at least 1, not {question.batch}.")
     chosen = find_gpus(gpus).chosen if names_gpus or question.rule_of_thumb else ()
     model = open_model(source, feedback=context.feedback)
     batch = question.batch or model.usual_batch(workload.configuration)

@@ -172,11 +172,14 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Pr
     taken = [path for path in imported.files if path.exists()]
     if taken:
         raise UsageError(f"{taken[0]} exists and is kept; remove it or choose another folder.")
+    try:
+        (question.output / "prices").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write into {question.output}: {error.strerror or error}.") from error
     return imported
 
 
-def _import_files(answers: "Sequence[PriceImport]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
-    (question.output / "prices").mkdir(parents=True, exist_ok=True)
+def _import_files(answers: "Sequence[PriceImport]", _question: PriceImportQuestion) -> Mapping[Path, bytes]:
     return {path: text.encode() for path, text in answers[0].files.items()}
 
 

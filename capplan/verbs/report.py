@@ -94,6 +94,7 @@ class ConstraintFields(PriceFields):
     ] = None  # fmt: skip
     max_power_w: Annotated[
         float | None,
+        Meta(gt=0.0, le=1e15),
         Option(
             help="Most nameplate power of bought servers, such as 20kW.", flags=("--max-power",), metavar="kW",
             words=WATTS, doors=EVERYWHERE,
@@ -158,7 +159,7 @@ class _AskedFields:
     batches: Annotated[
         Batches,
         Option(
-            help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", flags=("--batch", "-b"),
+            help="8, 1,8,32 or 1..1024 (powers of two), which are compared.", flags=("--batch", "-b"),
             words=BATCHES, topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
         ),
     ] = _UP_TO_256  # fmt: skip
@@ -291,6 +292,7 @@ def _circumstances(
     from capplan.clock import moment
     from capplan.report.procurement.build import Circumstances
     from capplan.specs.fitted import load_power_law, load_price_drift
+    from capplan.specs.rate_laws import load_rate_laws
 
     day, timestamp = moment()
     return Circumstances(
@@ -304,6 +306,7 @@ def _circumstances(
         drift=load_price_drift(),
         local=local,
         power_law=load_power_law(),
+        data_parallel=load_rate_laws().data_parallel,
     )
 
 

@@ -145,9 +145,9 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
         raise UsageError(f"{where}: holds no plan.")
     return tuple(
         outcome
-        for plan in documents
+        for plan in [read_plan(document, where=where) for document in documents]
         for gpu in map(known.find, question.gpus)
-        for outcome in check_plan(read_plan(plan, where=where), gpu, batch=question.batch, gate=gate, where=where)
+        for outcome in check_plan(plan, gpu, batch=question.batch, gate=gate, where=where)
     )
 
 
@@ -222,7 +222,10 @@ class QueryQuestion:
             raise UsageError(f"{self.sql} compares with older results; add --against FOLDER.")
         else:
             sql = canned_query(self.sql, where=self.where, threshold_fraction=self.threshold)
-        return sql if self.limit is None else f"SELECT * FROM ({sql.rstrip().rstrip(';')}) LIMIT {self.limit}"
+        if self.limit is None:
+            return sql
+        inner = sql.rstrip().rstrip(";")
+        return f"SELECT * FROM ({inner}\n) LIMIT {self.limit}"  # a line of its own, because a comment may end a query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from capplan.errors import MeasurementError, TraceError
+from capplan.errors import MeasurementError, TraceError, UsageError
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
 from capplan.verbs.statement.fields import OwnSpecs, from_fields
 from capplan.verbs.statement.options import HERE, Door, Option
+from capplan.verbs.statement.read import short_repr
 from capplan.verbs.statement.words import SIZE_LIMIT, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class SweepQuestion(_WorkFields):
 
         held = context.held(self.definition)
         is_file = not isinstance(held, Mapping)
+        if is_file and not isinstance(held, str | Path):
+            raise UsageError(f"definition: {short_repr(held)} is neither a file nor models and GPUs by name.")
         limit_bytes = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
         return from_fields(
             SweepRequest,

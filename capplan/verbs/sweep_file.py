@@ -159,19 +159,20 @@ class _SweepReader(Checker):
         if "model" not in words:
             self.refuse(f"{key}.model", "is missing; name the model, such as torchvision:resnet18")
             return None
-        seq_len = given.get("seq_len")
-        if seq_len is not None and (type(seq_len) is not int or seq_len < 1):
-            self.refuse(f"{key}.seq_len", f"must be a whole number of tokens above 0, not {seq_len!r}")
-            return None
+        tokens = {name: given[name] for name in ("seq_len", "new_tokens") if given.get(name) is not None}
+        for name, count in tokens.items():
+            if type(count) is not int or count < 1:
+                self.refuse(f"{key}.{name}", f"must be a whole number of tokens above 0, not {count!r}")
+                return None
         return ModelEntry(
             words=words["model"],
             arg=self._texts(f"{key}.arg", given.get("arg", [])),
             inputs=self._texts(f"{key}.input", given.get("input", [])),
             input_size=words.get("input_size"),
-            seq_len=seq_len,
             inputs_from=words.get("inputs_from"),
             prepare=self._texts(f"{key}.prepare", given.get("prepare", [])),
             freeze=self._texts(f"{key}.freeze", given.get("freeze", [])),
+            **tokens,
         )
 
     def gpus(self, given: object) -> tuple[GpuEntry, ...]:
@@ -329,15 +330,15 @@ class _SweepReader(Checker):
             name: self._counts(f"{key}.{name}", given.get(name, default))
             for name, default in (("input_len", 1024), ("output_len", 256), ("tp", 1))
         }
-        self._check_engines(f"{key}.engine", given.get("engine", "vllm"))
+        engines = self._engines(f"{key}.engine", given.get("engine", "vllm"))
         words = {name: self._texts(f"{key}.{name}", given.get(name, "-")) for name in ("weights", "kv")}
         metered, limits = (
             self._values(f"{key}.{name}", _WORKLOAD_FIELDS[name], given.get(name, _WORKLOAD_FIELDS[name].default))
             for name in ("energy", "power_limit")
         )
         for engine, tensor, input_len, output_len, weights, kv, energy, limit_w in itertools.product(
-            self._texts(f"{key}.engine", given.get("engine", "vllm")), counts["tp"], counts["input_len"],
-            counts["output_len"], words["weights"], words["kv"], metered, limits,
+            engines, counts["tp"], counts["input_len"], counts["output_len"], words["weights"], words["kv"], metered,
+            limits,
         ):  # fmt: skip
             yield ServingConditions(
                 concurrencies=clients.sizes,
@@ -351,12 +352,14 @@ class _SweepReader(Checker):
                 power_limit_w=limit_w,
             )
 
-    def _check_engines(self, key: str, given: object) -> None:
-        for engine in self._texts(key, given):
+    def _engines(self, key: str, given: object) -> tuple[str, ...]:
+        engines = self._texts(key, given)
+        for engine in engines:
             try:
                 find_engine(engine)
             except CapplanError as error:
                 self.refuse(key, str(error))
+        return engines
 
     def _counts(self, key: str, given: object) -> list[int]:
         counts = [count for count in _as_list(given) if type(count) is int and 1 <= count <= _MOST_TOKENS]

@@ -34,7 +34,8 @@ class Square(Counted):
 
 class Odd(Counted):
     def forward(self, x):
-        return torch.special.bessel_j0(self.layer(x))
+        y = self.layer(x)
+        return torch.cdist(y[:, :, None], y[:, :, None])
 '''
 
 

@@ -78,3 +78,12 @@ def run_cell(source: str, names: dict[str, object]) -> object:
     assert isinstance(last, ast.Expr)
     exec(compile(tree, "cell", "exec"), names)
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_advice_under_a_power_limit_is_what_the_change_makes_under_the_same_limit() -> None:
+    asked = {"inputs": ["x=3x224x224"], "batches": [1024], "gpus": ["l4"], "power_limit_w": 40.0}
+    (now,) = capplan.estimate(NET, **asked, precision="fp32").reports
+    (half,) = capplan.estimate(NET, **asked, precision="fp16").reports
+    assert "a limit of 40.0 W" in now.curve[0].notes[0]
+    (told,) = [advice for advice in now.advice if "--precision fp16" in advice.change]
+    assert told.speedup == pytest.approx(now.curve[0].latency_s.expected / half.curve[0].latency_s.expected)

@@ -48,6 +48,25 @@ def test_points_are_answered_and_appended(nets: Path, tmp_path: Path) -> None:
     assert before.samples_s == pytest.approx(after.samples_s, rel=1e-3)
 
 
+def test_code_that_is_measured_sees_the_devices_that_there_are(tmp_path: Path) -> None:
+    """A trace lets code see a CUDA device; a measurement of the same code runs it as the machine is."""
+    code = tmp_path / "net.py"
+    code.write_text(
+        "import torch\nfrom torch import nn\n"
+        "DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x.to(DEVICE)\n"
+    )
+    request = ask(tmp_path, 1)
+    words = f"{code}:Net"
+    [point] = measure(
+        replace(request, job=replace(request.job, model=ModelRequest(words=words, inputs=("x=8",))))
+    ).points
+    assert isinstance(point, Measurement)
+    assert point.model.words == f"{words} --input x=Nx8"
+
+
 def test_a_run_is_the_same_as_itself(nets: Path, tmp_path: Path) -> None:
     lines = tmp_path / "runs.jsonl"
     measure(replace(ask(nets, 1, 2), lines=lines))

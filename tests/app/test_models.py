@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from capplan.app import models
-from capplan.app.models import open_model
+from capplan.app.models import QuantisedSource, may_name_trace, open_model
 from capplan.app.trace_cache import TraceCache
+from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.trace.format import dump_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchChoice, Batches, Configuration, Variant
@@ -87,3 +88,20 @@ def test_a_model_that_does_not_scale_needs_listed_batches(nets: Path) -> None:
     model = open_model(ask(nets, "Square"))
     with pytest.raises(UsageError, match="does not grow evenly with the batch; list the batches"):
         model.traces_for(FULL, Batches(choice=BatchChoice.MAX))
+
+
+def test_a_quantised_model_that_does_not_scale_is_planned_at_the_batches_of_the_model_as_it_is(nets: Path) -> None:
+    plain = open_model(ask(nets, "Square"))
+    quantised = open_model(QuantisedSource(source=plain, scheme=find_scheme("int8", None)))
+    auto = Batches(choice=BatchChoice.AUTO)
+    for model in (plain, quantised):
+        assert [batches.sizes for _, batches in model.traces_for(FULL, auto)] == [(1,), (8,), (32,)]
+    assert quantised.usual_batch(FULL) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "is_read"),
+    [("net.trace.json.gz", True), ("net.json", True), ("hf:net/config.json", False), ("resnet50", False)],
+)
+def test_a_json_file_is_read_as_a_trace_and_a_config_of_transformers_is_not(words: str, is_read: bool) -> None:
+    assert may_name_trace(words) == is_read

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.cli.main import describe_bug
 from capplan.cli.output import shorten_library_warnings
-from capplan.clock import moment
+from capplan.clock import moment, now
 from capplan.errors import UsageError
 from capplan.units import BYTES, parse_quantity
 from capplan.verbs.statement.local import _built_in_gpus
@@ -86,5 +86,7 @@ def test_a_name_in_the_place_of_a_number_of_gpus_is_told_the_option_for_names(ru
 def test_a_clock_beyond_the_calendar_is_left_out(seconds, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "253402300799")
     assert moment() == (date(9999, 12, 31), 253402300799)
+    assert now().isoformat() == "9999-12-31T23:59:59+00:00"
     monkeypatch.setenv("SOURCE_DATE_EPOCH", seconds)
     assert date(2026, 1, 1) < moment()[0] < date(9999, 1, 1)
+    assert 2026 <= now().year < 9999

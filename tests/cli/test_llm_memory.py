@@ -153,6 +153,8 @@ def test_constants_are_learned_from_logs(tmp_path):
     assert fitted["other_bytes"] == round(0.25 * 2**30)
     logs.write_text("model,tp\n")
     assert "lacks the columns pp, activation_mem" in run("fit-memory", str(logs)).stderr
+    logs.write_text("model,tp,pp,activation_memory_gib,non_torch_forward_gib\nqwen3-8b,0,1,1,1\n")
+    assert "line 2: tp is '0', which is not a whole number" in run("fit-memory", str(logs)).stderr
 
 
 def test_a_model_that_fits_with_shorter_sequences_fits_unless_a_length_is_stated():

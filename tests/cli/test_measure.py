@@ -379,11 +379,14 @@ def test_threads_are_those_asked_for_and_put_back(run: Run) -> None:
     import torch
 
     before = torch.get_num_threads()
+    models = []
     for isolated in ([], ["--isolate"]):
         result = run("measure", *NET, *QUICK, "--threads", "1", *isolated, "--format", "json")
         assert result.exit_code == 0, result.stderr
         (point,) = json.loads(result.stdout)["measurements"]
         assert point["device"]["threads"] == 1
+        models.append(point["model"])
+    assert models[0] == models[1]
     assert torch.get_num_threads() == before
 
 
@@ -520,7 +523,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert model.with_suffix(".runs").exists(), err
     assert child.returncode == 130, err
     assert "Traceback" not in err
-    assert f"interrupted; 1 point(s) are kept in {path}" in err
+    assert f"interrupted; 1 point kept in {path}" in err
     found = parse_points(path.read_bytes(), where="runs.jsonl")
     assert ([point.workload.batch for point in found.points], found.is_cut) == ([1], False)
 

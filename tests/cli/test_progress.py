@@ -98,6 +98,18 @@ def test_planning_comparing_estimating_and_reporting_show_progress(net_trace: Pa
     assert any(label.startswith("planning") for label in heard.labels)
 
 
+def test_planning_and_estimating_a_pipeline_show_the_progress_that_a_model_shows(
+    net_trace: Path, tmp_path: Path
+) -> None:
+    path, heard = tmp_path / "one.pipeline.yaml", Listener()
+    path.write_text(f"parts: {{net: {{model: {net_trace}}}}}\n", encoding="utf-8")
+    gpus = ("l4", "t4")
+    context = LocalContext(feedback=heard)
+    answer_plan(PlanQuestion(model=str(path), gpus=gpus), context)
+    answer_estimate(EstimateQuestion(model=str(path), gpus=gpus), context)
+    assert heard.labels == [f"planning {path} on 2 GPUs"] * 2
+
+
 def test_a_pipe_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr("sys.stderr", pipe)

@@ -94,6 +94,8 @@ def test_an_inventory_stands_beside_a_single_load(run: Run, folder: Path) -> Non
         (SERVICES.replace("texts", "images"), "'images' stands twice"),
         (SERVICES + "inventory: [{gpu: l4, count: 0}]\n", "inventory[0].count: must be a whole number"),
         (SERVICES + "inventory: [{gpu: l44, count: 1}]\n", "unknown GPU 'l44'"),
+        (SERVICES + "inventory: [{gpu: l4, count: 1}, {gpu: NVIDIA L4, count: 2}]\n", "l4 is stated 2 times"),
+        (SERVICES + "assumptions: {rent_price_factor: 0}\n", "rent_price_factor: 0 leaves no price"),
     ],
 )
 def test_bad_fleets_are_refused(run: Run, folder: Path, text: str, message: str) -> None:

@@ -48,6 +48,8 @@ def test_the_nearest_file_wins_and_a_commands_table_over_it(project: Path) -> No
         ("[plam]\nsort = 'cost'", "did you mean plan"),
         ("sort = ", "capplan.toml"),
         ("sort = []", "sort must be a text or a number"),
+        ("utilization = true", "utilization must be a text or a number, not true"),
+        ("torch = 2.10", "torch 2.1 may be 2.1 or 2.10; write it as text"),
         ("gpu = " + "[" * 100_000, "nested too deep"),
         ("#" + "x" * 1_000_000, "longer than 1,000,000 bytes"),
     ],

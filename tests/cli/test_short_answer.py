@@ -124,6 +124,13 @@ def test_colour_is_off_when_piped_and_can_be_forced(run: Run, net_trace: Path) -
     assert "\x1b[1;32m" in forced
 
 
+def test_colour_that_is_asked_for_wins_over_the_environment(
+    run: Run, net_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1;32m" in run("plan", net_trace, "--gpu", "t4", "--batch", "8", "--color", "always").stdout
+
+
 @pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_colour_on_a_terminal(net_trace: Path, variables: dict[str, str], colored: bool) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}

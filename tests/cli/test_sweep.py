@@ -31,7 +31,7 @@ def test_a_sweep_is_computed_kept_and_asked(run: Run, file: Path, tmp_path: Path
     sql = "select gpu, batch, fits from sweep order by gpu, batch"
     answer = run("query", out, sql, "--format", "csv")
     assert answer.stdout.splitlines() == ["gpu,batch,fits", "l4,1,true", "l4,32,true", "t4,1,true", "t4,32,true"]
-    assert json.loads(run("query", out, sql, "--json", "--limit", 1).stdout) == [
+    assert json.loads(run("query", out, f"{sql} -- by GPU", "--json", "--limit", 1).stdout) == [
         {"gpu": "l4", "batch": 1, "fits": True}
     ]
     assert run("query", out, "cheapest", "-o", tmp_path / "best.parquet").exit_code == 0

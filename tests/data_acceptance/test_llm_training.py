@@ -11,7 +11,6 @@ from capplan.llm.answer.train_validate import validate_training
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.accuracy import TrainingMetric
 from capplan.llm.core.training.estimate import TrainingEstimate, answer_training_memory, estimate_training
-from capplan.llm.core.training.flops import model_flops_per_token
 from capplan.llm.core.training.frameworks import States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
@@ -32,6 +31,7 @@ from capplan.llm.read.training_calibration import load_training_calibration
 from capplan.specs import load_gpus
 from capplan.specs.rate_laws import load_rate_laws
 from tests.llm.core.training.test_published import KORTHIKANTI, gpt
+from tests.llm.core.training.training_cases import model_flops_per_token
 
 GIB = 2**30
 RUNS = Path(__file__).parents[3] / "shared" / "data" / "training" / "llm-training.csv.gz"

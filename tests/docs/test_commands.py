@@ -11,6 +11,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from capplan.cli.main import app
+from capplan.cli.settings import all_settable
+from capplan.verbs.statement.registry import CONFIGURABLE, served_verbs
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -69,7 +71,7 @@ def problem(words: list[str]) -> str | None:
     known = {name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)}
     for word in rest:
         option = word.split("=")[0].rstrip(",.:)")
-        if option.startswith("--") and option != "--" and option not in known | set(outer):
+        if option.startswith("--") and option not in {"--", *known}:
             return f"{' '.join(named)} has no option {option}"
     return None
 
@@ -84,6 +86,8 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
 def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert problem(["plan", "resnet50", "--batch", "32"]) is None
     assert problem(["plan", "resnet50", "--batches", "32"]) == "capplan plan has no option --batches"
+    assert problem(["plan", "resnet50", "--server", "URL"]) == "capplan plan has no option --server"
+    assert problem(["--server", "URL", "plan", "resnet50"]) is None
     assert problem(["gpus", "shew"]) == "capplan gpus has no command 'shew'"
     assert words_of("capplan plan x.py:Net --batch 8 | head -3  # short") == ["plan", "x.py:Net", "--batch", "8"]
 
@@ -116,11 +120,31 @@ def test_every_path_that_contributors_are_sent_to_exists() -> None:
     folders = [ROOT, ROOT / "capplan", ROOT / "gpu_specs"]
     pages = [(ROOT / name).read_text() for name in ("CONTRIBUTING.md", "docs/architecture.md")]
     spans = {span for page in pages for span in INLINE.findall(FENCE.sub("", page))}
-    paths = {span for span in spans if re.fullmatch(r"([\w.-]+/)+([\w-]+(\.\w+)?)?", span)} - {"site/"}
+    paths = {span for span in spans if re.fullmatch(r"([\w.-]+/)+([\w-]+(\.\w+)?)?", span)}
+    paths -= {"site/", "../shared/data"}  # which is built, and which lies beside some checkouts
     assert len(paths) > 50
+    modules = {span for span in spans if re.fullmatch(r"\w+\.py", span)}
+    assert modules <= {path.name for path in (ROOT / "capplan").rglob("*.py")}
     assert {
         path for path in paths if not any((folder / end).exists() for folder in folders for end in (path, f"{path}.py"))
     } == set()
+
+
+def test_the_page_about_configuration_lists_every_key() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    listed = page.partition("Keys are the options")[2].partition("A command takes")[0]
+    assert set(re.findall(r"`([a-z-]+)`", listed)) - set(CONFIGURABLE) == set(all_settable())
+    assert "[plan]" in page
+    assert all(command in page.partition("for one command: ")[2].partition("\n")[0] for command in CONFIGURABLE)
+
+
+def test_the_page_about_the_service_lists_every_verb_that_it_answers() -> None:
+    page = (ROOT / "docs" / "service.md").read_text()
+    answered = page.partition("- It answers ")[2].partition(". Any other command")[0]
+    assert set(re.findall(r"`([a-z ]+)`", answered)) == set(served_verbs())
+    table = page.partition("| path | question | answer |")[2].partition("```")[0]
+    paths = {path.removeprefix("/api/v1") for path in re.findall(r"`(/[\w/.]+)`", table)}
+    assert {f"/{path.replace(' ', '/')}" for path in served_verbs()} <= paths
 
 
 def test_every_environment_variable_is_listed() -> None:

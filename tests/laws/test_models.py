@@ -11,7 +11,7 @@ from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.memory.fit import available_memory, largest_fitting_batch
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
-from capplan.core.memory.schedule import Bound
+from capplan.core.numbers import End
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Workload
 from capplan.specs import load_gpus
@@ -83,8 +83,8 @@ def test_the_largest_batch_fits_and_the_next_does_not(name: str) -> None:
         gpu = GPUS[card]
         available = available_memory(gpu, utilization_fraction=0.9).expected
         found = largest_fitting_batch(model, gpu=gpu, available_bytes=available)
-        replays = model.replays(gpu, Bound.EXPECTED)
-        capacity = capacity_for_allocator(available, model.context(gpu).size_bytes, Bound.EXPECTED)
+        replays = model.replays(gpu, End.EXPECTED)
+        capacity = capacity_for_allocator(available, model.context(gpu).size_bytes, End.EXPECTED)
         assert found > 0
         assert replays.at(found, capacity).failed_event is None
         assert found == model.refused_above or replays.at(found + 1, capacity).failed_event is not None
@@ -96,7 +96,7 @@ def test_more_memory_never_holds_a_smaller_batch(name: str) -> None:
     held = []
     for gpu in GPUS.values():
         available = available_memory(gpu, utilization_fraction=0.9).expected
-        room = capacity_for_allocator(available, model.context(gpu).size_bytes, Bound.EXPECTED)
+        room = capacity_for_allocator(available, model.context(gpu).size_bytes, End.EXPECTED)
         workspaces = model.estimate(batch=1, gpu=gpu).total_bytes.expected - model.context(gpu).size_bytes.expected
         held.append((workspaces, room, largest_fitting_batch(model, gpu=gpu, available_bytes=available)))
     for workspaces in {each[0] for each in held}:

@@ -113,6 +113,25 @@ def test_keyword_only_inputs_are_counted_by_all() -> None:
     assert found["fvcore"].count.by_module["layer"] == 20
 
 
+class Holder(nn.Module):
+    """A model whose only part is called as the wrapper calls a model that is fed by keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(4, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x)
+
+
+def test_a_models_own_part_called_model_keeps_its_path() -> None:
+    _, found = compare(bare(Holder, parse_input("4")))
+    for name in ("thop", "fvcore"):
+        [comparison] = [each for key, each in found.items() if key.startswith(name)]
+        assert comparison.count.by_module == {"": 20, "model": 20, "model.0": 20}  # 4 x 5 MACs
+        assert (comparison.macs, comparison.params) == ((), ())
+
+
 class Fragile(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not x.is_meta:

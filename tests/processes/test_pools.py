@@ -6,7 +6,9 @@ The planners of a sweep are killed in `tests/app/sweep/test_isolation.py`, in a 
 import asyncio
 import sys
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,7 @@ from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure import isolated
 from capplan.probe.measure.isolated import IsolatedMeasurer
 from capplan.probe.measure.request import MeasurementJob
+from capplan.processes.supervisor import Template
 from capplan.serve import worker_pool
 from capplan.serve.planning.messages import Outcome, Refusal, Reply, Task, TraceJob
 from capplan.serve.settings import ServiceLimits, Settings
@@ -81,6 +84,40 @@ def test_tracers_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     failures = asyncio.run(trace_all())
     assert [failure.message for failure in failures if failure] == [f"model {number}" for number in TASKS]
     assert killed == [*STAGES]
+
+
+class Dying(Template):
+    """A process whose death the first three forks meet before the system has noted it."""
+
+    forks = 0
+
+    def fork(self, theirs: Connection) -> Any:
+        self.forks += 1
+        if self.forks <= 3:
+            raise EOFError
+        return super().fork(theirs)
+
+
+def test_tracers_are_forked_again_until_the_process_that_they_are_forked_from_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "make_tracer", slow_work.make_service_tracer)
+    monkeypatch.setattr(queue, "Template", lambda _: Dying("json"))
+    monkeypatch.setattr(queue, "_START_AGAIN_S", 0.01)
+    monkeypatch.setattr(queue.TraceQueue, "start", start_without_libraries)
+
+    async def trace() -> Refusal | None:
+        tracers = queue.TraceQueue(limits=ServiceLimits(tracers=1), cache=TraceCache(folder=tmp_path))
+        await tracers.start()
+        try:
+            job = TraceJob(request=ModelRequest(words="a model"), configuration=Configuration())
+            return await tracers.obtain(job, wanted=is_wanted)
+        finally:
+            await tracers.stop()
+
+    failure = asyncio.run(trace())
+    assert failure is not None
+    assert failure.message == "a model"  # what the tracer of this test answers
 
 
 def test_tracers_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

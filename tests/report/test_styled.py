@@ -23,5 +23,11 @@ def test_columns_align_and_the_least_important_go_first() -> None:
     assert plain_text(styled_table(table, width=3)) == "GPU\nl4\na100\n"
 
 
+def test_the_first_column_stays_where_none_has_a_rank() -> None:
+    columns: list[Column[tuple[str, str]]] = [words("GPU", lambda row: row[0]), figure("USD/h", lambda row: row[1])]
+    table = Table(columns, [("a100-sxm4-80gb", "1.20")])
+    assert plain_text(styled_table(table, width=12)) == "GPU\na100-sxm4-80gb\n"
+
+
 def test_a_name_cannot_break_a_line_or_move_the_cursor() -> None:
     assert plain_text([line("net\x1b[2J\nrm")]) == "net\\u001b[2J\\u000arm\n"

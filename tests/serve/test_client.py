@@ -1,11 +1,14 @@
 """`capplan.Client` and `capplan --server`: the same answers and sentences as on this machine."""
 
 import json
+import socket
+import threading
 
 import pytest
 from typer.testing import CliRunner
 
 import capplan
+from capplan.api.client import _seconds
 from capplan.cli.main import app
 from capplan.errors import UsageError
 from tests.serve.conftest import Served, command, sentence
@@ -24,6 +27,33 @@ def asked(address: str, *words: object) -> str:
     result = CliRunner().invoke(app, ["--server", address, *map(str, words)])
     assert result.exit_code in (0, 1), result.stderr
     return result.stdout
+
+
+@pytest.mark.parametrize("url", ["http://localhost:abc", "http://", "ftp://host", "http://[::1", "http://host:99999"])
+def test_an_address_that_is_none_is_refused_in_a_sentence(url):
+    with pytest.raises(UsageError, match="is not the address of a service; write http://HOST:PORT"):
+        capplan.Client(url)
+
+
+def test_a_server_that_does_not_speak_http_is_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def greet():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-OpenSSH_9\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        with pytest.raises(UsageError, match=r"cannot reach the service at .*: SSH-2.0-OpenSSH_9\.$"):
+            capplan.Client(f"http://127.0.0.1:{listening.getsockname()[1]}").gpus()
+        thread.join()
+
+
+def test_a_proxy_may_say_the_day_on_which_to_ask_again():
+    # RFC 9110, section 10.2.3: Retry-After holds seconds or a date
+    assert [_seconds(said) for said in ("7", "Wed, 21 Oct 2026 07:28:00 GMT", None)] == [7.0, 1.0, 1.0]
 
 
 def test_the_client_returns_the_documents_of_the_command_line(address, net, net_file):

@@ -136,6 +136,19 @@ def test_figures_of_serving_are_explained(served):
     assert f"{document['sequences_that_fit']:,} fit in 2 GPUs" in lines
 
 
+def test_settings_of_both_verbs_reach_the_answers_about_serving(served):
+    asked = {"model": "llama-3.1-8b-instruct", "gpus": "l40s", "energy": "true"}
+    times = unescape(served.get(f"/llm/answer?{urlencode({**asked, 'prefix_hits': 0.5})}").body.decode())
+    assert "J/token" in times
+    assert "50% of each prompt in the prefix cache" in times
+    search = {**asked, "find": "deployments", "rate": 4, "pp": 2, "engine": "sglang"}
+    found = unescape(served.get(f"/llm/answer?{urlencode(search)}").body.decode())
+    assert "J/token" in found
+    link = re.search(r'href="/llm(\?[^"]*)" title="times over clients', found)[1]
+    shown = parse_qs(link.removeprefix("?"))
+    assert (shown["pp"], shown["engine"], shown["gpus"]) == (["2"], ["sglang"], ["l40s"])
+
+
 @pytest.mark.parametrize("explain", ["l40s/0/tpot", "l40s/x/tpot", "l40s/8/nothing", "l40s", "h101/8/tpot"])
 def test_what_is_no_figure_of_serving_is_refused(served, explain):
     asked = {"model": "llama-3.1-8b-instruct", "gpus": "l40s", "explain": explain}
@@ -149,7 +162,7 @@ SEARCH = {"find": "deployments", "model": "llama-3.1-8b-instruct", "gpus": "l40s
 
 def test_the_search_of_the_page_is_that_of_the_command_line(served):
     html = served.get(f"/llm/answer?{urlencode(SEARCH)}").body.decode()
-    options = "--gpu l40s --gpu t4 --rate 4 --max-tpot 60ms --engine vllm"
+    options = "--gpu l40s --gpu t4 --rate 4 --max-tpot 60ms"
     words = ["llm", "plan", "llama-3.1-8b-instruct", *options.split()]
     assert "capplan llm plan llama-3.1-8b-instruct --rate 4" in unescape(html)
     plan = json.loads(command(*words, "--json"))
@@ -184,9 +197,12 @@ def test_the_form_of_served_models_names_its_own_fields_in_errors(served):
     assert "--" not in re.sub(r"<[^>]*>|<!--.*?-->|capplan llm[^<]*", "", html)
 
 
-@pytest.mark.parametrize("asked", [{"gpus": "l40s"}, {"model": "llama-3.1-70b-instruct", "gpus": "t4"}])
+@pytest.mark.parametrize(
+    "asked", [{"gpus": "l40s"}, {"model": "llama-3.1-70b-instruct", "gpus": "t4"}, {"gpus": "l40s", "max_tpot": "1us"}]
+)
 def test_notes_and_reasons_of_a_search_name_no_option(served, asked):
     html = unescape(served.get(f"/llm/answer?{urlencode({**SEARCH, **asked})}").body.decode())
     lists = re.findall(r'<ul class="plain[^"]*">.*?</ul>', html, flags=re.DOTALL)
     assert lists
-    assert [text for text in lists if "--" in text] == []
+    sentences = re.findall(r'<p class="(?:verdict|facts)">.*?</p>', html)
+    assert [text for text in (*lists, *sentences) if "--" in text] == []

@@ -20,7 +20,7 @@ ROOT = EXAMPLES.parent
 TINY = {
     "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
 }  # fmt: skip
-HUGE = {**TINY, "hidden_size": 64, "num_hidden_layers": 4000}
+HUGE = {**TINY, "hidden_size": 64, "num_hidden_layers": 4_096}
 """A model of so many layers that its trace lasts until it is stopped."""
 
 
@@ -43,8 +43,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory):
-    """A service that traces one model at once, for 20 seconds at most, and lets one more wait."""
-    options = ("--traces", "1", "--waiting", "1", "--trace-timeout", "20")
+    """A service that traces one model at once, for 8 seconds at most, and lets one more wait."""
+    options = ("--traces", "1", "--waiting", "1", "--trace-timeout", "8")
     with serving(tmp_path_factory.mktemp("bounded"), *options) as running:
         yield running
 

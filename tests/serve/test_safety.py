@@ -1,18 +1,26 @@
 """What the service refuses: code, files, strangers, other origins, and requests without end."""
 
+import asyncio
 import http.client
 import json
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
 from capplan.errors import UsageError
+from capplan.serve.http.bodies import GoneError, read_body
+from capplan.serve.planning.files import Uploads
 from capplan.serve.planning.naming import checked_arguments, checked_config, checked_pipeline, model_request
 from capplan.serve.settings import Settings
 from capplan.verbs.statement.fields import ModelFields
+from capplan.verbs.statement.options import Door, fields_of
+from capplan.verbs.statement.read import changed_fields
 from tests.serve.conftest import EXAMPLES, Served, sentence, serving
 
 pytestmark = pytest.mark.slow
@@ -48,7 +56,10 @@ def test_arguments_that_load_something_are_refused(arguments):
 
 def test_plain_arguments_are_taken():
     given = {"num_classes": 10, "drop_rate": 0.1, "depths": [1, 2], "act_layer": "gelu", "text_config.num_layers": 2}
-    assert checked_arguments(given) == given
+    asked = model_request(ModelFields(model="resnet50", arguments=given))
+    assert asked.arg == (
+        "num_classes=10", "drop_rate=0.1", "depths=[1, 2]", "act_layer=gelu", "text_config.num_layers=2",
+    )  # fmt: skip
 
 
 def test_a_config_loses_what_names_code_and_is_refused_where_it_names_files():
@@ -318,6 +329,46 @@ def test_pipelines_of_capplan_are_taken_and_files_are_not():
     for words in ("pipeline:../secret", "pipeline:", "mine.pipeline.yaml", "whisper-small"):
         with pytest.raises(UsageError, match="name a published pipeline"):
             checked_pipeline(words)
+
+
+def test_the_service_opens_a_model_with_every_option_that_a_request_may_state():
+    given = ModelFields(
+        model="hf:bert", arguments={"num_labels": 3}, inputs=("x=3x8x8",), input_size="3x8x8", seq_len=8,
+        freeze=("a.*",), selected_share=0.5, as_cpu=True, grad=True, new_tokens=4,
+    )  # fmt: skip
+    apart = {"model", "config", "weights", "activations"}
+    assert {field.name for field in changed_fields(given, door=Door.HTTP)} | apart == {
+        field.name for field in fields_of(ModelFields) if field.option.doors & Door.HTTP
+    } | apart
+    assert set(model_request(given).options) == {
+        "--arg", "num_labels=3", "--input", "x=3x8x8", "--input-size", "3x8x8", "--seq-len", "8", "--freeze", "a.*",
+        "--selected-share", "0.5", "--as-cpu", "--grad", "--new-tokens", "4",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("option", [{"new_tokens": 4}, {"grad": True}, {"selected_share": 0.5}])
+def test_options_of_a_model_beside_a_trace_are_refused(served, net, option):
+    refused = served.post("/api/v1/plan", {"model": net, **option, "gpus": ["l4"]})
+    assert (refused.status, "its arguments and inputs are fixed" in refused.detail) == (400, True)
+
+
+def test_one_trace_that_is_handed_over_many_times_at_once_is_kept(net_file, tmp_path):
+    uploads, content = Uploads(folder=tmp_path, limit_bytes=10**8), Path(net_file).read_bytes()
+    with ThreadPoolExecutor(8) as threads:
+        kept = list(threads.map(uploads.keep, [content] * 16))
+    assert kept[0] in uploads.all()
+    assert len({each["id"] for each in kept}) == len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_client_that_goes_away_while_it_sends_a_body_is_no_bug():
+    messages = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive():
+        return next(messages)
+
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
+    with pytest.raises(GoneError):
+        asyncio.run(read_body(request, limit=100))
 
 
 def test_a_part_of_a_pipeline_is_prepared_by_named_steps_and_not_by_code():

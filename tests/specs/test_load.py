@@ -21,6 +21,12 @@ def read(tmp_path: Path):
     return write_and_read
 
 
+@pytest.mark.parametrize("stream", ["1.2.3 per second, under 8 s", "3 per second, p9.9.9 under 8 s", "3 apples"])
+def test_a_stream_that_cannot_be_read_says_what_would_do(read, stream):
+    with pytest.raises(SpecError, match=r"images: '.*' cannot be read; write a rate and a limit, such as 3 per second"):
+        read(f"images: {stream}\n")
+
+
 def test_a_service_over_its_defaults(read):
     demand = read(SERVICE)
     load = demand.load

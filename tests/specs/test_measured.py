@@ -52,6 +52,12 @@ def test_tokens_optimizer_and_gpus_are_read_and_the_rate_is_that_of_all_gpus(tmp
     assert step.latency_s == pytest.approx(4 * 16 / 200)  # each GPU takes 16, all take 200 a second
 
 
+@pytest.mark.parametrize("power", ["nan", "inf", "-3", "0"])
+def test_a_power_that_cannot_be_is_refused(tmp_path, power):
+    found = read(tmp_path, f"model,gpu,batch,latency_ms,power_w\nresnet50,t4,1,5,{power}\n")
+    assert found.skipped[0].reason == f"power_w must be positive, is {power}"
+
+
 def test_several_gpus_in_inference_are_refused(tmp_path):
     found = read(tmp_path, "model,gpu,batch,latency_ms,gpus\nresnet50,t4,1,5,2\n")
     assert found.skipped[0].reason.startswith("2 gpus are estimated in training alone")

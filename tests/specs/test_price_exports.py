@@ -120,6 +120,13 @@ def test_a_skypilot_catalogue_is_a_copy_and_unclear_cards_are_left_out(tmp_path:
     assert ["H100" in each.reason for each in made.left_out] == [True]
 
 
+@pytest.mark.parametrize("row", ["g5.12xlarge,A10G,many,5.672,2.1,us-east-1", "g5.12xlarge,A10G"])
+def test_a_catalogue_of_another_form_is_refused_in_a_sentence(tmp_path: Path, row: str) -> None:
+    head = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+    with pytest.raises(UsageError, match="the columns of SkyPilot's catalogue, but not in its form"):
+        imported(tmp_path / "aws" / "vms.csv", f"{head}{row}\n")
+
+
 def test_shadeform_prices_are_in_cents_and_hold_in_each_region(tmp_path: Path) -> None:
     document = {
         "instance_types": [

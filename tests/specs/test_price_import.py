@@ -62,6 +62,7 @@ def test_a_month_is_its_first_day_or_later(tmp_path, gpus):
         ("l4,spot,acme,nan,2026-05-01,,,,,,,", "price must be a number above 0, not 'nan'"),
         ("l4,spot,,1,2026-05-01,,,,,,,", "no provider is named"),
         ("l4,spot,acme,1,yesterday,,,,,,,", "date must be YYYY-MM-DD, not 'yesterday'"),
+        ("l4,spot,acme,1,2026-05-01,0.5,,,,,,", "gpus must be a whole number, not '0.5'"),
     ],
 )
 def test_a_row_that_cannot_be_taken_says_why(tmp_path, gpus, row, reason):
@@ -70,6 +71,25 @@ def test_a_row_that_cannot_be_taken_says_why(tmp_path, gpus, row, reason):
     assert left.row == 2
     assert left.reason.startswith(reason)
     assert len(made.quotes) == 1
+
+
+def test_a_price_keeps_its_cents(tmp_path, gpus):
+    made = import_quotes(table(tmp_path, "l4,buy,acme,12345.67,2026-10-01,,,,,,,"), gpus, read_on=DAY)
+    (name,) = made.files
+    (tmp_path / name).write_text(made.files[name])
+    assert load_price_file(tmp_path / name, gpus).purchase[0].usd == 12345.67
+
+
+def test_a_column_that_only_exports_have_is_passed_over_in_a_table(tmp_path, gpus):
+    path = tmp_path / "quotes.csv"
+    path.write_text("gpu,term,provider,price,date,zones\nl4,spot,acme,1,2026-05-01,cheap\n")
+    assert import_quotes(path, gpus, read_on=DAY).quotes[0].zones == ()
+
+
+def test_a_file_that_only_its_name_makes_a_workbook_is_refused_in_a_sentence(tmp_path, gpus):
+    (tmp_path / "quotes.xlsx").write_text("gpu,term\n")
+    with pytest.raises(UsageError, match="is not a workbook that can be read"):
+        import_quotes(tmp_path / "quotes.xlsx", gpus, read_on=DAY)
 
 
 def test_text_that_looks_like_yaml_stays_text(tmp_path, gpus):

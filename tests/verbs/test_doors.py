@@ -1,19 +1,23 @@
 """Every door offers the fields that a verb's question states for it, and no others."""
 
 import inspect
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
+from typer.testing import CliRunner
 
 import capplan
 from capplan.api.stub import PATH, stub
 from capplan.cli.lazy import _build
-from capplan.cli.main import COMMANDS
+from capplan.cli.main import COMMANDS, app
 from capplan.cli.settings import settable
 from capplan.core.workload import parse_batches
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import SpecError, UnknownNameError, UsageError
 from capplan.serve.http.api import QUESTIONS
 from capplan.serve.http.openapi import openapi_document
-from capplan.serve.page.question import form_fields
+from capplan.serve.page.question import PLAN_FORM, SERVING_FORM, PageForm
 from capplan.verbs.plan import PlanQuestion
 from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door
@@ -54,10 +58,33 @@ def test_configuration_files_may_set_what_a_question_says(command: str) -> None:
     assert set(settable(command)) == stated | {"color"}
 
 
-def test_the_form_shows_what_a_plan_says() -> None:
-    stated = {field.option.label for field in find_verb("plan").fields_at(Door.PAGE)} - {"Model"}
-    assert {field.option.label for field in form_fields().values()} == stated
+@pytest.mark.parametrize(("form", "paths"), [(PLAN_FORM, ["plan"]), (SERVING_FORM, ["llm estimate", "llm plan"])])
+def test_a_form_shows_what_its_verbs_say(form: PageForm, paths: list[str]) -> None:
+    stated = {field.option.label for path in paths for field in find_verb(path).fields_at(Door.PAGE)}
+    assert {field.option.label for field in form.fields.values()} == stated
     assert "" not in stated
+    assert {*form.first, *form.more} == set(form.fields)
+
+
+def test_a_saved_address_of_the_form_about_serving_asks_the_same_as_before() -> None:
+    # an address of version 1.0, when the form called --concurrency clients and had no words for a default engine
+    saved = (
+        "find=deployments&model=qwen3-32b&gpus=l40s,h100-sxm5-80gb&tp=1&weights=fp8&kv=fp8&engine=any&input_len=512"
+        "&output_len=128&rate=4&clients=8&max_ttft=1s&max_tpot=40ms&percentile=99&redundancy=1"
+    )
+    state = SERVING_FORM.read(parse_qsl(saved))
+    words = (
+        "capplan llm plan qwen3-32b --rate 4 --input-len 512 --output-len 128 --max-ttft 1s --max-tpot 0.04s "
+        "--percentile 99 --gpu l40s,h100-sxm5-80gb --weights fp8 --kv fp8 --redundancy 1"
+    )
+    plan = find_verb("llm plan")
+    assert command_of(plan, SERVING_FORM.question(plan, state)) == words
+    assert SERVING_FORM.read(parse_qsl(SERVING_FORM.address(state).removeprefix("?"))) == state
+    clients = SERVING_FORM.read([("model", "qwen3-32b"), ("clients", "8"), ("engine", "sglang")])
+    asked = SERVING_FORM.question(plan, clients)
+    assert (asked.concurrency, asked.rate_per_s, asked.engines) == (8.0, None, ("sglang",))
+    estimate = SERVING_FORM.question(find_verb("llm estimate"), clients, gpu="l4")
+    assert (estimate.engine, estimate.tp, estimate.gpu) == ("sglang", 1, "l4")
 
 
 def test_the_stub_that_editors_read_is_the_one_that_is_made() -> None:
@@ -80,6 +107,12 @@ def test_one_question_is_read_alike_at_every_door(door: Door, given: dict[str, o
     assert (question.torch_version, question.gpus) == ((2, 9), ("l4",))
 
 
+def test_help_fits_on_a_terminal_of_80_characters() -> None:
+    texts = [CliRunner().invoke(app, [*path.split(), "--help"], terminal_width=80).stdout for path in VERBS]
+    assert all(text.startswith("Usage: capplan") for text in texts)
+    assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
+
+
 def test_a_question_survives_the_wire_and_the_command_line() -> None:
     question = PlanQuestion(
         model="resnet50", batches=parse_batches("1..64"), max_latency_s=0.05, gpus=("l4", "t4"), train=True,
@@ -90,6 +123,8 @@ def test_a_question_survives_the_wire_and_the_command_line() -> None:
         "capplan plan resnet50 --arg depth=50 --arg act=gelu --batch 1..64 --gpu l4,t4 --where 'memory >= 24 GiB' "
         "--train --max-latency 0.05s"
     )
+    precise = replace(question, max_usd_per_hour=1234567.5, utilization_fraction=0.1234567)
+    assert "--utilization 0.1234567 --max-latency 0.05s --max-price 1234567.5" in command_of(find_verb("plan"), precise)
     several = ReportQuestion(models=("resnet50", "pipeline:whisper-small"), gpus=("l4",))
     assert command_of(find_verb("report"), several) == "capplan report resnet50 pipeline:whisper-small --gpu l4"
 
@@ -121,6 +156,19 @@ def test_python_is_answered_in_its_own_names() -> None:
         capplan.plan("resnet18", accumulate=3)
 
 
+def test_values_of_other_types_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^specs: expected the path of a file, not \[3\]"):
+        capplan.plan("resnet18", specs=3)
+    with pytest.raises(UsageError, match="is neither a file nor models and GPUs by name"):
+        capplan.sweep([], tmp_path)
+    with pytest.raises(SpecError, match="sweep: 5: unknown key"):
+        capplan.sweep({"models": ["resnet18"], "gpus": ["l4"], 5: 1}, tmp_path)
+    with pytest.raises(UsageError, match=r"^cannot read .*nosuch: No such file or directory"):
+        capplan.load_trace(tmp_path / "nosuch")
+    with pytest.raises(UsageError, match=r"is neither a folder of specs nor a \.yaml file"):
+        capplan.load_gpus(overlays=str(tmp_path / "nosuch"))
+
+
 @pytest.mark.parametrize("name", PYTHON_NAMES)
 def test_help_in_python_names_what_is_raised_and_no_option_of_the_command_line(name: str) -> None:
     text = inspect.getdoc(getattr(capplan, name)) or ""
@@ -131,7 +179,16 @@ def test_help_in_python_names_what_is_raised_and_no_option_of_the_command_line(n
     assert not [word for word in text.replace(",", " ").replace(".", " ").split() if word in flags]
 
 
+def test_a_set_has_one_order_in_every_process() -> None:
+    asked = read_question(PlanQuestion, {"gpus": {"t4", "l4", "a10", "v100"}}, door=Door.PYTHON)
+    assert asked.gpus == ("a10", "l4", "t4", "v100")
+
+
 def test_arguments_of_a_function_may_be_given_by_place_once() -> None:
+    with pytest.raises(TypeError, match="multiple values for argument 'batches'"):
+        capplan.plan("resnet18", batch=8, batches=[1])
+    with pytest.raises(TypeError, match="missing required argument: 'measured'"):
+        capplan.validate()
     with pytest.raises(TypeError, match="multiple values for argument 'output'"):
         capplan.sweep({"models": ["resnet18"]}, "folder", output="other")
     with pytest.raises(TypeError, match="missing required argument: 'output'"):

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, UsageError
 from capplan.serve.questions import question_from_mapping
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.registry import find_verb, served_verbs
+from capplan.verbs.statement.words import BATCHES, PIXELS, SHAPE, TORCH_VERSION, Words
 
 VALUES: tuple[Any, ...] = (
     None, -1, 0, 2**63, 2**70, 1e308, -1e308, float("inf"), "", "NaN", "x" * 10_000, [], [[]], {}, {"a": {"b": []}},
@@ -39,6 +40,22 @@ def test_a_quantity_is_a_number_or_words(path, name, value):
     assert getattr(question_from_mapping(kind, {"model": "m", name: 2}), name) == 2
     json_value = msgspec.json.decode(b"2.5")
     assert getattr(question_from_mapping(kind, {"model": "m", name: json_value}), name) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [(BATCHES, b"12"), (PIXELS, "1024x" + "9" * 5000), (SHAPE, [3, True])],
+)
+def test_what_stands_for_no_value_is_refused(words: Words, value: Any) -> None:
+    with pytest.raises(UsageError):
+        words.read(value, "what")
+
+
+def test_a_release_that_a_number_cannot_hold_is_asked_for_as_text() -> None:
+    # YAML, TOML and Python read 2.10 as 2.1, which is another release of PyTorch
+    with pytest.raises(UsageError, match=r'may be 2.1 or 2.10; write it as text: "2.1" or "2.10"'):
+        TORCH_VERSION.read(2.10, "torch")
+    assert (TORCH_VERSION.read("2.10", "torch"), TORCH_VERSION.read(2.11, "torch")) == ((2, 10), (2, 11))
 
 
 @pytest.mark.parametrize("step", [-1, 0, 1e308, [], [[]]])

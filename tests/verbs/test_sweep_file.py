@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from capplan.core.sweep.definition import workload_label
+from capplan.core.sweep.definition import ModelEntry, workload_label
 from capplan.core.workload import BatchChoice, Optimizer
 from capplan.errors import SpecError
-from capplan.verbs.sweep_file import _TRAINING_KEYS, _WORKLOAD_FIELDS, read_sweep_file, read_sweep_tree
+from capplan.verbs.sweep_file import _MODEL_KEYS, _TRAINING_KEYS, _WORKLOAD_FIELDS, read_sweep_file, read_sweep_tree
 
 OF_THE_DOCS = """
 models: [torchvision:resnet18, "timm:vit_tiny*"]
@@ -35,6 +35,18 @@ def test_a_model_is_prepared_and_frozen() -> None:
     model = {"model": "resnet18", "prepare": ["fuse"], "freeze": ["layer1.*", "conv1.weight"]}
     found = read_sweep_tree({"models": [model], "gpus": ["l4"]}, shown="sweep.yaml").models[0]
     assert (found.prepare, found.freeze) == (("fuse",), ("layer1.*", "conv1.weight"))
+
+
+def test_every_key_of_a_model_changes_what_is_swept() -> None:
+    values: dict[str, object] = {
+        "arg": ["depth=50"], "input": ["x=3x8x8"], "input_size": "3x8x8", "seq_len": 8, "inputs_from": "f.py:make",
+        "prepare": ["fuse"], "freeze": ["a.*"], "new_tokens": 4, "set": {"steps": 2}, "part": {"vae.precision": "fp32"},
+        "offload": "model",
+    }  # fmt: skip
+    assert {*values, "model"} == set(_MODEL_KEYS)
+    for name, value in values.items():
+        found = read_sweep_tree({"models": [{"model": "m", name: value}], "gpus": ["l4"]}, shown="sweep.yaml")
+        assert found.models[0] != ModelEntry(words="m"), name
 
 
 def read(**changes: object) -> object:

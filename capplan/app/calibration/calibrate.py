@@ -88,7 +88,6 @@ def described_steps(
     *,
     serves: str = "eager",
     only_traced: bool = False,
-    laws: RateLaws | None = None,
     feedback: Feedback = SILENCE,
 ) -> Iterator[tuple[MeasuredStep, TimedStep]]:
     """Trace the steps of one kind on one GPU each among some and describe each as the fit sees it.
@@ -99,12 +98,11 @@ def described_steps(
         traces: where traces are kept; None for the user's cache.
         serves: the kind of steps that is described; others are left out.
         only_traced: leave out rows whose models are not traced in that folder.
-        laws: what holds across GPUs; None for the laws in force.
         feedback: where rows that cannot be described are named.
     """
     wanted = [step for step in steps if workload_kind(step.workload) == serves and step.workload.gpu_count == 1]
     rows_by_gpu = Counter(step.gpu for step in wanted)
-    store, laws = trace_folder(traces), laws or load_rate_laws()
+    store, laws = trace_folder(traces), load_rate_laws()
     for run, members in group_runs(wanted).items():
         if only_traced and not store.holds(run):
             continue

@@ -104,21 +104,18 @@ def _described_by_system(
     )
 
 
-def cpu_calibrations(
-    cpu: CpuAtHand, *, made: date, command: str, clock: Clock | None = None, feedback: Feedback = SILENCE
-) -> Calibration:
+def cpu_calibrations(cpu: CpuAtHand, *, made: date, command: str, feedback: Feedback = SILENCE) -> Calibration:
     """Time about sixty operators on the CPU at hand, and return the shipped calibration with its parts for CPUs fitted.
 
     Args:
         cpu: the CPU, with what it reaches.
         made: the day.
         command: what is kept as the calibration's origin.
-        clock: what tells the time.
         feedback: where progress is shown.
     """
     from capplan.probe.measure.cpu_operators import call_time_s, time_operators, undisturbed_clock
 
-    clock = clock or undisturbed_clock()
+    clock = undisturbed_clock()
     call_s = call_time_s(clock=clock)
     source = f"{cpu.benchmark.device}, {cpu.spec.unit_count} cores, torch {cpu.benchmark.torch}, {made}"
     base = load_calibration()
@@ -127,7 +124,7 @@ def cpu_calibrations(
         if precision is Precision.BF16 and not cpu.spec.peak(PeakKind.BF16):
             continue
         with feedback.progress(f"timing operators in {precision}"):
-            timed = time_operators((precision,), clock=clock)
+            timed = time_operators(precision, clock=clock)
         parts[serves] = fit_cpu(
             timed, cpu=cpu.spec, call_s=call_s, made=made, command=command, source=source, serves=serves,
             name=f"CPU operators in {precision}",

@@ -215,7 +215,7 @@ def make_judge(
 
     The arguments are positional, because a process is started with them.
     """
-    from capplan.probe.trace.stage import uncollected
+    from capplan.probe.foreign.preserve import uncollected
 
     store, law = trace_folder(folder), replace(load_power_law(), cards=calibration.power)
 

@@ -137,7 +137,8 @@ def _measure(
         collector.feedback.warn(
             f"warning: {request.lines}: the last line was cut off and is dropped; the points before it are kept."
         )
-    session = Session(replace(job, gpu=gpu.id if gpu and gpu.id != CPU_ID else None), target=model.target())
+    job = replace(job, gpu=gpu.id if gpu and gpu.id != CPU_ID else None)
+    session = Session(job, target=None if model.own_request else model.target())
     if not request.isolate:
         stack.enter_context(session)
     warn_of_others(session, collector.feedback)
@@ -354,7 +355,7 @@ def time_methods(
     job = make_job(request, model)
     points: list[Point] = []
     with ExitStack() as stack:
-        session = stack.enter_context(Session(job, target=model.target()))
+        session = stack.enter_context(Session(job, target=None if model.own_request else model.target()))
         wanted = list(methods) if session.bench.device.has_events else _without_events(methods, job.device, feedback)
         warn_of_others(session, feedback)
         for batch in request.curve.listed("--methods"):

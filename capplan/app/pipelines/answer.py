@@ -33,7 +33,7 @@ from capplan.core.pipelines.types import (
     PartKind,
     Pipeline,
 )
-from capplan.core.plan.planner import Prepared, make_plan, merge_plans
+from capplan.core.plan.planner import Prepared, make_plan
 from capplan.core.plan.recommend import latencies_under_cap, with_recommendations
 from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Plan, Rejection, rank_fits
 from capplan.core.quantisation.schemes import find_scheme
@@ -43,6 +43,7 @@ from capplan.probe.inputs.grammar import ModelRequest
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_pipeline_calibration
 from capplan.specs.pipeline_file import with_part_settings
+from capplan.units import counted
 
 SourceOf = Callable[[Part], ModelSource]
 """How a door finds the model of a part whose inputs and steps hold no expressions any more."""
@@ -140,17 +141,19 @@ class TracedParts:
     def _part(self, part: Part, pipeline: Pipeline, request: PipelineRequest, weights: str | None) -> PreparedPart:
         filled, workload = pipeline.filled(part), workload_of(part, pipeline, request)
         degrees = request.degrees if part.tokens else Degrees()
-        key = (part.name, part.model, filled.inputs, filled.prepare, weights, workload, degrees, part.attention)
+        lengths = pipeline.sequence_lengths(part) if degrees.gpu_count > 1 else ()
+        key = (*_asked_of(filled), weights, workload, degrees, lengths, part.attention, part.kind)
         if key not in self._parts:
             model = self._model(filled, request, weights)
-            self._parts[key] = self._prepared(part, model, workload, pipeline, degrees)
+            where = f"{pipeline.name}: {part.name}"
+            self._parts[key] = self._prepared(part, model, workload, degrees, lengths=lengths, where=where)
             if request.is_strict:
                 refuse_uncertain(model.words, model.recording(workload.configuration))
         return replace(self._parts[key], part=part)
 
     def _model(self, part: Part, request: PipelineRequest, weights: str | None) -> Model:
         """Return the model of a part, opened once for all the conditions of a question."""
-        key = (part.name, part.model, part.inputs, part.prepare, weights)
+        key = (*_asked_of(part), weights)
         if key not in self._models:
             if weights is None:
                 self._models[key] = open_model((request.source or _source_here)(part), feedback=self.context.feedback)
@@ -163,7 +166,7 @@ class TracedParts:
         return self._models[key]
 
     def _prepared(
-        self, part: Part, model: Model, workload: Workload, pipeline: Pipeline, degrees: Degrees
+        self, part: Part, model: Model, workload: Workload, degrees: Degrees, *, lengths: Sequence[int], where: str
     ) -> PreparedPart:
         configuration = workload.configuration
         first = model.trace([configuration])
@@ -177,14 +180,16 @@ class TracedParts:
         correction = None if part.kind is PartKind.OTHER else Correction(calibration=self.calibration)
         if degrees.gpu_count == 1:
             return PreparedPart(part=part, whole=whole, shared=whole, correction=correction)
-        lengths = pipeline.sequence_lengths(part)
-        made = share_sequence(
-            trace.recording(configuration), degrees, lengths=lengths, name=f"{pipeline.name}: {part.name}"
-        )
+        made = share_sequence(trace.recording(configuration), degrees, lengths=lengths, name=where)
         own = replace(trace, recordings=(made.recording,))
         shared = Prepared.of(own, workload, calibration=kernels, memory_calibration=memory)
         correction = Correction(calibration=self.calibration, degrees=degrees, attention=made.attention)
         return PreparedPart(part=part, whole=whole, shared=shared, correction=correction)
+
+
+def _asked_of(part: Part) -> tuple[object, ...]:
+    """Return what decides the model of a part: its words, arguments, inputs and steps, without expressions."""
+    return part.name, part.model, repr(part.arguments), part.inputs, part.prepare
 
 
 def prepare_pipeline(request: PipelineRequest, traced: TracedParts) -> tuple[PreparedPipeline, ...]:
@@ -241,16 +246,14 @@ def plan_pipeline(
     context: PlanContext,
     *,
     job: JobSize | None = None,
-    feedback: Feedback = SILENCE,
 ) -> Plan:
     """Return the plan of a pipeline: which GPUs make its items, with weights where, how fast and at what cost.
 
     Args:
         request: the pipeline and its conditions.
         terms: batches, limits and order; the workload is the request's.
-        context: the GPUs, prices and calibrations.
+        context: the GPUs, prices and calibrations, and where progress is shown.
         job: a finite number of items.
-        feedback: where progress is shown.
 
     Raises:
         UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
@@ -258,7 +261,7 @@ def plan_pipeline(
     """
     traced = TracedParts(context=context, calibration=load_pipeline_calibration())
     prepared = prepare_pipeline(request, traced)
-    with feedback.progress(f"planning {request.words}"):
+    with context.feedback.progress(f"planning {request.words} on {counted(len(context.gpus), 'GPU')}"):
         plan = judge_pipeline(prepared, terms, context)
     plan = with_recommendations(plan, named=context.named, offers=context.offers)
     changes = _changes(plan, request, terms, traced)
@@ -302,12 +305,11 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
         left = [gpu for gpu in left if gpu.id not in done]
         if not left:
             break
-    first = merge_plans(plans[:1], sort=terms.sort)
     # where a GPU's batch was chosen for it, another place's refusal of a batch says nothing
     whole = set() if batches.choice is BatchChoice.LISTED else {gpu_id for gpu_id, _ in fits}
     kept = [rejection for key, rejection in rejections.items() if key not in fits and key[0] not in whole]
     return replace(
-        first,
+        plans[0],
         fits=rank_fits(fits.values(), terms.sort),
         rejections=tuple(sorted(kept, key=lambda rejection: (rejection.batch, rejection.gpu.id))),
         pipeline=prepared[0].pipeline_facts,
@@ -357,7 +359,12 @@ def _fit_under(
 
 
 def pipeline_memory(
-    request: PipelineRequest, *, batch: int, gpus: GpuRequest | None, utilization_fraction: float
+    request: PipelineRequest,
+    *,
+    batch: int,
+    gpus: GpuRequest | None,
+    utilization_fraction: float,
+    feedback: Feedback = SILENCE,
 ) -> PipelineMemory:
     """Return the memory of a pipeline at a batch.
 
@@ -366,12 +373,13 @@ def pipeline_memory(
         batch: items made at once.
         gpus: the GPUs to fit it on; None for an unknown one.
         utilization_fraction: the share of usable memory that may be filled.
+        feedback: where progress is shown.
 
     Raises:
         UsageError: there is no such pipeline, parameter or GPU.
         TraceError: a part could not be traced.
     """
-    context = PlanContext.of(gpus or GpuRequest(), PriceFilters())
+    context = PlanContext.of(gpus or GpuRequest(), PriceFilters(), feedback=feedback)
     prepared = prepare_pipeline(request, TracedParts(context=context, calibration=load_pipeline_calibration()))
     places = []
     for gpu in context.gpus if gpus is not None else (None,):

@@ -8,7 +8,8 @@ from pathlib import Path
 from capplan.app.gpu_choice import GpuFilters, GpuRequest, find_gpus
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, LlmContext, Sweep, SweepContext, SweepModel, SweepRequest
-from capplan.app.sweep.stages import is_code, refuse_options
+from capplan.app.sweep.stages import imports_code, refuse_options
+from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.prices import cheapest_on_demand
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.definition import GpuEntry, ModelEntry, ServingConditions, workload_label
@@ -25,7 +26,6 @@ from capplan.specs.fitted import load_power_law
 from capplan.specs.prices import load_prices
 from capplan.specs.strict_yaml import MAX_FILE_BYTES
 
-_TRACES = ("*.trace.json", "*.trace.json.gz")
 _LIST_SUFFIX = ".txt"
 
 
@@ -78,8 +78,7 @@ def _refuse_code(models: Iterable[SweepModel], file: Path) -> None:
         UsageError: a model, its inputs or its preparation name code.
     """
     for model in models:
-        asked = model.request
-        if model.unknown is None and (is_code(asked.words) or asked.inputs_from or asked.prepare):
+        if model.unknown is None and imports_code(model):
             raise UsageError(
                 f"{file}: the model {model.label[:120]!r} names code, which is not run for a file of data; add "
                 "--allow-code if you trust it."
@@ -176,7 +175,7 @@ def _found_from(words: str, beside: Path | None) -> str:
 
 def _traces_in(folder: Path) -> list[Path]:
     """Raise a UsageError where a folder holds no traces; return them in order otherwise."""
-    found = sorted({path for pattern in _TRACES for path in folder.rglob(pattern)})
+    found = sorted({path for suffix in TRACE_SUFFIXES for path in folder.rglob(f"*{suffix}")})
     if not found:
         raise UsageError(
             f"models: the folder {folder} holds no traces; `capplan trace MODEL -o FILE.trace.json` makes one."

@@ -10,7 +10,15 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from capplan.app.sweep.request import ModelLimits, SweepContext, SweepModel
-from capplan.app.sweep.stages import JobAnswer, PlanningJob, Traces, failed_answer, plan_model, trace_model
+from capplan.app.sweep.stages import (
+    JobAnswer,
+    PlanningJob,
+    Traces,
+    failed_answer,
+    imports_code,
+    plan_model,
+    trace_model,
+)
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.format import point_to_line
 from capplan.core.sweep.definition import AnyConditions, Conditions
@@ -104,7 +112,7 @@ class IsolatedTracer:
             self._traced = 0
         answer = _call(self.worker, TraceTask(model=model, conditions=tuple(conditions)), self.time_s, self.stop)
         self._traced += 1
-        if is_of_users_code(model):
+        if imports_code(model):
             self.worker.close()  # the user's code may have changed libraries for the models after it
         assert isinstance(answer, Traces)
         return answer
@@ -172,13 +180,6 @@ def _call(worker: Worker, task: object, time_s: float, stop: Event | None) -> An
     if isinstance(answer, UnexpectedError):
         raise _FailedError(Failed(kind=FailureKind.BUG.value, reason=answer.message))
     return answer
-
-
-def is_of_users_code(model: SweepModel) -> bool:
-    """Return True if a model is made by code that is neither torchvision's, timm's nor transformers'."""
-    request = model.request
-    library, colon, _ = request.words.partition(":")
-    return bool((colon and library not in ("torchvision", "timm", "hf")) or request.inputs_from or request.prepare)
 
 
 _SHARE_OF_MEMORY = 0.8

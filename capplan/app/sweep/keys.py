@@ -13,7 +13,7 @@ from pathlib import Path
 from capplan.app.pipelines.diffusers import find_pipeline
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.sweep.stages import is_code
-from capplan.app.trace_cache import TraceCache, TraceKey, library_versions
+from capplan.app.trace_cache import TraceCache, TraceKey, files_named, library_versions, own_files
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.sweep.definition import AnyConditions, Conditions
 from capplan.core.sweep.schema import SCHEMA_VERSION
@@ -24,7 +24,7 @@ from capplan.llm.read.sources import find_model
 from capplan.probe.target.names import ZOOS, former_names, source_names
 from capplan.specs.fitted import load_pipeline_calibration
 
-_CODE = ("core", "llm", "probe")
+_CODE = ("app", "core", "llm", "probe")
 _DIGITS = 24
 
 
@@ -65,9 +65,8 @@ def code_digest() -> str:
     Files that are replaced later, by an upgrade beside a running service or notebook, are not the code that it runs.
     """
     digest = hashlib.sha256()
-    for part in _CODE:
-        for path in sorted((PACKAGE / part).rglob("*.py")):
-            digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    for path in own_files(*_CODE):
+        digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:_DIGITS]
 
 
@@ -83,7 +82,7 @@ class KeyMaker:
     def of(cls, context: SweepContext, *, cache: TraceCache | None) -> "KeyMaker":
         """Return the maker of keys under a context."""
         same = [code_digest(), library_versions(), sys.version, SCHEMA_VERSION]
-        calibrations = [context.calibration, context.memory_calibration, context.llm]
+        calibrations = [context.calibration, context.memory_calibration, context.llm, context.power_law]
         return cls(
             surroundings=digest_of([same, digest_of(calibrations)]),
             workloads={label: digest_of(conditions) for label, conditions in context.workloads.items()},
@@ -104,10 +103,13 @@ class KeyMaker:
         if model.is_served:
             return digest_of(["served", find_model(request.words.removeprefix(LLM_PREFIX))])
         if model.is_pipeline:
-            corrected = [find_pipeline(request.words), load_pipeline_calibration()]
-            return None if is_code(request.words) else digest_of(["pipeline", corrected, model.pipeline.options])
+            if is_code(request.words):
+                return None
+            pipeline = find_pipeline(request.words)
+            files = [_contents(part.model) for part in pipeline.parts]
+            return digest_of(["pipeline", pipeline, files, load_pipeline_calibration(), model.pipeline.options])
         if is_file(request.words):
-            return digest_of(["file", hashlib.sha256(Path(request.words).read_bytes()).hexdigest(), request.options])
+            return digest_of(["file", _contents(request.words), request.options])
         if _is_of_a_library(request.words) and not (request.inputs_from or request.prepare):
             return digest_of(["library", request.words, request.options])
         kept = [
@@ -118,9 +120,7 @@ class KeyMaker:
     def failed_key(self, model: SweepModel) -> str:
         """Return the digest of a failed model, of which no trace is kept: its words, and the file that they name."""
         words = model.request.words
-        file = words.partition(":")[0]
-        content = Path(file).read_bytes() if is_file(file) else b""
-        return digest_of(["failed", words, model.label, hashlib.sha256(content).hexdigest()])
+        return digest_of(["failed", words, model.label, _contents(words.partition(":")[0])])
 
     def _kept(self, model: SweepModel, configuration: Configuration) -> str | None:
         if self.cache is None:
@@ -134,6 +134,11 @@ class KeyMaker:
     def unit_key(self, model_key: str, workload: str) -> str:
         """Return the digest of a model's answer under a workload."""
         return digest_of([self.surroundings, model_key, self.workloads[workload]])
+
+
+def _contents(words: str) -> list[str]:
+    """Return the digests of the files that words name; none where they name no file."""
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files_named(words)]
 
 
 def _is_of_a_library(words: str) -> bool:

@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import Any
 
 from capplan.app.measure.store import MeasurementStore, read_measurements
+from capplan.app.models import may_name_trace
 from capplan.app.sweep import tables
 from capplan.app.sweep.isolation import DevicesTask, MeasureTask, make_measurer
 from capplan.app.sweep.records import Contents
@@ -28,7 +29,6 @@ from capplan.processes.worker import UnexpectedError
 from capplan.specs import Gpus
 
 MEASUREMENTS = "measurements.jsonl"
-_TRACES = (".json", ".json.gz")
 _MARK = "capplan sweep --measure # "
 _GRACE_S = 60.0
 """A process that measures gets so much longer than its own child, whose end it reports."""
@@ -118,6 +118,8 @@ def points_to_measure(
         conditions = sweep.context.workloads[file.workload]
         if not isinstance(conditions, Conditions) or conditions.workload.training or conditions.scheme:
             continue  # quantised layers are worked out from a trace: there is no module of them to run
+        if conditions.power_limit_w is not None:
+            continue  # the device runs at its own limit: its times are not those of a lower one
         table = tables.read_parquet(folder / file.path, columns=["model", "gpu", "batch", "fits"])
         for row in table.to_pylist():
             name = row["model"], file.workload, row["gpu"], row["batch"]
@@ -265,7 +267,7 @@ def _measure_at(
             task = tasks.get_nowait()
         except queue.Empty:
             break
-        if task.model.request.words.endswith(_TRACES):
+        if may_name_trace(task.model.request.words):
             done.put(Timed(task=task, line=None, failed=_nothing_to_run(task)))
             continue
         try:

@@ -273,6 +273,9 @@ def _best(meaning: str, *, needed: str, order: str) -> Canned:
     return Canned(meaning=meaning, sql=sql)
 
 
+_PAIRS = """(SELECT * FROM {table} WHERE {where}) AS new JOIN old AS before
+ON new.model = before.model AND new.workload = before.workload AND new.gpu = before.gpu
+AND new.batch IS NOT DISTINCT FROM before.batch"""
 _CHANGES = """
 WITH pairs AS (
   SELECT new.model, new.gpu, new.batch, new.precision, new.framework, new.layout, new.mode, new.weights,
@@ -285,10 +288,7 @@ WITH pairs AS (
     new.usd_per_million_samples AS new_usd_per_million_samples,
     new.usd_per_million_samples / before.usd_per_million_samples AS cost_ratio,
     coalesce(before.fits, false) AND NOT coalesce(new.fits, false) AS stopped_fitting
-  FROM (SELECT * FROM {table} WHERE {where}) AS new
-  JOIN old AS before
-    ON new.model = before.model AND new.workload = before.workload AND new.gpu = before.gpu
-    AND new.batch IS NOT DISTINCT FROM before.batch
+  FROM {pairs}
 )
 SELECT * FROM pairs
 WHERE stopped_fitting OR greatest(latency_ratio, memory_ratio, cost_ratio) > 1 + {threshold}
@@ -338,11 +338,15 @@ def canned_query(name: str, *, where: Sequence[str] = (), threshold_fraction: fl
         where: conditions on the rows, in SQL.
         threshold_fraction: what changes by no more than this share is not a regression.
     """
+    return _filled(CANNED[name].sql, where, threshold=repr(threshold_fraction)).strip()
+
+
+def _filled(sql: str, where: Sequence[str], **values: str) -> str:
+    """Return a question with its table and conditions in the place of their names."""
     conditions = " AND ".join(f"({condition})" for condition in where) or "true"
-    sql = CANNED[name].sql
-    for place, value in (("{table}", TABLE), ("{where}", conditions), ("{threshold}", repr(threshold_fraction))):
-        sql = sql.replace(place, value)
-    return sql.strip()
+    for name, value in {"pairs": _PAIRS, **values, "table": TABLE, "where": conditions}.items():
+        sql = sql.replace(f"{{{name}}}", value)
+    return sql
 
 
 def count_pairs(folder: Path, *, where: Sequence[str], against: Path) -> int:
@@ -356,8 +360,5 @@ def count_pairs(folder: Path, *, where: Sequence[str], against: Path) -> int:
     Raises:
         UsageError: a condition is not SQL, or a folder holds no results.
     """
-    conditions = " AND ".join(f"({condition})" for condition in where) or "true"
-    sql = f"""SELECT count(*) AS pairs FROM (SELECT * FROM {TABLE} WHERE {conditions}) AS new JOIN old AS before
-ON new.model = before.model AND new.workload = before.workload AND new.gpu = before.gpu
-AND new.batch IS NOT DISTINCT FROM before.batch"""
+    sql = _filled("SELECT count(*) AS pairs FROM {pairs}", where)
     return int(run_query(folder, sql, against=against).column("pairs")[0].as_py())

@@ -1,6 +1,7 @@
-"""What a results folder holds: the units of work that are finished, and the manifest. Values only; `store` writes them.
+"""What a results folder holds: the units of work that are finished, and the state in which `store` keeps them.
 
-A unit is one model under one workload. It is finished for a set of GPUs, each known by the digest of its figures.
+A unit is one model under one workload. It is finished for a set of GPUs, each known by the digest of its figures. The
+state lies in `_sweep/` while a sweep runs, and is packed into one Parquet file once it is complete.
 """
 
 import base64
@@ -88,8 +89,8 @@ def unit_from_json(document: Mapping[str, Any]) -> Unit:
 
 
 STATE_FOLDER, STATE_FILE, MANIFEST = "_sweep", "state.parquet", "manifest.json"
+PENDING, UNITS = "pending", "units-*.arrow"
 _META = "capplan_sweep_state"
-_UNITS = "units-*.arrow"
 
 
 def state_content(folder: Path, name: str) -> bytes:
@@ -125,7 +126,7 @@ def pack_state(folder: Path, *, workload: str) -> None:
         workload: one of its partitions, in whose folder the file is written.
     """
     state = folder / STATE_FOLDER
-    paths = [state / MANIFEST, *sorted(state.glob(_UNITS))]
+    paths = [state / MANIFEST, *sorted(state.glob(UNITS))]
     content = {path.name: base64.b64encode(path.read_bytes()).decode("ascii") for path in paths}
     target = folder / f"{tables.WORKLOAD}={workload}" / STATE_FILE
     replace_whole(target, tables.parquet_without_rows({_META: json.dumps(content, sort_keys=True)}))

@@ -10,7 +10,7 @@ from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ModelSource
 from capplan.app.sweep import tables
 from capplan.app.sweep.progress import PROGRESS_FILE, LiveStanding, read_progress
-from capplan.app.sweep.records import STATE_FOLDER, has_state
+from capplan.app.sweep.records import PENDING, STATE_FOLDER, has_state
 from capplan.app.sweep.store import read_contents, read_job_rows, read_manifest, read_pending
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import ModelRequest
@@ -115,7 +115,7 @@ class SweepResults:
 def changed_at(folder: Path) -> int:
     """Return when the results in a folder last changed. [nanoseconds since 1970; 0 where there are none]"""
     state = folder / STATE_FOLDER
-    paths = (state, state / "pending", state / PROGRESS_FILE, *folder.glob(f"{tables.WORKLOAD}=*"))
+    paths = (state, state / PENDING, state / PROGRESS_FILE, *folder.glob(f"{tables.WORKLOAD}=*"))
     return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
 

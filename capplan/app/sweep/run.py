@@ -1,14 +1,13 @@
 """Run a sweep: find what is not known yet, compute it on this machine or a cluster, keep it, and say what failed."""
 
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from capplan.app.measure.store import MeasurementStore
+from capplan.app.models import may_name_trace
 from capplan.app.sweep import tables
 from capplan.app.sweep.expand import expand_sweep
 from capplan.app.sweep.isolation import LocalEngine
@@ -38,7 +37,7 @@ from capplan.app.sweep.store import (
 )
 from capplan.app.sweep.tables import MeasuredRow
 from capplan.app.trace_cache import TraceKey, default_cache, library_versions
-from capplan.core.calibrate.measured import TRACE_SUFFIXES
+from capplan.clock import now
 from capplan.core.sweep.definition import Conditions, definition_to_json
 from capplan.core.sweep.overview import SweepOverview, SweepPreview, group_failures
 from capplan.errors import UsageError
@@ -197,7 +196,7 @@ class _SweepRun:
                 if isinstance(conditions := workloads[name], Conditions)
             }
             for job in planned
-            if not job.model.request.words.endswith(TRACE_SUFFIXES)
+            if not may_name_trace(job.model.request.words)
         }
         kept = {label: sum(cache is not None and cache.holds(q) for q in asked) for label, asked in questions.items()}
 
@@ -410,11 +409,11 @@ class _SweepRun:
         request, context = self.request, self.sweep.context
         rents = [self.sweep.rents[gpu] for gpu in context.gpus if gpu in self.sweep.rents]
         days = sorted(rent.date.isoformat() for rent in rents)
-        created = self.store.contents.manifest.get("created") or _now()
+        moment = now().isoformat(timespec="seconds")
         return {
             "state": state,
-            "created": created,
-            "updated": _now(),
+            "created": self.store.contents.manifest.get("created") or moment,
+            "updated": moment,
             "command": request.command,
             "sweep_file": str(request.file.resolve()) if request.file else None,
             "definition": definition_to_json(request.definition),
@@ -429,10 +428,3 @@ class _SweepRun:
             "gpus": list(context.gpus),
             "workloads": list(context.workloads),
         }  # fmt: skip
-
-
-def _now() -> str:
-    """Return the time, or that of SOURCE_DATE_EPOCH, by which builds are made repeatable."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = datetime.fromtimestamp(int(epoch), tz=UTC) if epoch.isdecimal() else datetime.now(tz=UTC)
-    return moment.isoformat(timespec="seconds")

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.app.feedback import SILENCE
-from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, open_model
+from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, may_name_trace, open_model
 from capplan.app.pipelines.answer import PipelineRequest, TracedParts, judge_pipeline, prepare_pipeline
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
 from capplan.app.trace_cache import default_cache
-from capplan.core.calibrate.measured import TRACE_SUFFIXES
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
@@ -155,32 +154,42 @@ def plan_model(job: PlanningJob, context: SweepContext) -> JobAnswer:
         job: the model, its workloads and GPUs.
         context: what all models share.
     """
-    from capplan.app.sweep import tables
-
     if job.model.unknown is not None:
         return failed_answer(job, context, Failed(kind=FailureKind.MODEL.value, reason=job.model.unknown))
-    parts, failed = [], {}
+    answers: dict[str, Columns] = {}
+    failed: dict[str, Failed] = {}
     opened: Model | None = None
     for workload, gpu_ids in job.asked.items():
         conditions = context.workloads[workload]
         gpus = [context.gpus[gpu] for gpu in gpu_ids]
         try:
             if isinstance(conditions, ServingConditions):
-                columns = served_columns(job.model, conditions, context, gpus)
+                answers[workload] = served_columns(job.model, conditions, context, gpus)
             elif job.model.is_pipeline:
-                columns = pipeline_columns(job.model, conditions, context, gpus)
+                answers[workload] = pipeline_columns(job.model, conditions, context, gpus)
             else:
                 opened = opened or _open(job)
-                columns = _planned(opened, conditions, context, gpus)
+                answers[workload] = _planned(opened, conditions, context, gpus)
         except _NotTracedError:
             if job.traces is not None:
                 raise
             return JobAnswer(rows=None, needs_trace=True)
         except CapplanError as error:
             failed[workload] = _as_failed(error)
-            columns = failed_columns(conditions, gpus, failure=failed[workload].kind, reason=failed[workload].reason)
-        parts.append(tables.in_order(tables.planned_table(columns, model=job.model.label, workload=workload)))
-    whole = tables.join_tables(parts)
+            answers[workload] = failed_columns(
+                conditions, gpus, failure=failed[workload].kind, reason=failed[workload].reason
+            )
+    return _job_answer(job, answers, failed)
+
+
+def _job_answer(job: PlanningJob, answers: Mapping[str, Columns], failed: Mapping[str, Failed]) -> JobAnswer:
+    """Return a model's rows under each workload, those of each in order."""
+    from capplan.app.sweep import tables
+
+    whole = tables.join_tables([
+        tables.in_order(tables.planned_table(columns, model=job.model.label, workload=workload))
+        for workload, columns in answers.items()
+    ])  # fmt: skip
     return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=failed)
 
 
@@ -192,25 +201,16 @@ def failed_answer(job: PlanningJob, context: SweepContext, failure: Failed) -> J
         context: what all models share.
         failure: what happened.
     """
-    from capplan.app.sweep import tables
-
-    parts = [
-        tables.in_order(
-            tables.planned_table(
-                failed_columns(
-                    context.workloads[workload],
-                    [context.gpus[gpu] for gpu in gpu_ids],
-                    failure=failure.kind,
-                    reason=failure.reason,
-                ),
-                model=job.model.label,
-                workload=workload,
-            )
+    answers = {
+        workload: failed_columns(
+            context.workloads[workload],
+            [context.gpus[gpu] for gpu in gpu_ids],
+            failure=failure.kind,
+            reason=failure.reason,
         )
         for workload, gpu_ids in job.asked.items()
-    ]
-    whole = tables.join_tables(parts)
-    return JobAnswer(rows=tables.to_bytes(whole), count=whole.num_rows, failed=dict.fromkeys(job.asked, failure))
+    }
+    return _job_answer(job, answers, dict.fromkeys(job.asked, failure))
 
 
 def _planned(model: Model, conditions: Conditions, context: SweepContext, gpus: Sequence[Any]) -> Columns:
@@ -386,9 +386,15 @@ def is_code(words: str) -> bool:
         parts = find_pipeline(words).parts
         return any(is_code(part.model) or any(":" in step for step in part.prepare) for part in parts)
     kind, colon, rest = words.partition(":")
-    if words.endswith(TRACE_SUFFIXES) or (f"{kind}:" == PREFIX and published_component(rest)):
+    if may_name_trace(words) or (f"{kind}:" == PREFIX and published_component(rest)):
         return False
     return words.endswith(".py") or (bool(colon) and kind not in _NO_CODE)
+
+
+def imports_code(model: SweepModel) -> bool:
+    """Return True if a model is made, fed or prepared by code that its entry names."""
+    asked = model.request
+    return is_code(asked.words) or bool(asked.inputs_from or asked.prepare)
 
 
 def refuse_options(model: SweepModel) -> None:

@@ -12,7 +12,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +23,9 @@ from capplan.app.sweep import tables
 from capplan.app.sweep.records import (
     FORMAT,
     MANIFEST,
+    PENDING,
     STATE_FOLDER,
+    UNITS,
     Contents,
     TableFile,
     Unit,
@@ -43,7 +45,7 @@ from capplan.files import replace_whole
 if TYPE_CHECKING:
     import pyarrow
 
-_PENDING, _UNITS, _LOCK, _JOB_SUFFIX = "pending", "units-*.arrow", "lock", ".job"
+_LOCK, _JOB_SUFFIX = "lock", ".job"
 WRITERS = 4
 """Threads that join rows to files beside the one that receives them: Arrow works without Python's lock."""
 ROWS_PER_FILE = 400_000
@@ -122,7 +124,7 @@ class SweepStore:
     def __enter__(self) -> Self:
         state = self.folder / STATE_FOLDER
         try:
-            (state / _PENDING).mkdir(parents=True, exist_ok=True)
+            (state / PENDING).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"cannot write {self.folder}: {error.strerror or error}.") from error
         self._lock = FileLock(state / _LOCK, timeout=0)
@@ -138,7 +140,7 @@ class SweepStore:
         self._clean()
         self.pending = list(read_pending(self.folder))
         readable = {job.path for job in self.pending}
-        for path in (state / _PENDING).glob("[!.]*"):
+        for path in (state / PENDING).glob("[!.]*"):
             if path not in readable:
                 path.unlink(missing_ok=True)
         return self
@@ -174,7 +176,7 @@ class SweepStore:
         """
         head = json.dumps({"units": [unit_to_json(unit) for unit in units]}, sort_keys=True, ensure_ascii=True)
         content = head.encode() + b"\n" + rows
-        path = self._state / _PENDING / f"{hashlib.sha256(content).hexdigest()[:32]}{_JOB_SUFFIX}"
+        path = self._state / PENDING / f"{hashlib.sha256(content).hexdigest()[:32]}{_JOB_SUFFIX}"
         replace_whole(path, content)
         self.pending.append(Pending(path=path, units=tuple(units)))
 
@@ -277,17 +279,14 @@ class SweepStore:
             "schema_version": SCHEMA_VERSION,
             **values,
             "rows": contents.rows,
-            "files": [
-                {"path": file.path, "workload": file.workload, "rows": file.rows, "size_bytes": file.size_bytes}
-                for file in contents.files.values()
-            ],
+            "files": [asdict(file) for file in contents.files.values()],
             "units": units_file,
             "gpu_sets": sets,
             "taken": list(taken),
         }
         content = json.dumps(contents.manifest, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         replace_whole(manifest_path(self.folder), content)
-        for path in self._state.glob(_UNITS):
+        for path in self._state.glob(UNITS):
             if path.name != units_file:
                 path.unlink(missing_ok=True)
 
@@ -303,8 +302,8 @@ class SweepStore:
             if path not in known:
                 path.unlink(missing_ok=True)
         for name in self.contents.manifest.get("taken", ()):
-            (self._state / _PENDING / name).unlink(missing_ok=True)
-        for path in (*self._state.glob(".*.partial"), *(self._state / _PENDING).glob(".*.partial")):
+            (self._state / PENDING / name).unlink(missing_ok=True)
+        for path in (*self._state.glob(".*.partial"), *(self._state / PENDING).glob(".*.partial")):
             path.unlink(missing_ok=True)
 
 
@@ -314,7 +313,7 @@ def read_pending(folder: Path) -> Iterator[Pending]:
     Args:
         folder: the results.
     """
-    for path in sorted((folder / STATE_FOLDER / _PENDING).glob(f"*{_JOB_SUFFIX}")):
+    for path in sorted((folder / STATE_FOLDER / PENDING).glob(f"*{_JOB_SUFFIX}")):
         try:
             with path.open("rb") as file:
                 head = json.loads(file.readline())

@@ -13,9 +13,9 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import DeviceRates, device_rates, host_slowness, kernel_peaks
 from capplan.core.latency.kernel_time import KernelWork
 from capplan.core.latency.lookup import architecture_key, precision_key, torch_key, width_cell
-from capplan.core.latency.op_table import IntArray, KernelTable, convolution_calls
+from capplan.core.latency.op_table import KernelTable, convolution_calls
 from capplan.core.latency.predict import kernel_counts, kernel_work
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import FloatArray, IntArray
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Host, Workload
 

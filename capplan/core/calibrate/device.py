@@ -5,6 +5,7 @@ from datetime import date
 
 import numpy as np
 
+from capplan.core.calibrate.kernels import alone
 from capplan.core.gpus.rate_laws import MicrobenchRow
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, Quality, Regime
 from capplan.core.latency.calibration import Calibration, DeviceFactors
@@ -14,7 +15,7 @@ from capplan.core.latency.op_table import kernel_table
 from capplan.core.latency.predict import time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.origin import Origin
-from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Op, Operand, Recording, Role, Storage
+from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Operand
 from capplan.core.workload import Precision, Workload
 
 
@@ -97,7 +98,8 @@ def calibrated_by(
     """Set one GPU's factors in a calibration to measured ÷ modelled, the GPU's former factors left out.
 
     The two largest matrix products of the fastest number format that the spec states make its compute factor
-    (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; its intervals remain.
+    (a geometric mean), the largest copy its bandwidth factor. Nothing else of the base changes; no whole step was timed
+    on the GPU, so that its intervals are those of GPUs whose single kernels were.
     """
     bare = base.without_gpu(gpu.id)
     known = [
@@ -123,7 +125,7 @@ def calibrated_by(
         architecture=architecture_key(gpu),
         compute=float(np.exp(np.mean(np.log(ratios)))),
         bandwidth=copy_s / copied.latency_s,
-        rows=len(ratios) + 1,
+        single_rows=0 if best.half_dtype else len(ratios),
     )
     sources = (*(base.origin.sources if base.origin else ()), f"{benchmark.device}, torch {benchmark.torch}, {made}")
     return replace(
@@ -157,24 +159,6 @@ def _device_s(kernel: Kernel, workload: Workload, gpu: GpuSpec, calibration: Cal
     rates = device_rates(gpu, workload, calibration.laws)
     if isinstance(rates, Unsupported):
         return rates
-    operands = (*kernel.inputs, *kernel.outputs)
-    recording = Recording(
-        configuration=workload.configuration,
-        modules=("",),
-        kernels=(kernel,),
-        ops=(
-            Op(
-                kernel=0,
-                module=0,
-                reads=tuple(range(len(kernel.inputs))),
-                writes=tuple(range(len(kernel.inputs), len(operands))),
-            ),
-        ),
-        storages=tuple(
-            Storage(size_bytes=Affine(operand.size_bytes(1)), role=Role.ACTIVATION, death=1) for operand in operands
-        ),
-        batches=(1,),
-    )
-    step = ExecutedStep.of(recording, workload, calibration=calibration)
+    step = ExecutedStep.of(alone(kernel, workload), workload, calibration=calibration)
     timed = time_kernels(step.on(gpu), kernel_table(step, batches=[1]), devices=[(gpu, rates)])
     return float(timed.device_s[0, 0])

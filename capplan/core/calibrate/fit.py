@@ -15,8 +15,7 @@ from capplan.core.calibrate.validation import ErrorStatistics, error_statistics
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.latency.calibration import Calibration, IntervalWidth
 from capplan.core.latency.lookup import FEW_ROWS, KERNELS, LAUNCHES, MANY_ROWS
-from capplan.core.latency.op_table import IntArray
-from capplan.core.numbers import NORMAL_90, BoolArray, FloatArray
+from capplan.core.numbers import NORMAL_90, BoolArray, FloatArray, IntArray
 from capplan.core.origin import Origin
 
 StringArray = NDArray[np.str_]

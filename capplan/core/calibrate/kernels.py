@@ -11,18 +11,16 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency import classes as kinds
 from capplan.core.latency.classes import is_convolution, kernel_class
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates, kernel_peaks
-from capplan.core.latency.kernel_time import KernelWork, PeakUse, bound_s, compulsory_bytes, tile_utilisation
+from capplan.core.latency.kernel_time import KernelWork, PeakUse, bound_s, tile_utilisation
 from capplan.core.latency.lookup import KERNELS, architecture_key, precision_key
 from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.predict import MOST_WINOGRAD_GAIN, least_bytes
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.numbers import FloatArray
 from capplan.core.trace.types import Affine, Attribute, Kernel, Op, Operand, Recording
 from capplan.core.workload import Precision, Workload
 
 _WEIGHT = 0.5
-
-_MOST_WINOGRAD_GAIN = 4.0
-"""Multiplications that F(4x4, 3x3) saves (Lavin and Gray, 2016, section 4.2): no convolution is faster."""
 
 _CLOCK_TOLERANCE = 1.05
 """How far above its printed rates a GPU may be timed: clocks and timers are not exact."""
@@ -47,7 +45,8 @@ def operator_step(measured: MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> T
 
     None where the GPU lacks the peak, or where the time is below what the GPU can reach.
     """
-    recording, table = _alone(measured)
+    recording = alone(measured.kernel, measured.workload)
+    table = kernel_table(ExecutedStep.of(recording, measured.workload), batches=(1,))
     rates = device_rates(gpu, measured.workload, laws)
     if not isinstance(rates, DeviceRates) or measured.latency_s < _least_s(table, measured.kernel, rates):
         return None
@@ -64,31 +63,27 @@ def operator_step(measured: MeasuredOperator, gpu: GpuSpec, laws: RateLaws) -> T
     )
 
 
-def _alone(measured: MeasuredOperator) -> tuple[Recording, KernelTable]:
-    recording = Recording(
-        configuration=measured.workload.configuration,
+def alone(kernel: Kernel, workload: Workload) -> Recording:
+    """Return a step of one kernel, of which only the time is asked: no storage is recorded."""
+    return Recording(
+        configuration=workload.configuration,
         modules=("",),
-        kernels=(measured.kernel,),
+        kernels=(kernel,),
         ops=(Op(kernel=0, module=0, reads=(), writes=()),),
         storages=(),
         batches=(1,),
         exact_batch=1,
     )
-    return recording, kernel_table(ExecutedStep.of(recording, measured.workload), batches=(1,))
 
 
 def _least_s(table: KernelTable, kernel: Kernel, rates: DeviceRates) -> float:
-    """Return the shortest time that a row can plausibly have. [s]"""
-    gain = _MOST_WINOGRAD_GAIN if is_convolution(kernel_class(kernel)) else 1.0
-    traffic = compulsory_bytes(
-        read_bytes=table.read_bytes, written_bytes=table.written_bytes, weight_bytes=table.weight_bytes,
-        all_weights_bytes=float(table.weight_bytes.sum()), l2_bytes=table.flops * 0 + rates.l2_bytes,
-    )  # fmt: skip
+    """Return the shortest time that a row can plausibly have; any convolution may run by Winograd's algorithm. [s]"""
+    gain = MOST_WINOGRAD_GAIN if is_convolution(kernel_class(kernel)) else 1.0
     bounds = bound_s(
         flops=table.flops / gain,
         peak_flops_per_s=rates.printed_flops_per_s[table.peak_use][:, None],
-        traffic_bytes=traffic,
-        bandwidth_bytes_per_s=table.flops * 0 + rates.printed_bandwidth_bytes_per_s,
+        traffic_bytes=least_bytes(table, [rates])[0],
+        bandwidth_bytes_per_s=np.array(rates.printed_bandwidth_bytes_per_s),
     )
     return float(bounds.sum()) / _CLOCK_TOLERANCE
 

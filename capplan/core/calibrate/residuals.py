@@ -21,8 +21,7 @@ from capplan.core.latency.calibration import (
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.kernel_time import KernelRates, KernelWork, is_product, kernel_times
 from capplan.core.latency.lookup import MANY_ROWS, REFERENCE_ARCHITECTURES, inherited_factors
-from capplan.core.latency.op_table import IntArray
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import BoolArray, FloatArray, IntArray
 
 Model = Callable[[FloatArray], FloatArray]
 Jacobian = NDArray[np.floating[Any]]

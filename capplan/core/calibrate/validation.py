@@ -1,7 +1,6 @@
 """Judge predictions by measurements: errors, coverage of intervals and ranks by cell, and what they teach of power."""
 
 import heapq
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ import numpy as np
 
 from capplan.core.calibrate.measured import MeasuredStep, SkippedRow
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.latency.types import LatencyEstimate
+from capplan.core.latency.types import ABOVE_PRINTED_CLOCK, LatencyEstimate
 from capplan.core.numbers import FloatArray, Interval
 from capplan.core.power import CardPower, PowerLaw
 
@@ -94,9 +93,6 @@ def _differences(
         yield one[index] - one[index + 1 :], other[index] - other[index + 1 :]
 
 
-_FASTEST_CLOCKS = 1 / 6
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
     """A measured step with its prediction.
@@ -113,7 +109,7 @@ class JudgedStep:
     @property
     def log_error(self) -> float:
         """log(predicted ÷ measured)."""
-        return math.log(self.estimate.latency_s.expected / self.step.latency_s)
+        return log(self.estimate.latency_s.expected / self.step.latency_s)
 
     @property
     def beats_bound_fraction(self) -> float:
@@ -147,7 +143,7 @@ class Validation:
                 mine = [(measured, estimate) for gpu, measured, estimate in pairs if gpu in members]
                 held = [estimate.low <= measured <= estimate.high for measured, estimate in mine]
                 widths = [(estimate.high - estimate.low) / 2 / estimate.expected for _, estimate in mine]
-                logs = np.array([math.log(estimate.expected / measured) for measured, estimate in mine])
+                logs = np.array([log(estimate.expected / measured) for measured, estimate in mine])
                 found.setdefault(metric, {})[name] = replace(
                     error_statistics(logs), coverage=float(np.mean(held)), width=float(np.median(widths))
                 )
@@ -162,7 +158,7 @@ class Validation:
 
         A sixth below the bound and more: cards run up to 15 % above the clocks that their peaks are printed for.
         """
-        return tuple(row for row in self.judged if row.beats_bound_fraction > _FASTEST_CLOCKS)
+        return tuple(row for row in self.judged if row.beats_bound_fraction > ABOVE_PRINTED_CLOCK)
 
 
 _CELL_VALUES: Mapping[str, Callable[[MeasuredStep], str]] = {

@@ -11,7 +11,6 @@ from capplan.core.ops.catalogue import (
     OperatorClass,
     find_row,
     operator_class,
-    operator_rows,
 )
 from capplan.core.trace.types import Kernel, MemoryFormat, Op, Operand, Recording
 
@@ -74,7 +73,8 @@ def needs_stored_input(kernel: Kernel) -> bool:
 
 def reads_repeatedly(kernel: Kernel) -> bool:
     """Return True if the operator reads each element several times, so that nothing is computed where it reads."""
-    return part(kernel) is FusedRole.POOL or _gathers(kernel)
+    row = find_row(kernel)
+    return part(kernel) is FusedRole.POOL or (row is not None and row.needs_stored_input)
 
 
 def ends_kernel(kernel: Kernel) -> bool:
@@ -98,9 +98,11 @@ def reduces_across_memory(kernel: Kernel) -> bool:
 
 def arithmetic(kernel: Kernel, batch: int) -> float:
     """Return roughly how many instructions a fused operator takes, loads and stores excluded. [FLOP]"""
-    row = operator_rows().get(kernel.name.partition(".")[2])
-    each = INSTRUCTIONS_UNLESS_STATED if row is None else row.instructions
-    return float(each * max(elements(kernel, batch), *(prod(operand.shape_at(batch)) for operand in kernel.inputs), 0))
+    row = find_row(kernel)
+    instructions = INSTRUCTIONS_UNLESS_STATED if row is None else row.instructions
+    return float(
+        instructions * max(elements(kernel, batch), *(prod(operand.shape_at(batch)) for operand in kernel.inputs), 0)
+    )
 
 
 def reduced(kernel: Kernel, batch: int) -> Reduced | None:
@@ -121,11 +123,6 @@ def reduced(kernel: Kernel, batch: int) -> Reduced | None:
 def elements(kernel: Kernel, batch: int) -> int:
     """Return the elements that an operator's largest result has, views broadcast."""
     return max((prod(operand.shape_at(batch)) for operand in kernel.outputs), default=0)
-
-
-def _gathers(kernel: Kernel) -> bool:
-    row = find_row(kernel)
-    return row is not None and row.needs_stored_input
 
 
 def normalises_with_constants(kernel: Kernel) -> bool:
@@ -166,7 +163,7 @@ _MASKS = frozenset({"bool", "uint8"})
 
 def breaks_graph(kernel: Kernel) -> bool:
     """Return True if an operator ends a compiled graph."""
-    row = operator_rows().get(kernel.name.rpartition(".")[2])
+    row = find_row(kernel)
     if row is None:
         return False
     return row.ends_graph or (
@@ -186,7 +183,7 @@ def subgraph_of_each(kernels: Sequence[Kernel], ops: Sequence[Op]) -> tuple[int,
 
 
 def graph_break_notes(recording: Recording) -> tuple[str, ...]:
-    """Return one sentence on a recording's graph breaks; None without any."""
+    """Return one sentence on a recording's graph breaks; empty without any."""
     ops = [op for op in recording.steady_ops() if breaks_graph(recording.kernels[op.kernel])]
     if not ops:
         return ()

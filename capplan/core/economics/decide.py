@@ -40,6 +40,8 @@ MORE_EXPENSIVE = "a cheaper offer of the same GPU and term is shown"
 WEAKER = "a price of the same GPU that is better known is shown"
 """Why a newer purchase price is left out that is undated or hearsay."""
 _NEWER = "a newer price of the same GPU is shown"
+PRICE_FACTORS = ("rent_price_factor", "purchase_price_factor")
+"""The assumptions that multiply rents and purchase prices."""
 _LOAD_FACTORS = (0.1, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 
@@ -224,12 +226,14 @@ def _limit_prices(
     *,
     choice: ProcurementOption | None,
 ) -> tuple[LimitPrice, ...]:
-    """Return the constraints without which an option of full evidence would cost less than the choice."""
+    """Return the constraints without which the best option would cost less than the choice.
+
+    What the scenarios say of an option holds without a constraint, too: an option that was passed over because it
+    carries too few of them is not one that the constraint has cost.
+    """
     found = []
     for name, constraints in standards.constraints.relaxed().items():
-        freer = Standards(
-            certain_fits=standards.certain_fits, today=standards.today, constraints=constraints, drift=standards.drift
-        )
+        freer = replace(standards, constraints=constraints)
         case, _ = _with_best_rents(_priced_case(demand, wide.sizings, _admitted_offers(rents, purchases, freer)), freer)
         ranked = ranking(case, evaluate(case), standards=freer)
         if ranked and (choice is None or worth(case, ranked[0]) < worth(case, choice)):
@@ -391,14 +395,20 @@ def _with_best_rents(case: Case, standards: Standards) -> tuple[Case, tuple[Excl
 
 def _priced_case(demand: ReportLoad, sizings: tuple[Sizing, ...], offers: "_Offers") -> Case:
     """Make the case, every price multiplied by the factor that the assumptions state for its kind."""
-    rent, purchase = (factor_of(demand.assumptions, f"{kind}_price_factor") for kind in ("rent", "purchase"))
+    rent, purchase = (factor_of(demand.assumptions, key) for key in PRICE_FACTORS)
     return Case(
         load=demand.load,
         money=demand.money,
         sizings=sizings,
-        rents=tuple(replace(price, usd_per_hour=rent * price.usd_per_hour) for price in offers.rents),
+        rents=tuple(_times(price, rent) for price in offers.rents),
         purchases=tuple(replace(price, usd=purchase * price.usd) for price in offers.purchases),
     )
+
+
+def _times(price: Price, factor: float) -> Price:
+    """Return an offer at so many times its price, those of its zones with it."""
+    zones = price.zones_usd and (factor * price.zones_usd[0], factor * price.zones_usd[1])
+    return replace(price, usd_per_hour=factor * price.usd_per_hour, zones_usd=zones)
 
 
 def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
@@ -408,7 +418,7 @@ def factor_of(assumptions: Sequence[Assumption], key: str) -> float:
 
 def _relative(assumption: Assumption) -> Assumption:
     """Return the range of a price factor relative to prices that it already multiplies."""
-    if assumption.key not in ("rent_price_factor", "purchase_price_factor") or assumption.value <= 0:
+    if assumption.key not in PRICE_FACTORS:
         return assumption
     return replace(
         assumption, value=1.0, low=assumption.low / assumption.value, high=assumption.high / assumption.value

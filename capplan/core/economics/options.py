@@ -328,13 +328,16 @@ class _Options:
         samples = self.peaks_per_s()[0] * (load.deadline_s - load.start_up_s)
         return self.run_hours(fleet, samples) * SECONDS_PER_HOUR
 
-    def in_servers(self, *, server_slots: int, full_servers: bool) -> "_Options":
-        """Return the question with the batch and rate of GPUs that train together in servers of a size.
+    def in_servers(self, *, server_slots: int, full_servers: bool) -> "tuple[_Options, tuple[Fleet, ...]]":
+        """Return the fleets of each year in servers of a size, and the question with the batch that GPUs there take.
 
-        A larger batch hides more of the exchange of gradients, so that a slow link asks for another batch.
+        A larger batch hides more of the exchange of gradients, so that a slow link asks GPUs that train together for
+        another batch.
         """
-        if self.operating_point.parallel is None:
-            return self
+        placed = self._training_in(server_slots, full_servers) if self.operating_point.parallel else self
+        return placed, placed.fleets(server_slots=server_slots, full_servers=full_servers)
+
+    def _training_in(self, server_slots: int, full_servers: bool) -> "_Options":
         point = self.sizing.capacity.fed_by(self.scenario.cpu_s_per_sample).operate_in_servers(
             self.peaks_per_s()[0],
             server_slots=server_slots,
@@ -460,19 +463,17 @@ class _Options:
     def rented(self, price: Price) -> ProcurementOption:
         factor = self.scenario.rent_price * self.scenario.own_price.get(rent_key(price), 1.0)
         varied = replace(price, usd_per_hour=price.usd_per_hour * factor)
-        placed = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
-        grown = placed.fleets(server_slots=price.instance_gpus, full_servers=True)
+        placed, grown = self.in_servers(server_slots=price.instance_gpus, full_servers=True)
         return placed.option(placed.committed(grown, price.term), term=price.term, rent=varied)
 
     def bought(self, price: PurchasePrice) -> ProcurementOption:
         factor = self.scenario.purchase_price * self.scenario.own_price.get(f"{price.gpu}/{Term.BUY.value}", 1.0)
         varied = replace(price, usd=price.usd * factor)
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        placed = self.in_servers(server_slots=slots, full_servers=full)
-        grown = placed.fleets(server_slots=slots, full_servers=full)
+        placed, grown = self.in_servers(server_slots=slots, full_servers=full)
         return placed.option((grown[-1],) * len(grown), term=Term.BUY, purchase=varied)
 
     def unpriced(self) -> ProcurementOption:
         slots, full = server_slots(self.sizing.capacity.candidate.form_factor, self.money)
-        placed = self.in_servers(server_slots=slots, full_servers=full)
-        return placed.option(placed.fleets(server_slots=slots, full_servers=full))
+        placed, grown = self.in_servers(server_slots=slots, full_servers=full)
+        return placed.option(grown)

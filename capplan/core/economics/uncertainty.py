@@ -23,15 +23,16 @@ from capplan.core.serving.load import Service
 class Confidence:
     """Shares of the scenarios, all uncertain inputs varied at once, in which the choice is best and suffices.
 
+    Amounts are of a year; where no load is stated, of a million samples. [USD]
+
     Attributes:
         scenarios: Number of scenarios.
         cheapest: Share of scenarios in which the choice is still the cheapest.
         carried: Share of scenarios in which the fleet as sized carries the load within the limit.
-        expected_excess_usd_per_year: What the choice costs more than the best option, on average. [USD/year]
-        cost_p10_usd, cost_p90_usd: Percentiles of the choice's yearly cost, its fleet sized anew in each scenario.
+        expected_excess_usd_per_year: What the choice costs more than the best option, on average. [USD]
+        cost_p10_usd, cost_p90_usd: Percentiles of the choice's cost, its fleet sized anew in each scenario.
         wins: Share of scenarios in which each option is the cheapest, largest first.
         needs: GPUs that the last year needs in each scenario, smallest first; None where no number suffices.
-        carried_by_option: Share of the scenarios that each contender's fleet as sized carries.
         varies: Labels of what is drawn, the latency estimate among them.
     """
 
@@ -44,7 +45,6 @@ class Confidence:
     wins: tuple[tuple[str, float], ...]
     needs: tuple[int | None, ...] = ()
     varies: tuple[str, ...] = ()
-    carried_by_option: tuple[tuple[str, float], ...] = ()
 
     def need_for(self, share: float) -> int | None:
         """Return the fewest GPUs that suffice in a share of the scenarios; None where no number does.
@@ -134,8 +134,8 @@ def varied(case: Case, values: Mapping[str, float], latency: Mapping[str, float]
 class Drawn:
     """What the contenders do in scenarios drawn at random, everything uncertain varied together.
 
-    `needs` holds the GPUs that each contender's last year needs, None where no number suffices, `costs_usd` its yearly
-    cost with its fleet sized anew; one entry a scenario. [USD/year]
+    `needs` holds the GPUs that each contender's last year needs, None where no number suffices, `costs_usd` its cost of
+    a year, or of a million samples where no load is stated, with its fleet sized anew; one entry a scenario. [USD]
     """
 
     contenders: tuple[ProcurementOption, ...]
@@ -230,7 +230,6 @@ def confidence(drawn: Drawn, choice: ProcurementOption) -> Confidence:
         wins=tuple(sorted(wins, key=lambda win: -win[1])),
         needs=tuple(sorted(drawn.needs[choice.key], key=lambda need: math.inf if need is None else need)),
         varies=drawn.varies,
-        carried_by_option=tuple((option.key, drawn.carried(option)) for option in drawn.contenders),
     )
 
 

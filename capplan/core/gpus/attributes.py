@@ -1,4 +1,7 @@
-"""The figures of GPUs by name, the columns of `capplan gpus`: read, written, filtered, sorted and compared."""
+"""The figures of GPUs by name, the columns of `capplan gpus`: read, written, filtered, sorted and compared.
+
+The notes at the end say what a GPU asks of those who run it: another software stack, or a driver's licence.
+"""
 
 import operator
 import re
@@ -6,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import Any
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind, Status
 from capplan.errors import UnknownNameError, UsageError
@@ -184,9 +188,8 @@ def find_attribute(name: str) -> Attribute:
     return by_name[folded]
 
 
-_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge, "<=": operator.le, "!=": operator.ne, "==": operator.eq,
-    ">": operator.gt, "<": operator.lt, "=": operator.eq,
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
 _CONDITION = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=|!=|==|=|>|<)\s*(.+?)\s*")
 _EQUALITY_TOLERANCE = 5e-3
@@ -214,13 +217,11 @@ class Condition:
         if self.operator in ("=", "==", "!="):
             close = abs(value - self.wanted) <= _EQUALITY_TOLERANCE * abs(self.wanted)
             return close == (self.operator != "!=")
-        return _OPERATORS[self.operator](value, self.wanted)
+        return _ORDERS[self.operator](value, self.wanted)
 
     def _holds_for_words(self, value: str, wanted: str) -> bool:
-        if self.attribute.name == "released":
-            ordered = {">=": value >= wanted, "<=": value <= wanted, ">": value > wanted, "<": value < wanted}
-            if self.operator in ordered:
-                return ordered[self.operator]
+        if self.operator in _ORDERS:  # days alone, which sort as they are written
+            return _ORDERS[self.operator](value, wanted)
         return (value.casefold() == wanted.casefold()) == (self.operator != "!=")
 
 
@@ -320,7 +321,7 @@ def ratios_to_first(values: Sequence[Value]) -> list[float | None]:
     return [value / first if isinstance(value, int | float) else None for value in values]
 
 
-_NAMES = ("NVIDIA GeForce", "NVIDIA TITAN", "NVIDIA Titan")
+_LICENSED_NAMES = ("NVIDIA GeForce", "NVIDIA TITAN", "NVIDIA Titan")
 
 GEFORCE_LICENCE = (
     "NVIDIA's driver licence: GeForce and Titan software is licensed for use only on hardware that you own and "
@@ -328,7 +329,7 @@ GEFORCE_LICENCE = (
     "public documents of September 2026 quote it; before, License For Customer Use of NVIDIA GeForce Software, 2.1.3). "
     "The licence does not define a data centre. It binds the driver, not the card. Ask your counsel before you sign."
 )
-"""The clause, where it was read, and how sure that is; see `docs/report.md`."""
+"""The clause of the licence, and where it was read; see `docs/report.md`."""
 
 _STACKS = {"AMD": "ROCm", "Intel": "oneAPI or, on Gaudi, SynapseAI", "Apple": "Metal"}
 
@@ -346,4 +347,4 @@ def porting_note(spec: GpuSpec) -> str | None:
 
 def driver_licence(spec: GpuSpec) -> str | None:
     """Return what a GPU's driver licence forbids in a data centre; None where nothing is known to be forbidden."""
-    return GEFORCE_LICENCE if spec.name.startswith(_NAMES) else None
+    return GEFORCE_LICENCE if spec.name.startswith(_LICENSED_NAMES) else None

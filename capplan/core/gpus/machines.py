@@ -1,4 +1,4 @@
-"""The machines that providers rent: where they stand, and their GPUs, links, processors, memory and network."""
+"""The machines that providers rent: their GPUs, links and network, where they stand, and amounts in local currency."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

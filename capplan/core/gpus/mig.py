@@ -5,7 +5,6 @@ the A30 four of each. Which architectures can be cut stands in their files.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from capplan.core.gpus.spec import GpuSpec, MigKind
@@ -58,24 +57,24 @@ def mig_profiles(parent: GpuSpec) -> tuple[MigProfile, ...]:
     Args:
         parent: The whole GPU.
     """
-    return tuple(_profiles(parent)) if parent.design.mig and parent.unit_count else ()
-
-
-def _profiles(parent: GpuSpec) -> Iterator[MigProfile]:
-    whole = parent.unit_count or 0
+    whole = parent.unit_count
+    if parent.design.mig is None or not whole:
+        return ()
     has_four = whole <= _FOUR_SLICES_UP_TO
     of_compute, of_memory = (4, 4) if has_four else (7, 8)
     reserved = _RESERVED_FRACTION * parent.memory_bytes / parent.expected_usable_bytes
     sizes = ((1, 1), (2, 2), (4, 4)) if has_four else ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
+    found = []
     for compute, memory in sizes:
         gigabytes = int(parent.memory_bytes / 2**30 * memory / of_memory + 0.5)
         is_whole = memory == of_memory and parent.design.mig is MigKind.FULL
         units = whole if is_whole else compute * (whole // 4 if has_four else 2 * round(whole / 16))
-        yield MigProfile(
+        found.append(MigProfile(
             name=f"{compute}g.{gigabytes}gb", compute=compute, memory=memory, units=units,
             of_compute=of_compute, of_memory=of_memory, of_units=whole,
             usable_fraction=memory / of_memory - reserved,
-        )  # fmt: skip
+        ))  # fmt: skip
+    return tuple(found)
 
 
 def mig_slice(parent: GpuSpec, profile: str) -> GpuSpec:

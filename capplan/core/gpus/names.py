@@ -61,8 +61,8 @@ class GpuNames:
         note = f"{name} stands for {', '.join(gpu.id for gpu in family)}" if len(family) > 1 else None
         return NamedGpus(gpus=family, note=note)
 
-    def nearest(self, name: str, *, limit: int = 3) -> list[str]:
-        """Return the ids that are most similar to a name, those with the same beginning first.
+    def nearest(self, name: str) -> list[str]:
+        """Return the three ids that are most similar to a name, those with the same beginning first.
 
         A name that is much longer than any GPU's has none: the time of the comparison grows with its square.
         """
@@ -76,10 +76,10 @@ class GpuNames:
             of_family = bool(family) and family <= set(gpu.id.split("-"))
             scored.append((max(_likeness(wanted, form) for form in forms) + of_family, gpu.id))
         close = sorted((score for score in scored if score[0] >= _ALIKE), key=lambda score: (-score[0], score[1]))
-        return [gpu_id for _, gpu_id in close[:limit]]
+        return [gpu_id for _, gpu_id in close[:_MOST_NEAR]]
 
 
-_ALIKE = 0.5
+_ALIKE, _MOST_NEAR = 0.5, 3
 
 
 def _likeness(wanted: str, form: str) -> float:

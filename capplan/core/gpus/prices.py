@@ -1,8 +1,8 @@
 """Prices of GPUs: hourly rents by term, purchase prices, and how far each price can be trusted."""
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from enum import StrEnum
 from math import ceil
 
@@ -89,7 +89,7 @@ class QuoteTerms:
     """
 
     sku: str | None = None
-    valid_until: date | None = None
+    valid_until: datetime.date | None = None
     lead_time_days: float | None = None
     warranty_years: float | None = None
 
@@ -103,19 +103,19 @@ class PriceEvidence:
     """How far a price can be trusted: its tier, its day, what that day means, and until when a quote is valid."""
 
     tier: PriceTier
-    day: date
+    day: datetime.date
     date_is: DateKind = DateKind.STATED
-    valid_until: date | None = None
+    valid_until: datetime.date | None = None
 
-    def age_days(self, today: date) -> int | None:
+    def age_days(self, today: datetime.date) -> int | None:
         """Return the days since the price held; None where only the day of reading is known. [days]"""
         return None if self.date_is is DateKind.READ else (today - self.day).days
 
-    def is_expired(self, today: date) -> bool:
+    def is_expired(self, today: datetime.date) -> bool:
         """Return True if the price is a quote whose validity has ended."""
         return self.valid_until is not None and today > self.valid_until
 
-    def is_old(self, today: date, *, max_age_days: float) -> bool:
+    def is_old(self, today: datetime.date, *, max_age_days: float) -> bool:
         """Return True if the price is older than an age, or its age is unknown; a quote is old when it has expired."""
         if self.valid_until is not None:
             return self.is_expired(today)
@@ -129,7 +129,7 @@ class _KnownPrice:
     __slots__ = ()
     tier: PriceTier
     kind: PriceKind
-    date: date
+    date: datetime.date
     date_is: DateKind
     quote: QuoteTerms
 
@@ -165,7 +165,7 @@ class Price(_KnownPrice):
     region: str
     term: Term
     usd_per_hour: float
-    date: date
+    date: datetime.date
     source: str
     tier: PriceTier = PriceTier.QUOTED
     date_is: DateKind = DateKind.STATED
@@ -243,7 +243,7 @@ def current_prices(prices: Iterable[Price]) -> tuple[Price, ...]:
     that on which they held, the day of reading counts.
     """
     held = tuple(prices)
-    newest: dict[tuple[str, str, Term, str, str, int], date] = {}
+    newest: dict[tuple[str, str, Term, str, str, int], datetime.date] = {}
     for price in held:
         newest[price.offer_key] = max(price.date, newest.get(price.offer_key, price.date))
     current = (price for price in held if price.date == newest[price.offer_key])
@@ -301,7 +301,7 @@ def offers_to_plan_with(prices: Iterable[Price]) -> Mapping[str, tuple[Price, ..
     return counting
 
 
-_OUTDATED_AFTER = timedelta(days=365)
+_OUTDATED_AFTER = datetime.timedelta(days=365)
 """How much older than the newest price of its GPU an offer may be known to be, and still count."""
 
 
@@ -343,7 +343,7 @@ class PurchasePrice(_KnownPrice):
 
     gpu: str
     usd: float
-    date: date
+    date: datetime.date
     source: str
     seller: str
     tier: PriceTier = PriceTier.QUOTED

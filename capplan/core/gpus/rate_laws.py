@@ -46,7 +46,7 @@ class BurstExponents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SustainedLaws:
-    """What GPUs sustain of their printed rates: see `capplan.core.gpus.rate_laws`.
+    """What GPUs sustain of their printed rates, as `half_share` and the functions beside it read it.
 
     `issued_at_clock` is the share of the printed rate at the clock under load that matrix products reach.
     """
@@ -114,7 +114,7 @@ class QuantisedLaws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataParallelLaws:
-    """What a training step takes longer on several GPUs of one machine: see `capplan.core.latency.around`.
+    """What a training step takes longer on several GPUs of one machine: see `capplan.core.latency.data_parallel`.
 
     `step_share` is the share of the step, `link_share` the rate at which gradients that the step waits for cross a
     link, as a share of its printed rate one way, by the kind of link. `half_width` is how far such steps may lie, and
@@ -300,8 +300,8 @@ def streaming_share(gpu: GpuSpec, cost: StreamingCost, *, in_half: bool) -> floa
     if not gpu.unit_count or not gpu.boost_clock_hz:
         return 1.0
     demand = min(gpu.memory_bandwidth_bytes_per_s / (gpu.unit_count * gpu.boost_clock_hz), cost.most_demand)
-    each = cost.in_half if in_half else cost.in_single
-    return (1 + each * cost.typical_demand) / (1 + each * demand)
+    per_byte = cost.in_half if in_half else cost.in_single
+    return (1 + per_byte * cost.typical_demand) / (1 + per_byte * demand)
 
 
 def power_law(law: SustainedShareLaw, *, family: str, consumer: bool, flops_per_s: float, tdp_w: float) -> float:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.gpus.prices import Price
-from capplan.core.gpus.spec import GpuSpec, Segment
+from capplan.core.gpus.rate_laws import is_consumer
+from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
@@ -59,15 +60,11 @@ def advise(
     best = max(curve, key=lambda point: point.samples_per_s)
     if best.batch > estimate.batch:
         found.append(SpeedAdvice(change=f"batch {best.batch}", speedup=best.samples_per_s / rate))
-    shares = dict(estimate.share_by_binding)
-    launches = shares.get(Binding.LAUNCHES, 0.0)
-    if 0.3 < launches < 1:  # at 1 no kernel runs, and nothing would be left
-        speedup = 1 / (1 - launches)
-        found.append(
-            SpeedAdvice(change="CUDA graphs or overlapping batches, which hide launches (at most)", speedup=speedup)
-        )
+    step_s = estimate.latency_s.expected
+    graphs = "CUDA graphs or overlapping batches, which hide the host's launches (at most)"
+    found.append(SpeedAdvice(change=graphs, speedup=step_s / (step_s - estimate.waits_s)))
     if host_copy_s:
-        found.append(_asynchronous(estimate.latency_s.expected, host_copy_s))
+        found.append(_asynchronous(step_s, host_copy_s))
     kept = [item for item in (*found, *stronger) if item.speedup >= least_speedup]
     return tuple(sorted(kept, key=lambda item: (item.changes_the_task, -item.speedup)))
 
@@ -125,9 +122,6 @@ def _is_dearer(advice: SpeedAdvice) -> bool:
     return now is not None and then is not None and then > _DEARER * now
 
 
-_CONSUMER_SEGMENTS = (Segment.CONSUMER, Segment.LAPTOP)
-
-
 def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:
     """Return True if two GPUs suit the same place: same vendor, housing, kind of memory, and both consumer or not."""
     return _kind(first) == _kind(second)
@@ -136,7 +130,7 @@ def is_of_same_kind(first: GpuSpec, second: GpuSpec) -> bool:
 def _kind(gpu: GpuSpec) -> tuple[object, ...]:
     housing = (gpu.form_factor or "").partition(" (")[0].rstrip("0123456789")
     has_hbm = (gpu.memory_type or "").startswith("HBM")
-    return gpu.vendor, housing, has_hbm, gpu.segment in _CONSUMER_SEGMENTS
+    return gpu.vendor, housing, has_hbm, is_consumer(gpu)
 
 
 def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | None:
@@ -144,18 +138,27 @@ def _usd_per_million(estimate: LatencyEstimate, rent: Price | None) -> float | N
     return None if rent is None else rent.usd_per_hour / 3600 / estimate.samples_per_s * 1e6
 
 
-def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = 0.10) -> int:
+GAIN_FRACTION = 0.10
+"""A doubling that gains less than this share of throughput no longer pays, unless a question says otherwise."""
+
+
+def knee_batch(estimates: Sequence[LatencyEstimate], *, gain_fraction: float = GAIN_FRACTION) -> int:
     """Find the smallest batch from which doubling it gains less than `gain_fraction` of throughput.
 
     The curve must be given at rising batches; between them throughput is taken as linear in the
     logarithm of the batch. Where every doubling still pays, the largest batch is the answer.
     """
     points = sorted((estimate.batch, estimate.samples_per_s) for estimate in estimates)
-    for index, (batch, rate) in enumerate(points[:-1]):
-        later = points[index + 1 :]
-        if all(gain_of_doubling(batch, rate, other, other_rate) < gain_fraction for other, other_rate in later):
+    found = knee(points, gain_fraction=gain_fraction)
+    return points[-1][0] if found is None else found
+
+
+def knee(rising: Sequence[tuple[int, float]], *, gain_fraction: float) -> int | None:
+    """Return the first batch of rising ones from which no doubling gains a share of its rate; None if all still do."""
+    for index, (batch, rate) in enumerate(rising[:-1]):
+        if all(gain_of_doubling(batch, rate, *later) < gain_fraction for later in rising[index + 1 :]):
             return batch
-    return points[-1][0]
+    return None
 
 
 def saturating_batch(estimates: Sequence[LatencyEstimate], *, share_fraction: float = 0.95) -> int:

@@ -85,13 +85,12 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> StepBreakdown
     device_s = float(times.device_s[0, 0])
     runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
     per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
-    bound_by_memory = _memory_bound(times, recording)
     return StepBreakdown(
         gpu=gpu,
         batch=batch,
         rates=rates,
         kernels=_kernels(times, recording, rates, device_s),
-        modules=_modules(recording, per_run, bound_by_memory, device_s),
+        modules=_modules(recording, per_run, _kernel_bindings(times, recording), device_s),
         device_s=device_s,
         host_s=float(times.host_s[0, 0]),
         step_s=float(times.step_s[0, 0]),
@@ -137,7 +136,7 @@ def _binding(times: DeviceTimes, row: int) -> Binding:
     return Binding.COMPUTE if compute > memory else Binding.BANDWIDTH
 
 
-def _memory_bound(times: DeviceTimes, recording: Recording) -> list[Binding]:
+def _kernel_bindings(times: DeviceTimes, recording: Recording) -> list[Binding]:
     """Return what binds each kernel of the recording, by its costliest row."""
     best: dict[int, tuple[float, Binding]] = {}
     for row, kernel in enumerate(times.table.kernel.tolist()):
@@ -184,7 +183,10 @@ UNIT_NAMES = {
     PeakUse.VECTOR: "outside tensor cores",
     PeakUse.DOUBLE: "fp64",
     PeakUse.INT8: "int8",
+    PeakUse.FP8: "fp8",
+    PeakUse.FP4: "fp4",
 }
+"""Units that do arithmetic, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

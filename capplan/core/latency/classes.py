@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from capplan.core.ops.catalogue import BY_FILTER, BY_SHAPE, operator_rows
+from capplan.core.ops.catalogue import BY_FILTER, BY_SHAPE, UNCOUNTED, find_row
 from capplan.core.ops.convolutions import (
     cudnn_runs_depthwise,
     filter_shape,
@@ -92,15 +92,11 @@ def is_depthwise(label: str) -> bool:
 
 
 def _class_by_operator(kernel: Kernel) -> str:
-    library, _, name = kernel.name.partition(".")
-    if library == "capplan":
-        if name == "fused":
-            return _fused_class(kernel)
-        if name in _QUANTISED:
-            return operator_rows()[name].efficiency
-        if name.startswith(("rnn", "attention")):
-            return RECURRENT if name.startswith("rnn") else ATTENTION
-    row = operator_rows().get(name)
+    if kernel.name == "capplan.fused":
+        return _fused_class(kernel)
+    row = find_row(kernel)
+    if kernel.flops is not None and (row is None or row.products == UNCOUNTED):
+        return LINEAR  # a formula of the user's counts it as products
     efficiency = BY_SHAPE if row is None else row.efficiency
     if efficiency == BY_FILTER:
         return _convolution_class(kernel)
@@ -109,9 +105,6 @@ def _class_by_operator(kernel: Kernel) -> str:
     if efficiency == CAST and kernel.inputs and kernel.inputs[0].is_weight:
         return WEIGHT_CAST
     return efficiency
-
-
-_QUANTISED = frozenset({"quantised_linear", "widen", "quantise", "rescale"})
 
 
 def _fused_class(kernel: Kernel) -> str:

@@ -6,6 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from capplan.core.assumed import GATHERED_HALF_WIDTH, UNKNOWN_PCIE_BYTES_PER_S
+from capplan.core.gpus.machines import joined_gpus
 from capplan.core.gpus.rate_laws import DataParallelLaws, is_consumer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.types import LatencyEstimate
@@ -45,9 +46,10 @@ _SWITCHED_SINCE = (8, 0)
 class Link(StrEnum):
     """What joins the GPUs of a machine: NVLink or the like, through switches or from GPU to GPU, or PCIe.
 
-    Modules older than the A100 are joined in a mesh (the hybrid cube of HGX-1): a pair shares one or two of the six
-    links of a V100, or none. Cards for players have no peer access over PCIe, so that every gradient passes the host's
-    memory. Bridges between pairs of cards count as PCIe: most machines of such cards have none.
+    Fast links of more than two GPUs count (`joined_gpus`): boards of modules, racks, TPUs of a host. Modules older than
+    the A100 are joined in a mesh (the hybrid cube of HGX-1): a pair shares one or two of the six links of a V100, or
+    none. Cards for players have no peer access over PCIe, so that every gradient passes the host's memory. Bridges
+    between pairs of cards count as PCIe: most machines of such cards have none.
     """
 
     SWITCHED = "switched"
@@ -56,22 +58,25 @@ class Link(StrEnum):
     CONSUMER = "consumer"
 
 
-def link_of(gpu: GpuSpec) -> Link:
-    """Return what joins several of a GPU in one machine."""
-    is_module = any(word in f"{gpu.form_factor or ''} {gpu.id}".casefold() for word in ("sxm", "oam"))
-    if gpu.nvlink_bytes_per_s and is_module:
+def link_of(gpu: GpuSpec | None) -> Link:
+    """Return what joins several of a GPU in one machine; one that is not known counts as a server's card on PCIe."""
+    if gpu is None:
+        return Link.HOST
+    if joined_gpus(gpu) > 2:
         return Link.MESH if (gpu.compute_capability or _SWITCHED_SINCE) < _SWITCHED_SINCE else Link.SWITCHED
     return Link.CONSUMER if is_consumer(gpu) else Link.HOST
 
 
-def link_bytes_per_s(gpu: GpuSpec) -> float:
+def link_bytes_per_s(gpu: GpuSpec | None) -> float:
     """Return what a GPU's link to the others of its machine is printed to move in one direction. [bytes/s]"""
-    if link_of(gpu) in (Link.SWITCHED, Link.MESH) and gpu.nvlink_bytes_per_s:
+    if gpu is None:
+        return UNKNOWN_PCIE_BYTES_PER_S
+    if joined_gpus(gpu) > 2 and gpu.nvlink_bytes_per_s:
         return gpu.nvlink_bytes_per_s / 2
     return gpu.pcie_bytes_per_s or UNKNOWN_PCIE_BYTES_PER_S
 
 
-def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataParallelLaws) -> float:
+def all_reduce_s(*, size_bytes: float, gpu: GpuSpec | None, gpu_count: int, laws: DataParallelLaws) -> float:
     """Return what a ring all-reduce adds to a step: 2·(n − 1)/n times the gradients over the link's share. [s]
 
     Most of it runs beside the backward pass. The fitted share of the link is that of what a step waits for, so that it
@@ -80,7 +85,7 @@ def all_reduce_s(*, size_bytes: float, gpu: GpuSpec, gpu_count: int, laws: DataP
 
     Args:
         size_bytes: the gradients of one GPU. [bytes]
-        gpu: the GPU, whose links count.
+        gpu: the GPU, whose links count; None where it is not known.
         gpu_count: how many GPUs of one machine take part.
         laws: what was fitted to steps on 2, 4 and 8 GPUs.
     """

@@ -32,11 +32,11 @@ def unfused_attention(kernel: Kernel, workload: Workload, batch: int) -> list[di
     operator at all: the model's own products and softmax run, which autocast takes to fp32 and back. Batched
     products copy strided operands, and heads are gathered again at the end.
     """
+    if workload.framework.is_engine:
+        return _engines_attention(kernel, batch)
     query, key = kernel.inputs[0].shape_at(batch), kernel.inputs[1].shape_at(batch)
     groups, queries, keys, width = prod(query[:-2]), query[-2], key[-2], query[-1]
     stored = ITEM_BYTES[kernel.inputs[0].dtype]
-    if workload.framework.is_engine:
-        return _engines_attention(kernel, batch)
     upcast = stored == 2 and workload.torch_version >= (2, 5)
     item = 4.0 if upcast else stored
     scores = float(groups) * queries * keys
@@ -127,26 +127,23 @@ def _product(use: PeakUse, *, groups: int, m: int, n: int, k: int, item: float) 
     }  # fmt: skip
 
 
-def _elementwise(label: str, elements: float, *, item: float) -> dict[str, Any]:
+def _elementwise(label: str, elements: float, *, item: float, written: float | None = None) -> dict[str, Any]:
+    """Describe an elementwise kernel; `item` and `written` are the bytes of an element read and written."""
     return {
         "label": label, "peak_use": PeakUse.VECTOR, "flops": elements,
-        "read_bytes": elements * item, "written_bytes": elements * item,
+        "read_bytes": elements * item, "written_bytes": elements * (item if written is None else written),
     }  # fmt: skip
 
 
 def _cast(elements: float, item_from: float, item_to: float) -> dict[str, Any]:
-    return {
-        "label": kinds.CAST, "peak_use": PeakUse.VECTOR, "flops": elements,
-        "read_bytes": elements * item_from, "written_bytes": elements * item_to,
-    }  # fmt: skip
+    return _elementwise(kinds.CAST, elements, item=item_from, written=item_to)
 
 
 _FOREACH_SINCE = (2, 0)
-
 _TENSORS_PER_LAUNCH = 50
+"""Tensors whose addresses fit the arguments of one multi-tensor kernel, of two to four lists."""
 _WIDEST_GROUP, _GROUPS_TOGETHER = 32, 32
 """Grouped gradients are fast up to these channels a group, and for multiples of these groups: seen on an RTX 3090."""
-"""Tensors whose addresses fit the arguments of one multi-tensor kernel, of two to four lists."""
 
 
 def training_rows(kernel: Kernel, workload: Workload, batch: int, *, use: PeakUse) -> list[dict[str, Any]] | None:

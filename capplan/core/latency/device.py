@@ -106,7 +106,7 @@ def device_rates(
     printed[PeakUse.HALF] = half or vector
     printed[PeakUse.CONVOLUTION_32], printed[PeakUse.MATMUL_32] = convolution, matmul
     printed[PeakUse.VECTOR] = vector
-    printed[PeakUse.DOUBLE] = gpu.peak(PeakKind.FP64) or vector / 32
+    printed[PeakUse.DOUBLE] = max(gpu.peak(kind) or 0.0 for kind in _DOUBLES) or vector / 32
     printed[PeakUse.INT8] = max(gpu.peak(PeakKind.INT8) or 0.0, half or vector)  # an engine takes the faster format
     printed[PeakUse.FP8] = gpu.peak(PeakKind.FP8) or half or vector
     printed[PeakUse.FP4] = gpu.peak(PeakKind.FP4) or printed[PeakUse.FP8]
@@ -126,6 +126,9 @@ def device_rates(
     )
 
 
+_DOUBLES = (PeakKind.FP64, PeakKind.FP64_TENSOR)
+"""Units that do fp64 products: cuBLAS takes tensor cores from the A100 on (NVIDIA A100 Tensor Core GPU Architecture,
+2020: 9.7 TFLOP/s, 19.5 on tensor cores)."""
 _ISSUED_PER_CLOCK = 512.0
 """16-bit FLOPs per clock of one multiprocessor on GeForce cards, summed in fp32: NVIDIA's GA102 whitepaper prints 59.5
 TFLOP/s for the RTX 3080 with 68 of them at 1.71 GHz, which is 512. Their tensor cores are the slowest beside their

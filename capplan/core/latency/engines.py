@@ -23,7 +23,6 @@ from capplan.core.workload import Framework, Precision, Workload
 REFERENCE_CLOCK_HZ = 1.5e9
 """The clock at which engines' fixed times of kernels are stated; those that were timed boost to 1.41 to 2.52 GHz."""
 _CELLS = ("device nchw", "device nhwc", "device single", "launches")
-_LABELS = {Framework.TENSORRT: "TensorRT", Framework.ONNXRUNTIME: "ONNX Runtime"}
 _ONNX_RUNTIME = "ONNX Runtime was timed with BERT alone: the rest is transferred from TensorRT, wider interval"
 _FP8 = "no engine was timed in fp8: transferred from int8 and 16 bits, wider interval"
 
@@ -48,12 +47,12 @@ def engine_calibration(
         return compiled
     classes = {
         label: replace(
-            constants,
-            compute=constants.compute * factor,
-            bandwidth=constants.bandwidth * factor,
+            shares,
+            compute=shares.compute * factor,
+            bandwidth=shares.bandwidth * factor,
             fixed_s=held.convolution_s if _is_convolution(label) else 0.0,
         )
-        for label, constants in {**PRIOR_CLASSES, **compiled.classes}.items()
+        for label, shares in {**PRIOR_CLASSES, **compiled.classes}.items()
         for factor in [_factor(label, held)]
     }
     found = replace(
@@ -98,7 +97,7 @@ def _factor(label: str, held: EngineEfficiency) -> float:
 
 
 def _is_convolution(label: str) -> bool:
-    return kinds.is_convolution(label) or label.startswith("depthwise")
+    return kinds.is_convolution(label) or kinds.is_depthwise(label)
 
 
 _CONVOLUTIONS = np.array([_is_convolution(label) for label in kinds.ALL_CLASSES])
@@ -190,7 +189,7 @@ def engine_notes(calibration: Calibration, gpu: GpuSpec, workload: Workload) -> 
     if workload.framework is Framework.ONNXRUNTIME:
         notes.append(_ONNX_RUNTIME)
     elif not is_timed(calibration, gpu, workload) and workload.precision is not Precision.FP8:
-        label = _LABELS[workload.framework]
+        label = workload.framework.product
         notes.append(f"{gpu.id} was never timed in {label}: taken from its spec sheet and other GPUs, wider interval")
     return tuple(notes)
 
@@ -205,7 +204,7 @@ def engine_evidence(calibration: Calibration, gpu: GpuSpec, workload: Workload, 
         architecture: the GPU's architecture, as calibrations name it.
     """
     known = calibration.engines[workload.framework.value]
-    label = _LABELS[workload.framework]
+    label = workload.framework.product
     if workload.framework is Framework.ONNXRUNTIME:
         return GpuEvidence(evidence=Evidence.TRANSFERRED, reason=_ONNX_RUNTIME)
     if workload.precision is Precision.FP8:

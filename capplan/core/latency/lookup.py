@@ -88,7 +88,7 @@ KINDS = ("eager", "compile", "training")
 
 
 def workload_kind(workload: Workload) -> str:
-    """Return what a calibration must have measured to serve a workload: one of `KINDS`, or "compiled training"."""
+    """Return what a calibration must have measured: one of `KINDS`, an engine's name, or "compiled training"."""
     if workload.framework.is_engine:
         return workload.framework.value
     compiled = workload.framework is not Framework.EAGER

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from capplan.core.gpus.rate_laws import QuantisedLaws, RateLaws
 from capplan.core.latency import classes as kinds
@@ -23,13 +22,11 @@ from capplan.core.latency.decompositions import (
 )
 from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.numbers import BoolArray, FloatArray
+from capplan.core.numbers import BoolArray, FloatArray, IntArray
 from capplan.core.ops.attention import asked_backend
 from capplan.core.ops.flops import kernel_flops, matmul_shape, traffic
 from capplan.core.trace.types import HALF, ITEM_BYTES, Kernel, MemoryFormat
 from capplan.core.workload import Workload
-
-IntArray = NDArray[np.int64]
 
 _USE_BY_DTYPE = {
     HALF: PeakUse.HALF, "float16": PeakUse.HALF, "bfloat16": PeakUse.HALF, "float64": PeakUse.DOUBLE,
@@ -288,7 +285,7 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ke
         weight_bytes=float(moved.weight_bytes),
         m=float(shape.m) if shape else 0.0,
         n=float(shape.n) if shape else 0.0,
-        k=float(shape.k) if shape else 0.0,
+        k=float(shape.k) if shape else _LONG_PRODUCT if label == kinds.LINEAR else 0.0,
         groups=float(shape.groups) if shape else 0.0,
         serial=_serial_steps(kernel, batch),
         misaligned=_is_misaligned(kernel, label, batch),
@@ -301,6 +298,8 @@ def _row(kernel: Kernel, label: str, batch: int, quantised: QuantisedLaws) -> Ke
     )
 
 
+_LONG_PRODUCT = 4096.0
+"""The inner dimension of what a user's formula counts, which states none: products reach their full rate there."""
 _HEAD_WIDTHS = (32, 64, 96, 128, 160, 192, 224, 256)
 """Head widths that FlashAttention's kernels are built for: `HEADDIM_SWITCH` in csrc/flash_attn/src/static_switch.h."""
 
@@ -318,15 +317,15 @@ def instructions(kernel: Kernel, batch: int) -> float:
 
     A class's efficiency says what an element costs beyond that: addresses, conversions, functions.
     """
-    each = kernel.attributes.get("arithmetic", 1)
+    stated = kernel.attributes.get("arithmetic", 1)
+    per_element = stated if isinstance(stated, int) else 1  # a damaged trace file may hold anything
     operands = (*kernel.inputs, *kernel.outputs)
-    assert isinstance(each, int)
     elements = max((operand.distinct_elements(batch) for operand in operands), default=0)
     if kernel.name == "aten.native_layer_norm":
         return float(_layer_norm_lanes(kernel, elements))
     if kernel.name == "aten.col2im":
         return float(_folding_per_pixel(kernel) * kernel.outputs[0].distinct_elements(batch))
-    return float(each * elements)
+    return float(per_element * elements)
 
 
 _DIVISION = 4.0
@@ -485,9 +484,8 @@ def _serial_steps(kernel: Kernel, batch: int) -> float:
     in aten/src/ATen/native/cuda/Im2Col.cu.
     """
     if kernel.name == "aten.im2col":
-        window = kernel.attributes.get("kernel_size", (1, 1))
-        assert isinstance(window, tuple)
-        return float(kernel.inputs[0].shape_at(batch)[0] * (SERIAL_STEPS_PER_LAUNCH + prod(map(int, window))))
+        window = _counts(kernel, "kernel_size") or (1, 1)
+        return float(kernel.inputs[0].shape_at(batch)[0] * (SERIAL_STEPS_PER_LAUNCH + prod(window)))
     if kernel.name not in ("aten.upsample_bilinear2d", "aten.upsample_bicubic2d"):
         return 0.0
     if kernel.inputs[0].memory_format is MemoryFormat.CHANNELS_LAST:

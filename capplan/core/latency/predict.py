@@ -1,6 +1,6 @@
 """Predict the time of a batch on every GPU: the device's kernels against the host's launches.
 
-The device's time is the sum over kernels of `latency_model.kernel_times`; the host's, which runs ahead, is a
+The device's time is the sum over kernels of `kernel_time.kernel_times`; the host's, which runs ahead, is a
 cost per call into PyTorch and per kernel. The longer decides: a 4-norm of the two. CUDA graphs leave only the
 device's time.
 """
@@ -46,15 +46,15 @@ from capplan.core.latency.lookup import (
 )
 from capplan.core.latency.op_table import KernelTable, convolution_calls, counted_flops, kernel_table
 from capplan.core.latency.step import ExecutedStep
-from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.latency.types import ABOVE_PRINTED_CLOCK, Binding, LatencyEstimate
 from capplan.core.numbers import BoolArray, FloatArray, Interval
-from capplan.core.ops.attention import AttentionBackend, choose_attention
+from capplan.core.ops.attention import AttentionBackend, attention_backend
 from capplan.core.trace.types import Recording
 from capplan.core.workload import Framework, Workload
 
 _BINDINGS = tuple(Binding)
 _HOST_NORM = 4
-_WINOGRAD_GAIN, _MOST_WINOGRAD_GAIN = 2.25, 4.0
+_WINOGRAD_GAIN, MOST_WINOGRAD_GAIN = 2.25, 4.0
 """Multiplications that F(2x2, 3x3) and F(4x4, 3x3) save (Lavin and Gray, 2016, section 4)."""
 _WINOGRAD_FILTER_PASSES = 9.0
 """F(4x4) makes 36 numbers of a 3x3 filter: weights are read, written four times as large, and read again."""
@@ -88,7 +88,26 @@ class DeviceTimes:
         of many weights and few rows came out faster than memory is. Reading the weights bounds the step from below.
         """
         step_s = np.asarray((self.device_s**_HOST_NORM + self.host_s**_HOST_NORM) ** (1 / _HOST_NORM))
-        return np.maximum(np.maximum(step_s, self.weights_s), _LEAST_STEP_S)
+        return np.maximum(np.maximum(step_s, self.fastest_s), _LEAST_STEP_S)
+
+    @property
+    def waits_s(self) -> FloatArray:
+        """Return how long the device waits for the host within a step, [GPU, batch]; 0 where no kernel runs. [s]"""
+        busy_s = np.maximum(self.device_s, self.fastest_s)
+        return np.where(self.device_s > 0, np.maximum(self.step_s - busy_s, 0.0), 0.0)
+
+    @property
+    def step_bound_s(self) -> FloatArray:
+        """Return the sum of the kernels' bounds at printed rates, [GPU, batch]. [s]"""
+        return np.asarray(np.einsum("gkb,gk->gb", self.bound_s, self.count))
+
+    @property
+    def fastest_s(self) -> FloatArray:
+        """Return the least time of a step that is believed, [GPU, batch]. [s]
+
+        It is that of reading the weights, or of the bound at the highest clock that cards reach.
+        """
+        return np.maximum((1 - ABOVE_PRINTED_CLOCK) * self.step_bound_s, self.weights_s)
 
 
 def estimate_latencies(
@@ -202,7 +221,7 @@ def least_flops(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
     They are those counted, but a quarter of them where a convolution may run by Winograd's algorithm: F(4x4, 3x3) needs
     a quarter of the multiplications (Lavin and Gray, 2016), so that the direct algorithm's FLOPs are no bound.
     """
-    return np.asarray(counted_flops(table) / np.where(_by_winograd(table, rates), _MOST_WINOGRAD_GAIN, 1.0))
+    return np.asarray(counted_flops(table) / np.where(_by_winograd(table, rates), MOST_WINOGRAD_GAIN, 1.0))
 
 
 def least_bytes(table: KernelTable, rates: Sequence[DeviceRates]) -> FloatArray:
@@ -334,16 +353,9 @@ def kernel_counts(table: KernelTable, recording: Recording, workload: Workload, 
 
 def _is_fused(recording: Recording, workload: Workload, index: int, batch: int, capability: tuple[int, int]) -> bool:
     kernel = recording.kernels[index]
-    stored = kernel.inputs[0].dtype
     if workload.framework.is_engine:
-        return capability >= _ENGINES_FUSE_ATTENTION_SINCE and stored != "float32"
-    backend = choose_attention(
-        kernel,
-        batch=batch,
-        dtype=(workload.precision.half_dtype or stored) if stored == "half" else stored,
-        torch_version=workload.torch_version,
-        compute_capability=capability,
-    )
+        return capability >= _ENGINES_FUSE_ATTENTION_SINCE and kernel.inputs[0].dtype != "float32"
+    backend = attention_backend(kernel, workload, batch=batch, compute_capability=capability)
     return backend is not AttentionBackend.MATH
 
 
@@ -355,8 +367,8 @@ softmax run (`QKVToContextPluginDynamic` in plugin/bertQKVToContextPlugin of the
 def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> dict[str, tuple[LatencyEstimate, ...]]:
     workload, calibration = step.workload, step.calibration
     step_s, device_s = times.step_s, times.device_s
-    bound = np.einsum("gkb,gk->gb", times.bound_s, times.count)
-    shares = _shares(times, step_s, device_s)
+    bound, fastest_s = times.step_bound_s, times.fastest_s
+    shares, waits_s = _shares(times, step_s, device_s), times.waits_s
     name = calibration.name if calibration is not None and calibration.origin is not None else None
     answers: dict[str, tuple[LatencyEstimate, ...]] = {}
     for row, gpu in enumerate(gpus):
@@ -371,13 +383,14 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
             times.table.batches,
             bound[row].tolist(),
             zip(
-                np.maximum(expected / np.exp(below), np.minimum(times.weights_s[row], expected)).tolist(),
+                np.maximum(expected / np.exp(below), np.minimum(fastest_s[row], expected)).tolist(),
                 expected.tolist(),
                 (expected * np.exp(above)).tolist(),
                 strict=True,
             ),
             shares[:, row].T.tolist(),
             shares[:, row].argmax(axis=0).tolist(),
+            waits_s[row].tolist(),
             strict=True,
         )
         answers[gpu.id] = tuple(
@@ -392,8 +405,9 @@ def _estimates(step: ExecutedStep, times: DeviceTimes, gpus: list[GpuSpec]) -> d
                 micro_batches=workload.training.accumulate if workload.training else 1,
                 evidence=found.evidence,
                 evidence_reason=found.reason,
+                waits_s=waiting_s,
             )
-            for batch, bound_s, (low, middle, high), by_binding, largest in columns
+            for batch, bound_s, (low, middle, high), by_binding, largest, waiting_s in columns
         )
     return answers
 

@@ -104,9 +104,9 @@ def in_own_precision(recording: Recording, workload: Workload) -> Workload:
     if workload.precision.variant is not Variant.FULL:
         return workload
     batch, macs = recording.exact_batch or 1, Counter[str]()
-    for kernel in recording.kernels:
+    for kernel, calls in zip(recording.kernels, recording.calls_per_kernel(), strict=True):
         if kernel.inputs:
-            macs[kernel.inputs[0].dtype] += kernel_macs(kernel, batch)
+            macs[kernel.inputs[0].dtype] += calls * kernel_macs(kernel, batch)
     most = max(macs, key=lambda dtype: macs[dtype], default="")
     own = OWN_PRECISIONS.get(most) if macs[most] else None
     return workload if own is None else replace(workload, precision=own)

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from capplan.core.numbers import Interval
 
+ABOVE_PRINTED_CLOCK = 1 / 6
+"""How far below the bound a time can lie: cards run up to 15 % above the clocks that their peaks are printed for."""
+
 
 class Binding(StrEnum):
     """What the time of a run is mostly spent waiting for."""
@@ -49,7 +52,8 @@ class LatencyEstimate:
     cell, and then the interval is a statement of ignorance, not of coverage. A training step may accumulate
     gradients over several `micro_batches` of the batch; its time is theirs together. On several GPUs each of
     `gpu_count` takes such a batch; `gpus_per_batch` share one. `evidence` says what the GPU's
-    speed rests on, `evidence_reason` names it. `interval_s` is the time from one batch to the next where batches
+    speed rests on, `evidence_reason` names it. `waits_s` is how long the device waits for the host's launches within
+    the expected time. `interval_s` is the time from one batch to the next where batches
     overlap; None where one starts when the last is over.
     """
 
@@ -65,6 +69,7 @@ class LatencyEstimate:
     gpus_per_batch: int = 1
     evidence: Evidence = Evidence.SPEC_SHEET
     evidence_reason: str = ""
+    waits_s: float = 0.0
     interval_s: Interval | None = None
 
     @property

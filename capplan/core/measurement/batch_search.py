@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from capplan.core.latency.advice import gain_of_doubling
+from capplan.core.latency.advice import GAIN_FRACTION, gain_of_doubling, knee
 from capplan.core.measurement.types import Measurement
 from capplan.core.numbers import largest_true
 from capplan.core.workload import BatchSearch
@@ -36,10 +36,6 @@ def _doubled_to_failure(runs: Callable[[int], bool], at_most: int) -> tuple[int,
     return (at_most, at_most + 1) if runs(at_most) else (fitting, at_most)
 
 
-GAIN_FRACTION = 0.10
-"""A doubling that gains less than this share of throughput no longer pays."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCurve:
     """What a curve says. `knee_batch` is the smallest from which no doubling gains 10 %, None where all still do."""
@@ -61,7 +57,7 @@ def measured_curve(points: Sequence[Measurement]) -> MeasuredCurve | None:
         largest_batch=rising[-1][0],
         best_batch=best_batch,
         best_throughput_per_s=best,
-        knee_batch=_knee(rising),
+        knee_batch=knee(rising, gain_fraction=GAIN_FRACTION),
     )
 
 
@@ -69,10 +65,3 @@ def still_pays(before: Measurement, after: Measurement) -> bool:
     """Return True if the larger batch gained at least 10 % of throughput per doubling."""
     pair = [(point.workload.batch, point.throughput_per_s) for point in (before, after)]
     return gain_of_doubling(*pair[0], *pair[1]) >= GAIN_FRACTION
-
-
-def _knee(rising: Sequence[tuple[int, float]]) -> int | None:
-    for index, (batch, rate) in enumerate(rising[:-1]):
-        if all(gain_of_doubling(batch, rate, *later) < GAIN_FRACTION for later in rising[index + 1 :]):
-            return batch
-    return None

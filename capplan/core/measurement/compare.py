@@ -9,7 +9,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.device import Unsupported, device_rates
-from capplan.core.latency.op_table import KernelTable, kernel_table
+from capplan.core.latency.op_table import KernelTable, counted_flops, kernel_table
 from capplan.core.latency.predict import estimate_latencies, time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.statistics import ConfidenceInterval, median_ratio
@@ -143,7 +143,7 @@ class Theory:
             low_s=estimate.latency_s.low,
             high_s=estimate.latency_s.high,
             calibration=estimate.calibration,
-            mfu_fraction=float(np.sum(table.flops[:, 0] * calls / rates.printed_flops_per_s[table.peak_use]))
+            mfu_fraction=float(np.sum(counted_flops(table)[:, 0] * calls / rates.printed_flops_per_s[table.peak_use]))
             / median_s,
             mbu_fraction=float(np.sum(table.moved_bytes[:, 0] * calls))
             / rates.printed_bandwidth_bytes_per_s

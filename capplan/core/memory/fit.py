@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.model import MemoryModel, capacity_for_allocator
 from capplan.core.memory.replays import StreamReplays
-from capplan.core.memory.schedule import Bound
 from capplan.core.memory.types import FitStatus, MemoryEstimate, fit_status
-from capplan.core.numbers import Interval, largest_true
+from capplan.core.numbers import End, Interval, largest_true
 from capplan.core.workload import LARGEST_BATCH
 from capplan.units import format_bytes
 
@@ -53,7 +52,7 @@ def judge_fit(estimate: MemoryEstimate, *, available_bytes: Interval, max_batch:
 
 
 def largest_fitting_batch(
-    model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: float, end: Bound = Bound.EXPECTED
+    model: MemoryModel, *, gpu: GpuSpec | None, available_bytes: float, end: End = End.EXPECTED
 ) -> int:
     """Find the largest batch whose process stays within `available_bytes`; 0 if not even one sample does.
 
@@ -89,7 +88,7 @@ def largest_certain_batch(model: MemoryModel, *, gpu: GpuSpec | None, available_
         gpu: decides workspaces and context; None takes those of an unknown device.
         available_bytes: what the process may take. [bytes]
     """
-    found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=Bound.HIGH)
+    found = largest_fitting_batch(model, gpu=gpu, available_bytes=available_bytes.low, end=End.HIGH)
     if model.recording.exact_batch is not None:
         return found
     while found > 1 and not _is_certain(model, found, gpu, available_bytes):

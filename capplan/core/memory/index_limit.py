@@ -26,7 +26,7 @@ import math
 from dataclasses import replace
 
 from capplan.core.numbers import largest_true
-from capplan.core.ops.attention import AttentionBackend, choose_attention
+from capplan.core.ops.attention import AttentionBackend, attention_backend
 from capplan.core.ops.convolutions import (
     cudnn_runs_depthwise,
     filter_shape,
@@ -34,7 +34,7 @@ from capplan.core.ops.convolutions import (
     is_convolution,
     is_depthwise,
 )
-from capplan.core.trace.types import HALF, Kernel, Operand, Recording
+from capplan.core.trace.types import Kernel, Operand, Recording
 from capplan.core.workload import Framework, Workload
 
 INDEX_LIMIT = 2**31
@@ -82,17 +82,9 @@ def _attention_batches(recording: Recording, workload: Workload) -> list[Operand
     return [
         replace(kernel.inputs[0], shape=kernel.inputs[0].shape[:-3])
         for kernel in recording.kernels
-        if kernel.name.startswith("capplan.attention") and _is_fused(kernel, workload)
+        if kernel.name.startswith("capplan.attention")
+        and attention_backend(kernel, workload, batch=1, compute_capability=None) is not AttentionBackend.MATH
     ]
-
-
-def _is_fused(kernel: Kernel, workload: Workload) -> bool:
-    stored = kernel.inputs[0].dtype
-    dtype = workload.precision.half_dtype or stored if stored == HALF else stored
-    backend = choose_attention(
-        kernel, batch=1, dtype=dtype, torch_version=workload.torch_version, compute_capability=None
-    )
-    return backend is not AttentionBackend.MATH
 
 
 def _checked_operands(kernel: Kernel, workload: Workload) -> tuple[Operand, ...]:

@@ -23,9 +23,7 @@ from capplan.core.memory.allocator import ReplayResult
 from capplan.core.memory.index_limit import refused_above
 from capplan.core.memory.replays import SharedStreams, Stream, StreamReplays
 from capplan.core.memory.schedule import (
-    BOUNDS,
     AllocationSchedule,
-    Bound,
     LiveCurve,
     Purpose,
     ScheduleKey,
@@ -37,7 +35,7 @@ from capplan.core.memory.schedule import (
 from capplan.core.memory.sharding import rank_parts, rank_recording
 from capplan.core.memory.types import PART_NAMES, LiveTensor, MemoryCalibration, MemoryEstimate, MemoryPart
 from capplan.core.memory.workspace import CPU
-from capplan.core.numbers import Interval
+from capplan.core.numbers import ENDS, End, Interval
 from capplan.core.ops.analysis import assumed_sizes
 from capplan.core.ops.attention import Version
 from capplan.core.ops.flops import uncounted
@@ -66,10 +64,10 @@ class MemoryModel:
     calibration: MemoryCalibration
     expandable_segments: bool = False
     _schedules: dict[ScheduleKey, AllocationSchedule] = field(default_factory=dict)
-    _replays: dict[tuple[Bound, ScheduleKey], StreamReplays] = field(default_factory=dict)
-    _keys: dict[Version | None, Mapping[Bound, ScheduleKey]] = field(default_factory=dict)
+    _replays: dict[tuple[End, ScheduleKey], StreamReplays] = field(default_factory=dict)
+    _keys: dict[Version | None, Mapping[End, ScheduleKey]] = field(default_factory=dict)
     _peaks: dict[tuple[object, ...], MemoryEstimate] = field(default_factory=dict)
-    _unlimited: dict[tuple[Version | None, int], Mapping[Bound, ReplayResult]] = field(default_factory=dict)
+    _unlimited: dict[tuple[Version | None, int], Mapping[End, ReplayResult]] = field(default_factory=dict)
     _lives: dict[tuple[Stream, int], "_Live"] = field(default_factory=dict)
     _contexts: dict[Version | None, MemoryPart] = field(default_factory=dict)
     _inputs: dict[int, InputTensor] | None = None
@@ -126,7 +124,7 @@ class MemoryModel:
             self._schedules[key] = build_schedule(self.recording, sizes)
         return self._schedules[key]
 
-    def replays(self, gpu: GpuSpec | None, end: Bound) -> StreamReplays:
+    def replays(self, gpu: GpuSpec | None, end: End) -> StreamReplays:
         """Return the replays of a GPU's event stream, shared by all GPUs whose streams are the same."""
         key = (end, self._schedule_keys(gpu)[end])
         if key not in self._replays:
@@ -138,7 +136,7 @@ class MemoryModel:
             )
         return self._replays[key]
 
-    def _schedule_keys(self, gpu: GpuSpec | None) -> Mapping[Bound, ScheduleKey]:
+    def _schedule_keys(self, gpu: GpuSpec | None) -> Mapping[End, ScheduleKey]:
         capability = _capability(gpu)
         if capability not in self._keys:
             self._keys[capability] = schedule_key(
@@ -208,17 +206,17 @@ class MemoryModel:
             notes=self._notes(gpu),
         )
 
-    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, ReplayResult]) -> MemoryEstimate:
+    def _shared_peaks(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]) -> MemoryEstimate:
         """Return the peaks by part, made once for all GPUs whose event streams and replays are the same."""
-        expected = self.replays(gpu, Bound.EXPECTED)
+        expected = self.replays(gpu, End.EXPECTED)
         key = (expected.stream, expected.sizes_name(batch), batch, *ends.values())
         if key not in self._peaks:
             self._peaks[key] = self._peaks_of(batch, gpu, ends)
         return self._peaks[key]
 
-    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[Bound, ReplayResult]) -> MemoryEstimate:
+    def _peaks_of(self, batch: int, gpu: GpuSpec | None, ends: Mapping[End, ReplayResult]) -> MemoryEstimate:
         """Lay out the peaks by part, for any GPU with this event stream; context and notes are of this one."""
-        expected = ends[Bound.EXPECTED]
+        expected = ends[End.EXPECTED]
         schedule = self.schedule(gpu)
         live = self._live(gpu, expected.peak_event)
         op = schedule.event_ops[expected.peak_event]
@@ -235,33 +233,33 @@ class MemoryModel:
 
     def _live(self, gpu: GpuSpec | None, event: int) -> "_Live":
         """Return what is in use after an event; cached, because many batches peak at the same one."""
-        key = (self.replays(gpu, Bound.EXPECTED).stream, event)
+        key = (self.replays(gpu, End.EXPECTED).stream, event)
         if key not in self._lives:
             self._lives[key] = _live_at(self.schedule(gpu), event)
         return self._lives[key]
 
-    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[Bound, ReplayResult]:
+    def _without_limit(self, batch: int, gpu: GpuSpec | None) -> Mapping[End, ReplayResult]:
         """Replay as if memory had no end; kept, because GPUs of one compute capability share it."""
         key = (_capability(gpu), batch)
         if key not in self._unlimited:
-            self._unlimited[key] = {end: self.replays(gpu, end).at(batch) for end in BOUNDS}
+            self._unlimited[key] = {end: self.replays(gpu, end).at(batch) for end in ENDS}
         return self._unlimited[key]
 
     def _within(
-        self, free: Mapping[Bound, ReplayResult], batch: int, gpu: GpuSpec | None, available_bytes: float
-    ) -> Mapping[Bound, ReplayResult]:
+        self, free: Mapping[End, ReplayResult], batch: int, gpu: GpuSpec | None, available_bytes: float
+    ) -> Mapping[End, ReplayResult]:
         """Replay within a limit what overfills it: cached segments are then given back."""
         context = self.context(gpu).size_bytes
-        smallest = capacity_for_allocator(available_bytes, context, Bound.HIGH)
+        smallest = capacity_for_allocator(available_bytes, context, End.HIGH)
         if max(replay.peak_reserved_bytes for replay in free.values()) <= smallest:
             return free
         return {
             end: self._end_within(free[end], batch, gpu, end, capacity_for_allocator(available_bytes, context, end))
-            for end in BOUNDS
+            for end in ENDS
         }
 
     def _end_within(
-        self, free: ReplayResult, batch: int, gpu: GpuSpec | None, end: Bound, capacity_bytes: int
+        self, free: ReplayResult, batch: int, gpu: GpuSpec | None, end: End, capacity_bytes: int
     ) -> ReplayResult:
         if free.peak_allocated_bytes > capacity_bytes or free.peak_reserved_bytes <= capacity_bytes:
             return free
@@ -376,9 +374,9 @@ def _capability(gpu: GpuSpec | None) -> Version | None:
     return gpu.compute_capability if gpu else None
 
 
-def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: Bound) -> int:
+def capacity_for_allocator(available_bytes: float, context_bytes: Interval, end: End) -> int:
     """Return the memory of a device that the context leaves to the caching allocator. [bytes]"""
-    return max(0, int(available_bytes - getattr(context_bytes, end.value)))
+    return max(0, int(available_bytes - context_bytes.at(end)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,17 +419,17 @@ def _live_at(schedule: AllocationSchedule, event: int) -> _Live:
 
 
 def _parts(
-    schedule: AllocationSchedule, live: _Live, batch: int, ends: Mapping[Bound, ReplayResult], activations: Interval
+    schedule: AllocationSchedule, live: _Live, batch: int, ends: Mapping[End, ReplayResult], activations: Interval
 ) -> tuple[MemoryPart, ...]:
-    sizes = schedule.sizes(batch, Bound.EXPECTED)
+    sizes = schedule.sizes(batch, End.EXPECTED)
     by_role = {role: constant + per_sample * batch for role, (constant, per_sample) in live.roles.items()}
     by_role[Role.ACTIVATION] += sum(sizes[index] for index in live.saved)
     exact = sum(by_role.values())
     workspace = sum(sizes[index] for index in live.passing)
-    peak = ends[Bound.EXPECTED].peak_allocated_bytes
+    peak = ends[End.EXPECTED].peak_allocated_bytes
     rounding = peak - exact - workspace
-    low = min(workspace, max(0, ends[Bound.LOW].peak_allocated_bytes - exact - rounding))
-    high = max(workspace, ends[Bound.HIGH].peak_allocated_bytes - exact - rounding)
+    low = min(workspace, max(0, ends[End.LOW].peak_allocated_bytes - exact - rounding))
+    high = max(workspace, ends[End.HIGH].peak_allocated_bytes - exact - rounding)
     parts = [
         MemoryPart(
             name=PART_NAMES[role],
@@ -451,10 +449,10 @@ def _parts(
     return tuple(part for part in parts if part.size_bytes.high > 0)
 
 
-def _fragmentation(ends: Mapping[Bound, ReplayResult]) -> MemoryPart:
+def _fragmentation(ends: Mapping[End, ReplayResult]) -> MemoryPart:
     by_end = {end: result.peak_reserved_bytes - result.peak_allocated_bytes for end, result in ends.items()}
     return MemoryPart(
         name="fragmentation",
-        size_bytes=Interval(low=min(by_end.values()), expected=by_end[Bound.EXPECTED], high=max(by_end.values())),
+        size_bytes=Interval(low=min(by_end.values()), expected=by_end[End.EXPECTED], high=max(by_end.values())),
         origin="allocator replay",
     )

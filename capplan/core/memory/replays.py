@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from capplan.core.memory.allocator import Checkpoint, ReplayResult, checkpoint, replay
 from capplan.core.memory.repeats import Repeat
-from capplan.core.memory.schedule import AllocationSchedule, Bound
+from capplan.core.memory.schedule import AllocationSchedule
+from capplan.core.numbers import End
 
 _LEAST_CAPACITY_STEPS = 2000
 
@@ -42,11 +43,11 @@ class SharedStreams:
 class StreamReplays:
     """The replays of one schedule at one end of its uncertain sizes, kept by batch; they go with this object.
 
-    Programs that share their `streams` share the replays of equal sizes.
+    Schedules that share their `streams` share the replays of equal sizes.
     """
 
     schedule: AllocationSchedule
-    end: Bound
+    end: End
     expandable_segments: bool = False
     streams: SharedStreams = field(default_factory=SharedStreams)
     _sizes: dict[int, list[int]] = field(default_factory=dict)

@@ -26,26 +26,14 @@ from capplan.core.memory.workspace import (
     takes_cudnn,
     unfused_scores_bytes,
 )
-from capplan.core.numbers import Interval
-from capplan.core.ops.attention import AttentionBackend, Version, capability_class, choose_attention
+from capplan.core.numbers import ENDS, End, Interval
+from capplan.core.ops.attention import AttentionBackend, Version, attention_backend, capability_class
 from capplan.core.trace.types import ALWAYS, Affine, Kernel, Recording
 from capplan.core.workload import Variant, Workload
 from capplan.errors import UsageError
 
 LARGEST_BYTES = 2**48
 """No size above this is worked out: no device is within a factor of a million of it. [bytes]"""
-
-
-class Bound(StrEnum):
-    """Which end of the uncertain sizes a replay takes."""
-
-    LOW = "low"
-    EXPECTED = "expected"
-    HIGH = "high"
-
-
-BOUNDS = tuple(Bound)
-"""Both ends and the middle; a tuple is walked faster than an enumeration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +111,7 @@ class AllocationSchedule:
         kinds[storages:, 2] = self.kind_of_workspace + 1
         return find_repeats(event_words(self.events, kinds), self.events, first=self.constant_events)
 
-    def sizes(self, batch: int, end: Bound) -> list[int]:
+    def sizes(self, batch: int, end: End) -> list[int]:
         """Return the sizes of all blocks at a batch. [bytes]"""
         check_batch(self.constants, self.per_sample, batch)
         by_kind = self.convolutions.sizes(batch, end)
@@ -132,7 +120,7 @@ class AllocationSchedule:
             size = self.workspace_sizes.of
             self._intervals[batch] = [size(self.kinds[index], self.recording, batch) for index in single]
         for index, interval in zip(single, self._intervals[batch], strict=True):
-            size_bytes = int(getattr(interval, end.value))
+            size_bytes = int(interval.at(end))
             if size_bytes > LARGEST_BYTES:
                 raise _too_large(batch)
             by_kind[index] = size_bytes
@@ -162,13 +150,13 @@ class CudnnWorkspaces:
     touched: NDArray[np.int64]
     shares: NDArray[np.float64]
 
-    def sizes(self, batch: int, end: Bound) -> NDArray[np.int64]:
+    def sizes(self, batch: int, end: End) -> NDArray[np.int64]:
         """Return each kind's size at a batch, 0 for what is not cuDNN's. [bytes]"""
         grown = np.array([1, batch], dtype=np.int64)
         at_ends = (self.relaid @ grown)[:, None] + self.shares * (self.touched @ grown)[:, None]
         low, expected, high = at_ends.T
-        passing = {Bound.LOW: low, Bound.EXPECTED: expected, Bound.HIGH: expected}[end]
-        spared = high - expected if end is Bound.HIGH else np.zeros_like(high)
+        passing = {End.LOW: low, End.EXPECTED: expected, End.HIGH: expected}[end]
+        spared = high - expected if end is End.HIGH else np.zeros_like(high)
         return np.asarray(np.where(self.spared, spared, passing), dtype=np.int64)
 
 
@@ -226,13 +214,8 @@ class WorkspaceSizes:
         """Return the attention backend that runs; None for other operators."""
         if not kernel.name.startswith("capplan.attention"):
             return None
-        return choose_attention(
-            kernel,
-            batch=batch,
-            dtype=self.workload.precision.half_dtype or "float16",
-            torch_version=self.workload.torch_version,
-            compute_capability=None if self.on_cpu else self.compute_capability,
-        )
+        capability = None if self.on_cpu else self.compute_capability
+        return attention_backend(kernel, self.workload, batch=batch, compute_capability=capability)
 
 
 ScheduleKey = tuple[object, ...]
@@ -240,7 +223,7 @@ ScheduleKey = tuple[object, ...]
 
 def schedule_key(
     recording: Recording, *, torch_version: Version, compute_capability: Version | None
-) -> dict[Bound, ScheduleKey]:
+) -> dict[End, ScheduleKey]:
     """Return what a compute capability decides in a recording's event stream, at each end of the uncertain sizes.
 
     Devices with equal keys have the same events and the same sizes at every batch.
@@ -255,7 +238,7 @@ def schedule_key(
     attends = any(kernel.name.startswith("capplan.attention") for kernel in recording.kernels)
     on_cpu = compute_capability == CPU
     backends = capability_class(None if on_cpu else compute_capability) if attends else ()
-    return {end: (*(getattr(size, end.value) for size in sizes), sizes[1].high > 0, backends, on_cpu) for end in BOUNDS}
+    return {end: (*(size.at(end) for size in sizes), sizes[1].high > 0, backends, on_cpu) for end in ENDS}
 
 
 def check_batch(constants: NDArray[np.int64], per_sample: NDArray[np.int64], batch: int) -> None:

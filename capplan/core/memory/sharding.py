@@ -188,7 +188,7 @@ MOST_GPUS = 4096
 
 
 def gpus_to_shard(alone: MemoryEstimate, *, available_bytes: float) -> int | None:
-    """Bound from below the GPUs over which weights, gradients and optimizer states must be spread; None for too many.
+    """End from below the GPUs over which weights, gradients and optimizer states must be spread; None for too many.
 
     Activations, inputs, workspaces and context stay whole on each.
     """

@@ -1,4 +1,4 @@
-"""The answers about one GPU and batch: intervals, memory by part, latency with its bound."""
+"""Types of memory estimates: peaks by part, whether they fit, and the calibrated sizes that they rest on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -140,7 +140,7 @@ def passing_bytes(
     release: Release,
     on_cpu: bool = False,
 ) -> Interval:
-    """Bound what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
+    """End what a kernel takes within its own call, library handles apart; `backend` for attention alone. [bytes]"""
     if kernel.name.startswith("capplan.attention"):
         return _attention_bytes(kernel, batch=batch, backend=backend, release=release)
     if takes_cudnn(kernel):

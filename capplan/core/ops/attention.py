@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from capplan.core.trace.types import Kernel, Recording
+from capplan.core.workload import Workload
 
 Version = tuple[int, int]
 
@@ -199,6 +200,19 @@ def choose_attention(
         ):
             return backend
     return AttentionBackend.MATH
+
+
+def attention_backend(
+    kernel: Kernel, workload: Workload, *, batch: int, compute_capability: Version | None
+) -> AttentionBackend:
+    """Choose the kernel that would run a logical attention under a workload's release and number formats."""
+    return choose_attention(
+        kernel,
+        batch=batch,
+        dtype=workload.precision.half_dtype or "float16",
+        torch_version=workload.torch_version,
+        compute_capability=compute_capability,
+    )
 
 
 def broadcasts_heads(kernel: Kernel) -> bool:

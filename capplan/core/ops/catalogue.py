@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 
 from capplan.core.ops.rows import ROWS
-from capplan.core.trace.types import Kernel
+from capplan.core.trace.types import PUBLIC_LIBRARIES, Kernel
 
 
 class OperatorClass(StrEnum):
@@ -58,7 +58,6 @@ UNCOUNTED = "uncounted"
 _OWN_KERNEL = "own kernel"
 _PROFILED_AS = "profiled as "
 INSTRUCTIONS_UNLESS_STATED = 2
-_OWN_NAMESPACES = frozenset({"aten", "capplan", "torchvision", "prims", "quanto", "bitsandbytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +120,13 @@ def _parse_row(cells: list[str]) -> OperatorRow:
 def find_row(kernel: Kernel) -> OperatorRow | None:
     """Return a kernel's row; None for operators of other libraries and those that the catalogue lacks."""
     namespace, _, name = kernel.name.partition(".")
-    return operator_rows().get(name) if namespace in _OWN_NAMESPACES else None
+    return operator_rows().get(name) if namespace in PUBLIC_LIBRARIES else None
 
 
 def operator_class(kernel: Kernel) -> OperatorClass:
     """Classify a kernel by its operator; `CUSTOM` outside PyTorch's own, `OTHER` where it is not known."""
     namespace, _, name = kernel.name.partition(".")
-    if namespace not in _OWN_NAMESPACES:
+    if namespace not in PUBLIC_LIBRARIES:
         return OperatorClass.CUSTOM
     if name.startswith("_foreach_"):
         return OperatorClass.OPTIMIZER
@@ -145,7 +144,7 @@ def is_counted(kernel: Kernel) -> bool:
     row = find_row(kernel)
     if row is None:
         namespace, _, name = kernel.name.partition(".")
-        return namespace in _OWN_NAMESPACES and name.startswith("_foreach_")
+        return namespace in PUBLIC_LIBRARIES and name.startswith("_foreach_")
     return row.products != UNCOUNTED
 
 

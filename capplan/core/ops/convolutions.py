@@ -1,14 +1,13 @@
 """Decide which implementation CUDA runs for a convolution, from its filter, layout and stride."""
 
-from capplan.core.ops.catalogue import BY_FILTER, operator_rows
+from capplan.core.ops.catalogue import BY_FILTER, find_row
 from capplan.core.trace.types import Kernel, MemoryFormat
 
 
 def is_convolution(kernel: Kernel) -> bool:
     """Return True if a kernel is a convolution, forward or backward."""
-    library, _, name = kernel.name.partition(".")
-    row = operator_rows().get(name)
-    return library != "capplan" and row is not None and row.efficiency == BY_FILTER
+    row = find_row(kernel)
+    return row is not None and row.efficiency == BY_FILTER
 
 
 def filter_shape(kernel: Kernel) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Count a kernel's multiply-accumulates, FLOPs and bytes from its shapes.
 
 Counted are convolutions, linear layers, matrix products, attention and recurrent layers, as every counter that these
-figures can be compared with does; one multiply-accumulate is two FLOPs. A causal mask is not credited.
+figures can be compared with does; one multiply-accumulate is two FLOPs. A causal mask is not credited. Elementwise
+functions, reductions and factorisations (LU, QR, eigenvalues) count as no products, however much arithmetic they hold.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TypeAlias
 from capplan.core.ops.attention import attention_call
 from capplan.core.ops.catalogue import OperatorClass, find_row, is_counted, operator_class
 from capplan.core.ops.convolutions import filter_shape, group_count, is_convolution
-from capplan.core.trace.types import Attribute, Kernel, Operand, Recording, Trace
+from capplan.core.trace.types import ITEM_BYTES, Attribute, Kernel, Operand, Recording, Trace
 from capplan.errors import TraceFileError
 
 
@@ -92,8 +93,8 @@ def traffic(kernel: Kernel, batch: int) -> Traffic:
     written = sum(operand.size_bytes(batch) for operand in kernel.outputs)
     inputs = kernel.inputs
     read = weight = 0
-    if kernel.name in _LOOKUPS and inputs and kernel.outputs:
-        looked_up = min(written, inputs[0].size_bytes(batch))
+    if kernel.name in _LOOKUPS | _BAGS and inputs and kernel.outputs:
+        looked_up = min(_asked_bytes(kernel, batch), inputs[0].size_bytes(batch))
         read, weight = (0, looked_up) if inputs[0].is_weight else (looked_up, 0)
         inputs = inputs[1:]
     for operand in inputs:
@@ -125,9 +126,18 @@ def counted_bytes_fraction(recording: Recording, batch: int) -> float:
 
 
 _LOOKUPS = frozenset(
-    {"aten.embedding", "aten.index", "aten.index_select", "aten.gather", "aten._unsafe_index", "aten.take",
-     "aten._embedding_bag"}
-)  # fmt: skip
+    {"aten.embedding", "aten.index", "aten.index_select", "aten.gather", "aten._unsafe_index", "aten.take"}
+)
+_BAGS = frozenset({"aten._embedding_bag", "aten._embedding_bag_forward_only"})
+"""Lookups that sum the rows of a bag, so that they read a row for each index and return one for each bag."""
+
+
+def _asked_bytes(kernel: Kernel, batch: int) -> int:
+    """Return what a lookup reads of its table, each time that it is asked for: what it returns, or its bags' rows."""
+    if kernel.name not in _BAGS:
+        return sum(operand.size_bytes(batch) for operand in kernel.outputs)
+    table, indices = kernel.inputs[:2]
+    return int(prod(indices.shape_at(batch)) * table.shape_at(batch)[-1] * ITEM_BYTES[table.dtype])
 
 
 def _matrix(operand: Operand, batch: int) -> tuple[int, int, int]:
@@ -144,6 +154,21 @@ def _product(kernel: Kernel, batch: int) -> MatmulShape:
 
 
 _WITH_ADDEND = frozenset({"aten.addmm", "aten.baddbmm", "aten.addbmm", "aten._addmm_activation"})
+
+
+_EXPONENTIAL_PRODUCTS = 5
+
+
+def _matrix_exponential(kernel: Kernel, batch: int) -> MatmulShape:
+    """Take the products of a matrix exponential's polynomial of degree 18: five of each matrix.
+
+    The degree follows from the matrix's norm, which no shape tells. `compute_T18` in
+    aten/src/ATen/native/LinearAlgebra.cpp serves 1-norms from 1.46 to 3.01 in fp32; smaller ones take none to four
+    products, larger ones a squaring more for each doubling (Bader, Blanes, Casas, Computing the Matrix Exponential with
+    an Optimized Taylor Polynomial Approximation, 2019).
+    """
+    matrices, rows, columns = _matrix(kernel.inputs[0], batch)
+    return MatmulShape(groups=_EXPONENTIAL_PRODUCTS * matrices, m=rows, n=columns, k=rows)
 
 
 def _matrix_vector(kernel: Kernel, batch: int) -> MatmulShape:
@@ -244,9 +269,9 @@ def _rnn_backward_macs(kernel: Kernel, batch: int) -> int:
 
 
 def _trilinear_macs(kernel: Kernel, batch: int) -> int:
-    """Count a bilinear layer: x₁ᵀ W x₂ per output, all of W per sample."""
+    """Count a bilinear layer: x₁ᵀ W x₂ per output, all of W, the second of the three factors, per sample."""
     samples = prod(kernel.inputs[0].shape_at(batch)[:-1])
-    return samples * max(prod(operand.shape_at(batch)) for operand in kernel.inputs if operand.is_weight)
+    return samples * prod(kernel.inputs[1].shape_at(batch))
 
 
 def _sparse_macs(kernel: Kernel, batch: int) -> int:
@@ -264,6 +289,7 @@ SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "convolution": _convolution,
     "product": _product,
     "grouped_product": _grouped_product,
+    "matrix_exponential": _matrix_exponential,
     "matrix_vector": _matrix_vector,
     "dot": _dot,
     "outer": _outer,
@@ -271,7 +297,7 @@ SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "linear_of_packed": _linear_of_packed,
     "attention": _attention,
 }
-"""Formulas of operators that are one product of matrices, by the catalogue's column `products`."""
+"""Formulas of operators that are products of one shape, by the catalogue's column `products`."""
 
 MAC_FORMULAS: Mapping[str, Callable[[Kernel, int], int]] = {
     "convolution_backward": _convolution_backward_macs,

@@ -40,7 +40,7 @@ vdot                                     | matmul      | by shape       | own ke
 addr                                     | matmul      | by shape       | own kernel |       | outer                |
 ger                                      | matmul      | by shape       | own kernel |       | outer                |
 linear                                   | matmul      | linear         | own kernel |       | linear               |
-quantised_linear                         | matmul      | linear         | own kernel |       | linear               |
+quantised_linear                         | matmul      | linear         | own kernel |       | linear_of_packed     |
 widen                                    | cast        | pointwise      | own kernel |       |                      |
 quantise                                 | cast        | pointwise      | pointwise  | 6     |                      |
 quantize_per_tensor                      | cast        | pointwise      | pointwise  | 6     |                      |
@@ -57,6 +57,7 @@ _scaled_grouped_mm                       | matmul      | by shape       | own ke
 sparse_mm                                | matmul      | by shape       | own kernel |       | sparse_product       |
 _addmm_activation                        | matmul      | by shape       | own kernel |       | product              |
 _trilinear                               | matmul      | by shape       | own kernel |       | trilinear            |
+linalg_matrix_exp                        | matmul      | batched matmul | own kernel |       | matrix_exponential   |
 linalg_vecdot                            | matmul      | by shape       | own kernel |       | uncounted            |
 _cdist_forward                           | matmul      | by shape       | own kernel |       | uncounted            |
 _weight_int8pack_mm                      | matmul      | by shape       | own kernel |       | linear               |
@@ -103,6 +104,7 @@ _log_softmax_backward_data               | softmax     | softmax        | softma
 _safe_softmax                            | softmax     | softmax        | softmax    | 2     |                      |
 logsumexp                                | softmax     | reduction      | softmax    | 2     |                      |
 _masked_softmax                          | softmax     | by shape       | softmax    | 2     |                      |
+_masked_softmax_backward                 | softmax     | by shape       | softmax    | 2     |                      |
 relu                                     | activation  | activation     | pointwise  | 1     |                      |
 gelu                                     | activation  | activation     | pointwise  | 40    |                      |
 silu                                     | activation  | activation     | pointwise  | 25    |                      |
@@ -136,6 +138,10 @@ softplus_backward                        | activation  | by shape       | pointw
 threshold_backward                       | activation  | activation     | pointwise  | 2     |                      |
 glu_backward                             | activation  | by shape       | pointwise  | 2     |                      |
 log_sigmoid_backward                     | activation  | by shape       | pointwise  | 2     |                      |
+softshrink_backward                      | activation  | by shape       | pointwise  | 2     |                      |
+hardshrink_backward                      | activation  | by shape       | pointwise  | 2     |                      |
+rrelu_with_noise_backward                | activation  | by shape       | pointwise  | 2     |                      |
+rrelu_with_noise_functional              | activation  | by shape       | pointwise  | 2     |                      |
 _prelu_kernel_backward                   | activation  | by shape       | pointwise  | 2     |                      |
 glu_jvp                                  | activation  | by shape       | pointwise  | 2     |                      |
 prelu                                    | activation  | activation     | pointwise  | 2     |                      |
@@ -231,15 +237,63 @@ hypot                                    | pointwise   | by shape       | pointw
 xlogy                                    | pointwise   | by shape       | pointwise  | 2     |                      |
 logaddexp                                | pointwise   | by shape       | pointwise  | 2     |                      |
 sinc                                     | pointwise   | by shape       | pointwise  | 2     |                      |
-digamma                                  | pointwise   | by shape       | pointwise  | 2     |                      |
+digamma                                  | pointwise   | by shape       | own kernel |       |                      |
 lgamma                                   | pointwise   | by shape       | pointwise  | 2     |                      |
 special_i0                               | pointwise   | by shape       | pointwise  | 2     |                      |
 conj_physical                            | pointwise   | by shape       | pointwise  | 2     |                      |
 angle                                    | pointwise   | by shape       | pointwise  | 2     |                      |
 signbit                                  | pointwise   | by shape       | pointwise  | 2     |                      |
-gcd                                      | pointwise   | by shape       | pointwise  | 2     |                      |
+gcd                                      | pointwise   | by shape       | own kernel |       |                      |
 fmax                                     | pointwise   | by shape       | pointwise  | 2     |                      |
 fmin                                     | pointwise   | by shape       | pointwise  | 2     |                      |
+deg2rad                                  | pointwise   | by shape       | pointwise  | 2     |                      |
+frexp                                    | pointwise   | by shape       | pointwise  | 2     |                      |
+i0                                       | pointwise   | by shape       | pointwise  | 2     |                      |
+isneginf                                 | pointwise   | by shape       | pointwise  | 2     |                      |
+isposinf                                 | pointwise   | by shape       | pointwise  | 2     |                      |
+lcm                                      | pointwise   | by shape       | pointwise  | 2     |                      |
+logaddexp2                               | pointwise   | by shape       | pointwise  | 2     |                      |
+logit_backward                           | pointwise   | by shape       | pointwise  | 2     |                      |
+mvlgamma                                 | pointwise   | by shape       | pointwise  | 2     |                      |
+nextafter                                | pointwise   | by shape       | pointwise  | 2     |                      |
+rad2deg                                  | pointwise   | by shape       | pointwise  | 2     |                      |
+special_bessel_j0                        | pointwise   | by shape       | pointwise  | 2     |                      |
+special_bessel_j1                        | pointwise   | by shape       | pointwise  | 2     |                      |
+special_bessel_y0                        | pointwise   | by shape       | pointwise  | 2     |                      |
+special_bessel_y1                        | pointwise   | by shape       | pointwise  | 2     |                      |
+special_entr                             | pointwise   | by shape       | pointwise  | 2     |                      |
+special_erfcx                            | pointwise   | by shape       | pointwise  | 2     |                      |
+special_i1                               | pointwise   | by shape       | pointwise  | 2     |                      |
+special_log_ndtr                         | pointwise   | by shape       | pointwise  | 2     |                      |
+special_modified_bessel_i0               | pointwise   | by shape       | pointwise  | 2     |                      |
+special_modified_bessel_i1               | pointwise   | by shape       | pointwise  | 2     |                      |
+special_xlog1py                          | pointwise   | by shape       | pointwise  | 2     |                      |
+linalg_cross                             | pointwise   | by shape       | pointwise  | 3     |                      |
+igamma                                   | pointwise   | by shape       | own kernel |       |                      |
+igammac                                  | pointwise   | by shape       | own kernel |       |                      |
+polygamma                                | pointwise   | by shape       | own kernel |       |                      |
+special_airy_ai                          | pointwise   | by shape       | own kernel |       |                      |
+special_chebyshev_polynomial_t           | pointwise   | by shape       | own kernel |       |                      |
+special_chebyshev_polynomial_u           | pointwise   | by shape       | own kernel |       |                      |
+special_chebyshev_polynomial_v           | pointwise   | by shape       | own kernel |       |                      |
+special_chebyshev_polynomial_w           | pointwise   | by shape       | own kernel |       |                      |
+special_hermite_polynomial_h             | pointwise   | by shape       | own kernel |       |                      |
+special_hermite_polynomial_he            | pointwise   | by shape       | own kernel |       |                      |
+special_i0e                              | pointwise   | by shape       | own kernel |       |                      |
+special_i1e                              | pointwise   | by shape       | own kernel |       |                      |
+special_laguerre_polynomial_l            | pointwise   | by shape       | own kernel |       |                      |
+special_legendre_polynomial_p            | pointwise   | by shape       | own kernel |       |                      |
+special_modified_bessel_k0               | pointwise   | by shape       | own kernel |       |                      |
+special_modified_bessel_k1               | pointwise   | by shape       | own kernel |       |                      |
+special_ndtri                            | pointwise   | by shape       | own kernel |       |                      |
+special_scaled_modified_bessel_k0        | pointwise   | by shape       | own kernel |       |                      |
+special_scaled_modified_bessel_k1        | pointwise   | by shape       | own kernel |       |                      |
+special_shifted_chebyshev_polynomial_t   | pointwise   | by shape       | own kernel |       |                      |
+special_shifted_chebyshev_polynomial_u   | pointwise   | by shape       | own kernel |       |                      |
+special_shifted_chebyshev_polynomial_v   | pointwise   | by shape       | own kernel |       |                      |
+special_shifted_chebyshev_polynomial_w   | pointwise   | by shape       | own kernel |       |                      |
+special_spherical_bessel_j0              | pointwise   | by shape       | own kernel |       |                      |
+special_zeta                             | pointwise   | by shape       | own kernel |       |                      |
 fake_quantize_per_tensor_affine_cachemask | pointwise   | by shape       | pointwise  | 2     |                      |
 tril                                     | pointwise   | copy           | pointwise  | 2     |                      |
 triu                                     | pointwise   | copy           | pointwise  | 2     |                      |
@@ -248,6 +302,11 @@ ldexp                                    | pointwise   | by shape       | pointw
 logit                                    | pointwise   | by shape       | pointwise  | 2     |                      |
 special_expit                            | pointwise   | by shape       | pointwise  | 2     |                      |
 _fake_quantize_per_tensor_affine_cachemask_tensor_qparams | pointwise   | by shape       | pointwise  | 2     |                      |
+fake_quantize_per_channel_affine_cachemask | pointwise   | by shape       | pointwise  | 2     |                      |
+_fake_quantize_learnable_per_tensor_affine | pointwise   | by shape       | pointwise  | 2     |                      |
+_fake_quantize_learnable_per_channel_affine | pointwise   | by shape       | pointwise  | 2     |                      |
+_fake_quantize_learnable_per_tensor_affine_backward | pointwise   | by shape       | pointwise  | 2     |                      |
+_fake_quantize_learnable_per_channel_affine_backward | pointwise   | by shape       | pointwise  | 2     |                      |
 copysign                                 | pointwise   | by shape       | pointwise  | 2     |                      |
 true_divide                              | pointwise   | by shape       | pointwise  | 2     |                      |
 masked_scale                             | pointwise   | by shape       | pointwise  | 2     |                      |
@@ -281,6 +340,9 @@ trace                                    | reduction   | by shape       | own ke
 linalg_matrix_norm                       | reduction   | by shape       | reduction  | 2     |                      |
 _aminmax                                 | reduction   | by shape       | reduction  | 2     |                      |
 _cdist_backward                          | reduction   | by shape       | own kernel |       |                      |
+_pdist_forward                           | reduction   | by shape       | own kernel |       |                      |
+_pdist_backward                          | reduction   | by shape       | own kernel |       |                      |
+dist                                     | reduction   | by shape       | reduction  | 2     |                      |
 _is_all_true                             | reduction   | by shape       | reduction  | 2     |                      |
 _is_any_true                             | reduction   | by shape       | reduction  | 2     |                      |
 copy                                     | copy        | copy           | copy       | 1     |                      |
@@ -356,6 +418,11 @@ adaptive_max_pool2d_backward             | pool        | by shape       | pool  
 adaptive_max_pool3d                      | pool        | by shape       | own kernel |       |                      |
 fractional_max_pool2d                    | pool        | by shape       | pool       | 2     |                      |
 max_unpool2d                             | pool        | by shape       | own kernel |       |                      |
+max_unpool3d                             | pool        | by shape       | own kernel |       |                      |
+adaptive_max_pool3d_backward             | pool        | by shape       | own kernel |       |                      |
+fractional_max_pool2d_backward           | pool        | by shape       | own kernel |       |                      |
+fractional_max_pool3d                    | pool        | by shape       | own kernel |       |                      |
+fractional_max_pool3d_backward           | pool        | by shape       | own kernel |       |                      |
 roi_align                                | pool        | by shape       | own kernel |       |                      |
 _roi_align_backward                      | pool        | by shape       | own kernel |       |                      |
 roi_pool                                 | pool        | by shape       | own kernel |       |                      |
@@ -381,6 +448,9 @@ upsample_nearest1d_backward              | resize      | by shape       | copy  
 upsample_linear1d_backward               | resize      | by shape       | copy       | 2     |                      |
 upsample_nearest3d_backward              | resize      | by shape       | copy       | 2     |                      |
 upsample_trilinear3d_backward            | resize      | by shape       | copy       | 2     |                      |
+_upsample_nearest_exact1d_backward       | resize      | by shape       | copy       | 2     |                      |
+_upsample_nearest_exact2d_backward       | resize      | by shape       | copy       | 2     |                      |
+_upsample_nearest_exact3d_backward       | resize      | by shape       | copy       | 2     |                      |
 grid_sampler_2d                          | resize      | gather         | copy       | 2     |                      | stored input
 grid_sampler_2d_backward                 | resize      | by shape       | own kernel |       |                      |
 grid_sampler_3d                          | resize      | by shape       | own kernel |       |                      |
@@ -423,9 +493,14 @@ topk                                     | index       | reduction      | own ke
 sort                                     | index       | reduction      | own kernel |       |                      |
 argsort                                  | index       | by shape       | own kernel |       |                      |
 histc                                    | index       | by shape       | own kernel |       |                      |
+histogram                                | index       | by shape       | own kernel |       |                      |
 put                                      | index       | by shape       | copy       | 2     |                      |
 nms                                      | index       | by shape       | own kernel |       |                      | sized by values
 _embedding_bag_forward_only              | index       | by shape       | copy       | 2     |                      |
+_embedding_bag_backward                  | index       | by shape       | copy       | 2     |                      |
+_embedding_bag_dense_backward            | index       | by shape       | copy       | 2     |                      |
+_embedding_bag_per_sample_weights_backward | index       | by shape       | copy       | 2     |                      |
+masked_scatter_backward                  | index       | by shape       | copy       | 2     |                      |
 index_reduce                             | index       | by shape       | copy       | 2     |                      |
 _unsafe_masked_index                     | index       | by shape       | copy       | 2     |                      |
 isin                                     | index       | by shape       | own kernel |       |                      |
@@ -455,6 +530,11 @@ poisson                                  | random      | by shape       | pointw
 cauchy                                   | random      | by shape       | pointwise  | 2     |                      |
 geometric                                | random      | by shape       | pointwise  | 2     |                      |
 log_normal                               | random      | by shape       | pointwise  | 2     |                      |
+binomial                                 | random      | by shape       | own kernel |       |                      |
+_standard_gamma                          | random      | by shape       | own kernel |       |                      |
+_standard_gamma_grad                     | random      | by shape       | own kernel |       |                      |
+_sample_dirichlet                        | random      | by shape       | own kernel |       |                      |
+_dirichlet_grad                          | random      | by shape       | own kernel |       |                      |
 zeros                                    | fill        | by shape       | pointwise  | 2     |                      |
 ones                                     | fill        | by shape       | pointwise  | 2     |                      |
 full                                     | fill        | by shape       | pointwise  | 2     |                      |
@@ -474,6 +554,11 @@ scalar_tensor                            | fill        | by shape       | pointw
 tril_indices                             | fill        | by shape       | pointwise  | 2     |                      |
 triu_indices                             | fill        | by shape       | pointwise  | 2     |                      |
 hann_window                              | fill        | by shape       | pointwise  | 2     |                      |
+hamming_window                           | fill        | by shape       | pointwise  | 2     |                      |
+blackman_window                          | fill        | by shape       | pointwise  | 2     |                      |
+bartlett_window                          | fill        | by shape       | pointwise  | 2     |                      |
+kaiser_window                            | fill        | by shape       | pointwise  | 2     |                      |
+range                                    | fill        | by shape       | pointwise  | 2     |                      |
 lift_fresh_copy                          | fill        | by shape       | pointwise  | 2     |                      |
 efficientzerotensor                      | fill        | by shape       | pointwise  | 2     |                      |
 _efficientzerotensor                     | fill        | by shape       | pointwise  | 2     |                      |
@@ -495,6 +580,9 @@ _ctc_loss_backward                       | loss        | by shape       | own ke
 multi_margin_loss                        | loss        | by shape       | reduction  | 2     |                      |
 multilabel_margin_loss_forward           | loss        | by shape       | reduction  | 2     |                      |
 soft_margin_loss                         | loss        | by shape       | reduction  | 2     |                      |
+soft_margin_loss_backward                | loss        | by shape       | pointwise  | 2     |                      |
+multi_margin_loss_backward               | loss        | by shape       | own kernel |       |                      |
+multilabel_margin_loss_backward          | loss        | by shape       | own kernel |       |                      |
 _fused_adam                              | optimizer   | by shape       | own kernel |       |                      |
 _fused_adamw                             | optimizer   | by shape       | own kernel |       |                      |
 _fused_sgd                               | optimizer   | by shape       | own kernel |       |                      |
@@ -532,6 +620,12 @@ linalg_lstsq                             | other       | by shape       | own ke
 linalg_lu_solve                          | other       | by shape       | own kernel |       |                      |
 _linalg_det                              | other       | by shape       | own kernel |       |                      |
 _linalg_slogdet                          | other       | by shape       | own kernel |       |                      |
+linalg_eig                               | other       | by shape       | own kernel |       |                      |
+_linalg_eigvals                          | other       | by shape       | own kernel |       |                      |
+linalg_ldl_factor_ex                     | other       | by shape       | own kernel |       |                      |
+linalg_ldl_solve                         | other       | by shape       | own kernel |       |                      |
+geqrf                                    | other       | by shape       | own kernel |       |                      |
+cholesky_solve                           | other       | by shape       | own kernel |       |                      |
 lu_unpack                                | other       | by shape       | own kernel |       |                      |
 _linalg_check_errors                     | other       | by shape       | own kernel |       |                      |
 """

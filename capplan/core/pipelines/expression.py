@@ -14,7 +14,6 @@ from typing import TypeAlias
 from capplan.errors import UsageError, nearest_names
 
 Number: TypeAlias = int | float
-Text = str
 
 _LONGEST = 300
 _LARGEST = 1e18
@@ -29,7 +28,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 }  # fmt: skip
 
 
-def evaluate(text: Text, values: Mapping[str, Number], *, where: str) -> Number:
+def evaluate(text: str, values: Mapping[str, Number], *, where: str) -> Number:
     """Return what an expression is for the values of its parameters.
 
     Args:
@@ -90,7 +89,7 @@ def _bounded(number: Number, where: str) -> Number:
 _HOLE = re.compile(r"\{([^{}]*)\}")
 
 
-def filled(template: Text, values: Mapping[str, Number], *, where: str) -> Text:
+def filled(template: str, values: Mapping[str, Number], *, where: str) -> str:
     """Return text with each expression in braces replaced by its whole value: `Nx{height // 8}` to `Nx128`.
 
     Raises:

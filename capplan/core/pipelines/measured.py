@@ -117,13 +117,13 @@ class PipelineValidation:
 
         Each group has a cell for every metric that was measured in it.
         """
+        by_name = sorted(self.rows, key=lambda row: (row.measured.pipeline, row.measured.gpu))
+        named = [(("all", ""), row) for row in self.rows]
+        named += [((row.measured.pipeline, row.measured.gpu), row) for row in by_name]
         groups: dict[tuple[str, ...], list[JudgedPipeline]] = {}
-        for row in self.rows:
+        for name, row in named:
             shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
-            groups.setdefault(("all", "", shared), []).append(row)
-        for row in sorted(self.rows, key=lambda row: (row.measured.pipeline, row.measured.gpu)):
-            shared = "one GPU" if row.measured.degrees.gpu_count == 1 else "several GPUs"
-            groups.setdefault((row.measured.pipeline, row.measured.gpu, shared), []).append(row)
+            groups.setdefault((*name, shared), []).append(row)
         return tuple(
             cell_of(name, rows, metric)
             for name, rows in groups.items()

@@ -197,7 +197,7 @@ class PreparedPipeline(Planned):
 
     @property
     def exact_batch(self) -> int | None:
-        """None: items are counted whatever the batches that parts were traced at."""
+        """The only batch of a pipeline that is one model; None else: items count whatever batch parts hold at."""
         return self.parts[0].held_at if self._is_one_model else None
 
     @property

@@ -35,7 +35,7 @@ _NORM = 4
 class GroupTimes:
     """A run's time on one GPU at some batches: by group of kernels, the host's, and the least, of reading weights. [s]
 
-    `by_group` is [group, batch] in the order of `GROUPS`, `expected` the uncorrected estimate at each batch.
+    `by_group` is [group, batch] in the order of `GROUPS`.
     """
 
     by_group: FloatArray

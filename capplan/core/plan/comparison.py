@@ -83,21 +83,21 @@ def with_gains(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
 
     Where each row has a batch of its own, as the largest that fits, the first row of the same GPU is the measure.
     """
-    made = []
+    on_gpu: dict[str, ComparisonRow] = {}
+    at_batch: dict[tuple[str, int | None], ComparisonRow] = {}
     for row in rows:
-        same_gpu = [other for other in rows if other.gpu.id == row.gpu.id]
-        same_batch = [other for other in same_gpu if other.batch == row.batch]
-        same_conditions = (same_gpu[0].model, same_gpu[0].workload)
-        first = same_batch[0] if (same_batch[0].model, same_batch[0].workload) == same_conditions else same_gpu[0]
-        made.append(
-            replace(
-                row,
-                gain=None
-                if row.fit is None or first.fit is None
-                else row.fit.latency.throughput_per_s.expected / first.fit.latency.throughput_per_s.expected,
-            )
-        )
-    return tuple(made)
+        on_gpu.setdefault(row.gpu.id, row)
+        at_batch.setdefault((row.gpu.id, row.batch), row)
+
+    def gain(row: ComparisonRow) -> float | None:
+        first, same_batch = on_gpu[row.gpu.id], at_batch[row.gpu.id, row.batch]
+        if (same_batch.model, same_batch.workload) == (first.model, first.workload):
+            first = same_batch
+        if row.fit is None or first.fit is None:
+            return None
+        return row.fit.latency.throughput_per_s.expected / first.fit.latency.throughput_per_s.expected
+
+    return tuple(replace(row, gain=gain(row)) for row in rows)
 
 
 def in_order(rows: Sequence[ComparisonRow], order: RowOrder) -> tuple[ComparisonRow, ...]:

@@ -440,9 +440,8 @@ def with_energy(
             found.append(answer)
             continue
         work, latency = planned.peak_seconds(answer.gpu, [answer.batch])[0], answer.latency
-        gpus = latency.gpu_count * latency.gpus_per_batch
         time_s = latency.interval_s or latency.latency_s
-        energy = work and step_energy(answer.gpu, work, time_s, law, samples=latency.samples, gpus=gpus)
+        energy = work and step_energy(answer.gpu, work, time_s, law, samples=latency.samples, gpus=answer.gpus_together)
         draw_w = energy.power_w.expected if energy else None
         if max_draw_w is None or (draw_w is not None and draw_w <= max_draw_w):
             found.append(replace(answer, energy=energy or None))
@@ -499,8 +498,7 @@ def _judge(
         return _reject_memory(candidate, memory, available.expected)
     refused = question.planned.refused_above
     if refused is not None and batch > refused:
-        reason = f"a kernel refuses tensors of that size, whatever the memory: {refused} is the largest batch"
-        return _reject(candidate, batch, Constraint.SUPPORT, reason)
+        return _reject(candidate, batch, Constraint.SUPPORT, refusal_of_size(refused))
     latency = candidate.latency[batch]
     broken = limits.broken_by(latency)
     if broken is not None:
@@ -526,6 +524,11 @@ def _judge(
         scales=question.planned.exact_batch is None,
         host_copy_s=input_bytes / gpu.pcie_bytes_per_s if gpu.pcie_bytes_per_s else None,
     )
+
+
+def refusal_of_size(largest_batch: int) -> str:
+    """Return why a batch is refused above the largest one whose tensors every kernel takes."""
+    return f"a kernel refuses tensors of that size, whatever the memory: {largest_batch} is the largest batch"
 
 
 def _reject_memory(candidate: _Candidate, memory: MemoryEstimate, available_bytes: float) -> Rejection:

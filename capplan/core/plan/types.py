@@ -95,7 +95,7 @@ class Limits:
         if wanted is not None and rate.high < wanted:
             reason = (
                 f"reaches {rate.to_text(format_rate)}/s, wanted {format_rate(wanted)}/s: "
-                f"{ceil_guarded(wanted / rate.expected)} GPUs needed (--rate {wanted:g}/s)"
+                f"{gpus_carrying(wanted, latency)} GPUs needed (--rate {wanted:g}/s)"
             )
             return BrokenSpeedLimit(
                 constraint=Constraint.THROUGHPUT, reason=reason, needed=wanted, available=rate.expected
@@ -406,8 +406,8 @@ class Plan:
         """Return how many hours of such GPUs the job takes, all of them counted; None without a job. [h]"""
         if self.job is None:
             return None
-        steps = self.job.samples * self.job.epochs / fit.latency.samples * fit.latency.gpu_count
-        time = fit.latency.latency_s
+        steps = self.job.samples * self.job.epochs / fit.latency.samples * fit.gpus_together
+        time = fit.latency.interval_s or fit.latency.latency_s
         return Interval(
             low=steps * time.low / 3600, expected=steps * time.expected / 3600, high=steps * time.high / 3600
         )
@@ -425,10 +425,18 @@ def gpus_for_rate(limits: Limits, latency: LatencyEstimate) -> int | None:
         limits: The limits, with the load.
         latency: How fast a GPU is, or several that share a batch.
     """
-    if limits.rate_per_s is None:
-        return None
+    return None if limits.rate_per_s is None else gpus_carrying(limits.rate_per_s, latency)
+
+
+def gpus_carrying(rate_per_s: float, latency: LatencyEstimate) -> int:
+    """Return how many GPUs carry a rate, each at the low end of its throughput.
+
+    Args:
+        rate_per_s: The rate. [samples/s]
+        latency: How fast a GPU is, or several that share a batch.
+    """
     together = latency.gpu_count * latency.gpus_per_batch
-    return together * ceil_guarded(limits.rate_per_s / latency.throughput_per_s.low)
+    return together * ceil_guarded(rate_per_s / latency.throughput_per_s.low)
 
 
 FIT_RANKS: Mapping[SortKey, Callable[[Fit], float]] = {

@@ -22,6 +22,7 @@ from capplan.core.trace.types import (
     Role,
     Storage,
     Trace,
+    distinct_kernels,
 )
 from capplan.core.workload import Variant
 from capplan.errors import UsageError
@@ -179,9 +180,7 @@ class _Quantising:
 
     source: Recording
     plan: _Plan
-    kernels: list[Kernel] = field(default_factory=list)
-    places: dict[object, int] = field(default_factory=dict)
-    ops: list[Op] = field(default_factory=list)
+    calls: list[tuple[Kernel, Op]] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
     scales: dict[int, list[int]] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
@@ -193,34 +192,28 @@ class _Quantising:
         first: list[int] = []
         last: list[int] = []
         for op in self.source.ops:
-            first.append(len(self.ops))
+            first.append(len(self.calls))
             self._add(op)
-            last.append(len(self.ops) - 1)
-        end = len(self.source.ops)
+            last.append(len(self.calls) - 1)
+        end, new_end = len(self.source.ops), len(self.calls)
         old = len(self.source.storages)
         moved = [
             replace(
                 storage,
                 birth=ALWAYS if storage.birth == ALWAYS else last[storage.birth],
-                death=len(self.ops) if storage.death >= end else last[storage.death],
+                death=new_end if storage.death >= end else last[storage.death],
             )
             for storage in self.storages[:old]
         ]
         added = [
-            replace(storage, death=len(self.ops)) if storage.birth == ALWAYS else storage
-            for storage in self.storages[old:]
+            replace(storage, death=new_end) if storage.birth == ALWAYS else storage for storage in self.storages[old:]
         ]
-        starts = [*first, len(self.ops)]
+        starts = [*first, new_end]
         phases = tuple(
             Phase(name=phase.name, step=phase.step, first_op=starts[phase.first_op]) for phase in self.source.phases
         )
-        return replace(
-            self.source,
-            kernels=tuple(self.kernels),
-            ops=tuple(self.ops),
-            storages=(*moved, *added),
-            phases=phases,
-        )
+        kernels, ops = distinct_kernels(self.calls)
+        return replace(self.source, kernels=kernels, ops=ops, storages=(*moved, *added), phases=phases)
 
     def _pack_storages(self) -> None:
         """Resize weights to their packed size, and add storages for their scales."""
@@ -366,19 +359,16 @@ class _Quantising:
         """Add a storage that is born with the next operator."""
         per_batch = [int(prod(operand.shape_at(batch)) * ITEM_BYTES[operand.dtype]) for batch in (0, 1)]
         size = Affine(per_batch[0], per_batch[1] - per_batch[0])
-        self.storages.append(Storage(size_bytes=size, role=Role.ACTIVATION, birth=len(self.ops), death=len(self.ops)))
+        birth = len(self.calls)
+        self.storages.append(Storage(size_bytes=size, role=Role.ACTIVATION, birth=birth, death=birth))
         return len(self.storages) - 1
 
     def _release(self, storage: int) -> None:
         """Release storages with the operator that was added last."""
-        self.storages[storage] = replace(self.storages[storage], death=len(self.ops) - 1)
+        self.storages[storage] = replace(self.storages[storage], death=len(self.calls) - 1)
 
     def _append(self, kernel: Kernel, op: Op) -> None:
-        key = (kernel.name, kernel.inputs, kernel.outputs, tuple(kernel.attributes.items()), kernel.flops)
-        if key not in self.places:
-            self.places[key] = len(self.kernels)
-            self.kernels.append(kernel)
-        self.ops.append(replace(op, kernel=self.places[key]))
+        self.calls.append((kernel, op))
         if self.waiting and kernel.name == QUANTISED_LINEAR:
             self._release(self.waiting.pop())
 

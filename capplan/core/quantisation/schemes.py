@@ -33,7 +33,6 @@ class Scales:
     rows: int = 1
     columns: int = 0
     zero_bits: int = 0
-    zero_dtype: str = "uint8"
 
     def blocks(self, rows: int, columns: int) -> tuple[int, int]:
         """Return how many blocks a matrix has, down and across."""

@@ -6,13 +6,10 @@ from enum import StrEnum
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
-from capplan.core.numbers import Interval
+from capplan.core.numbers import FloatArray, Interval
 from capplan.core.serving.servers import Exchange
 from capplan.core.serving.simulation import Randomness, Station, capacity_per_s, simulate
-
-Floats = npt.NDArray[np.float64]
 
 SEARCH = Randomness(arrivals=1_500)
 """For the shape of the curve; the answer itself is simulated with more arrivals."""
@@ -124,7 +121,7 @@ class Candidate:
                 watts.append(point.power_w.expected if point.power_w else self.tdp_w)
         return PowerCurve(limit_w=self.tdp_w, rates_per_s=tuple(rates), watts=tuple(watts))
 
-    def batch_times_s(self, largest: int) -> Floats:
+    def batch_times_s(self, largest: int) -> FloatArray:
         """Return the expected time of each batch 1..largest: linear between estimates, padded below them. [s]"""
         return np.interp(np.arange(1, largest + 1), self.batches, [point.latency_s.expected for point in self.points])
 
@@ -195,7 +192,7 @@ def response_curves(
     Largest batches that alone take much longer than the limit are left out: taken greedily, batches break the limit
     long before they are that full.
     """
-    lanes: list[tuple[int, int, Floats]] = []
+    lanes: list[tuple[int, int, FloatArray]] = []
     for index, candidate in enumerate(candidates):
         times = candidate.batch_times_s(candidate.batches[-1])
         useful = [cap for cap in candidate.allowed if times[cap - 1] <= _USEFUL_LIMITS * limit_s]
@@ -212,7 +209,7 @@ def response_curves(
         for index, _, times in lanes
         for load in loads
     ]
-    observed = simulate(stations, randomness=_bursty(SEARCH, policy)) if stations else ()
+    observed = simulate(stations, randomness=replace(SEARCH, gap_scv=policy.gap_scv)) if stations else ()
     values = [response.quantile_s(policy.percentile) for response in observed]
     curves: list[list[ResponseCurve]] = [[] for _ in candidates]
     for lane, (index, cap, times) in enumerate(lanes):
@@ -227,10 +224,6 @@ def response_curves(
             )
         )
     return tuple(map(tuple, curves))
-
-
-def _bursty(drawn: Randomness, policy: BatchingPolicy) -> Randomness:
-    return Randomness(arrivals=drawn.arrivals, seed=drawn.seed, gap_scv=policy.gap_scv)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +260,7 @@ def responses(
         for candidate, cap, rate in questions
     ]
     steady = [station for station in stations if station.load_fraction <= _OVERLOAD]
-    ran = iter(simulate(steady, randomness=_bursty(Randomness(arrivals=arrivals), policy)) if steady else ())
+    ran = iter(simulate(steady, randomness=Randomness(arrivals=arrivals, gap_scv=policy.gap_scv)) if steady else ())
     answers = []
     for station in stations:
         observed = next(ran) if station.load_fraction <= _OVERLOAD else None

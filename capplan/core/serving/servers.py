@@ -1,9 +1,10 @@
 """From replicas to GPUs in servers: spares, failure domains, availability, growth, and training on several GPUs.
 
-GPUs that train one model exchange gradients in every step: each sends and receives 2 · (n - 1) / n times the gradients
-in a ring all-reduce (Patarasuk and Yuan, 2009); 2 is taken for any n above 1, which errs on the slow side for few GPUs.
-The exchange runs beside the backward pass, which is two thirds of a step, in buckets of 25 MiB of which the last cannot
-be hidden (Li et al., PyTorch Distributed, VLDB 2020).
+GPUs that train one model exchange gradients in every step. What that adds to a step within one server was fitted to
+measured steps (`core.latency.data_parallel`) and is told. Nothing was measured across servers: there each GPU sends and
+receives 2 · (n - 1) / n times the gradients in a ring all-reduce (Patarasuk and Yuan, 2009); 2 is taken for any n above
+1. The exchange runs beside the backward pass, which is two thirds of a step, in buckets of 25 MiB of which the last
+cannot be hidden (Li et al., PyTorch Distributed, VLDB 2020).
 """
 
 import math
@@ -150,13 +151,15 @@ class Exchange:
 
     Attributes:
         gradient_bytes: Gradients of the model, in the type of its weights. [bytes]
-        inside_bytes_per_s: One GPU's link to others of its server, one direction. [bytes/s]
-        inside_name: What that link is, such as NVLink.
+        inside_s: What a step waits for the other GPUs of a server. [s]
+        inside_fraction: What a step takes longer besides, as a share of its time.
+        inside_name: What the link to the other GPUs of a server is, such as NVLink.
         network_bytes_per_s: One GPU's share of its server's network, one direction. [bytes/s]
     """
 
     gradient_bytes: float
-    inside_bytes_per_s: float
+    inside_s: float
+    inside_fraction: float
     inside_name: str
     network_bytes_per_s: float
 
@@ -167,10 +170,12 @@ class Exchange:
             step_s: Time of one step on one GPU. [s]
             is_across: True if the exchange leaves the server.
         """
-        link = min(self.inside_bytes_per_s, self.network_bytes_per_s) if is_across else self.inside_bytes_per_s
-        exchange_s = _RING * self.gradient_bytes / link
+        inside = step_s / (step_s * (1 + self.inside_fraction) + self.inside_s)
+        if not is_across:
+            return inside
+        exchange_s = _RING * self.gradient_bytes / self.network_bytes_per_s
         last_s = exchange_s * min(1.0, _BUCKET_BYTES / self.gradient_bytes) if self.gradient_bytes else 0.0
-        return step_s / (step_s + max(exchange_s - _BACKWARD_FRACTION * step_s, last_s))
+        return min(inside, step_s / (step_s + max(exchange_s - _BACKWARD_FRACTION * step_s, last_s)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +215,4 @@ def parallel_rates(
         min(scaling_fraction, exchange.kept_fraction(step_s=step_s, is_across=is_across) if exchange else 1.0)
         for is_across in (False, True)
     )
-    return ParallelRates(
-        alone_per_s=alone_per_s, within_per_s=alone_per_s * inside, across_per_s=alone_per_s * min(inside, across)
-    )
+    return ParallelRates(alone_per_s=alone_per_s, within_per_s=alone_per_s * inside, across_per_s=alone_per_s * across)

@@ -263,16 +263,17 @@ def _infeasible(candidate: Candidate, service: Service) -> Infeasible:
     )
 
 
-def _confirm(
-    held: Sequence[tuple[Capacity, OperatingPoint]], service: Service, policy: BatchingPolicy
-) -> list[Sizing | Infeasible]:
+def _confirm(held: Sequence[tuple[Capacity, OperatingPoint]], service: Service, policy: BatchingPolicy) -> list[Sizing]:
     """Simulate one replica fewer, as many, and one more than interpolated, and take the fewest that serve."""
+    interpolated = [
+        replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s)
+        for _, operating_point in held
+    ]
     counts = [
         _neighbours(
-            replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s),
-            least=replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=capacity.host_per_s),
+            count, least=replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=capacity.host_per_s)
         )
-        for capacity, operating_point in held
+        for (capacity, _), count in zip(held, interpolated, strict=True)
     ]
     questions = [
         (capacity.candidate, operating_point.largest_batch, service.peak_per_s / count)
@@ -280,14 +281,13 @@ def _confirm(
         for count in mine
     ]
     answers = iter(responses(questions, policy=policy, arrivals=_CHECK))
-    sized: list[Sizing | Infeasible] = []
-    for (capacity, operating_point), mine in zip(held, counts, strict=True):
+    sized: list[Sizing] = []
+    for (capacity, operating_point), expected, mine in zip(held, interpolated, counts, strict=True):
         seen = [(count, next(answers)) for count in mine]
         need, response = next((tried for tried in seen if _serves(tried[1], service)), seen[-1])
-        interpolated = replicas_for_rate(rate_per_s=service.peak_per_s, per_replica_per_s=operating_point.rate_per_s)
         corrected = (
             capacity
-            if need == interpolated
+            if need == expected
             else replace(capacity, correction=service.peak_per_s / need / operating_point.rate_per_s)
         )
         found = corrected.operate(limit_s=service.latency_limit_s, largest_batch=operating_point.largest_batch)

@@ -151,6 +151,7 @@ class ModelEntry:
     inputs_from: str | None = None
     prepare: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
+    new_tokens: int | None = None
     pipeline: PipelineEntry = NO_OPTIONS
 
 

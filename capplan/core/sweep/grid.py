@@ -22,7 +22,7 @@ from capplan.core.memory.fit import (
 )
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import FitStatus, MemoryCalibration, MemoryEstimate
-from capplan.core.plan.planner import CURVE_BATCHES, model_facts
+from capplan.core.plan.planner import CURVE_BATCHES, model_facts, refusal_of_size
 from capplan.core.plan.recommend import Work, latencies_under_cap
 from capplan.core.plan.types import Constraint, ModelFacts, Plan
 from capplan.core.power import PowerLaw, StepEnergy, step_energy
@@ -31,7 +31,7 @@ from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import BatchChoice
 
-_WEIGHTS = ("weights", "weights of other parts", "largest layer")
+_WEIGHTS = ("weights", "weights of other parts", "largest layer", "largest layers")
 """The parts of a memory estimate that hold parameters: a model's, or a pipeline's other parts and layers."""
 
 Columns = dict[str, list[Value]]
@@ -100,7 +100,7 @@ class GridPlanner:
 
     def _largest_batch(self, gpu: GpuSpec) -> LargestBatch:
         share = self.conditions.utilization_fraction
-        key = gpu.compute_capability, usable_memory(gpu)
+        key = gpu.is_cpu, gpu.compute_capability, usable_memory(gpu)
         if key not in self._largest:
             self._largest[key] = largest_batches(self._memory, gpu=gpu, utilization_fraction=share)
         return self._largest[key]
@@ -109,6 +109,9 @@ class GridPlanner:
         self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None
     ) -> Mapping[str, Value]:
         held = self._memory_row(gpu, latency.batch, max_batch)
+        refused = self._memory.refused_above
+        if held["fits"] and refused is not None and latency.batch > refused:
+            return _unsupported_row(gpu, latency.batch, refusal_of_size(refused))
         head: dict[str, Value] = {
             "gpu": gpu.id,
             "batch": latency.batch,
@@ -120,7 +123,7 @@ class GridPlanner:
     def _memory_row(self, gpu: GpuSpec, batch: int, max_batch: int) -> Mapping[str, Value]:
         """Return the columns about memory; GPUs of one compute capability and one usable memory share them."""
         usable = usable_memory(gpu)
-        key = gpu.compute_capability, usable, batch
+        key = gpu.is_cpu, gpu.compute_capability, usable, batch
         if key not in self._judged:
             available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
             memory = self._memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
@@ -187,7 +190,8 @@ def plan_columns(plan: Plan, conditions: Conditions) -> Columns:
             }
         )
     rows.sort(key=lambda row: (str(row["gpu"]), row["batch"] or 0))
-    return _columns({**conditions.asked(), **_fact_values(plan.model)}, rows)
+    gpus: dict[str, Value] = {"gpus": plan.pipeline.gpu_count} if plan.pipeline else {}
+    return _columns({**conditions.asked(), **gpus, **_fact_values(plan.model)}, rows)
 
 
 def failed_columns(conditions: AnyConditions, gpus: Sequence[GpuSpec], *, failure: str, reason: str) -> Columns:

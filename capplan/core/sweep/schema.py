@@ -87,7 +87,10 @@ _QUESTION = (
     _text("torch_version", "the PyTorch that is answered for"),
     _text("host", "server, desktop or card; null where none was named, and for serving"),
     _number("utilization_fraction", "share of usable memory that may be filled; null for serving"),
-    _integer("gpus", "GPUs that run the model together: 1, or those of one replica in serving"),
+    _integer(
+        "gpus",
+        "GPUs that run the model together: 1, those that make a pipeline's items, or those of one replica in serving",
+    ),
     _integer("input_len", "mean tokens of a prompt, for serving"),
     _integer("output_len", "mean tokens of an answer, for serving"),
     _text("weights", "number format that weights of linear layers are quantised to; of serving, the weights' format"),

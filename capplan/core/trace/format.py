@@ -13,6 +13,7 @@ from typing import Any
 
 from capplan.core.trace.checks import check_trace
 from capplan.core.trace.types import (
+    PUBLIC_LIBRARIES,
     SCHEMA_VERSION,
     Affine,
     AssumedValue,
@@ -111,10 +112,7 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
 
 def is_trace_content(content: bytes) -> bool:
     """Return True if bytes look like a trace file rather than some other JSON."""
-    head = content[:2]
-    if head == b"\x1f\x8b":
-        return True
-    return f'"{FORMAT}"'.encode() in content[:200]
+    return content.startswith(GZIP_MAGIC) or f'"{FORMAT}"'.encode() in content[:200]
 
 
 def _parse(content: bytes, *, where: str) -> dict[str, Any]:
@@ -319,17 +317,17 @@ def _trace_from_json(document: dict[str, Any]) -> Trace:
     )
 
 
-_PUBLIC_NAMESPACES = ("aten", "capplan", "prims", "torchvision")
-
-
 def anonymize_trace(trace: Trace) -> Trace:
     """Drop the model's, its modules', parameters', inputs' and own operators' names, its source and its library.
 
     Modules keep their place in the tree: `0.1.3` is the fourth child of the second child of the first module.
     """
     modules = _number_paths(path for recording in trace.recordings for path in recording.modules)
-    names = (kernel.name for recording in trace.recordings for kernel in recording.kernels)
-    own = dict.fromkeys(name for name in names if name.partition(".")[0] not in _PUBLIC_NAMESPACES)
+    names = [kernel.name for recording in trace.recordings for kernel in recording.kernels]
+    names += [
+        value.what for recording in trace.recordings for value in recording.assumed_values if " " not in value.what
+    ]
+    own = dict.fromkeys(name for name in names if name.partition(".")[0] not in PUBLIC_LIBRARIES)
     operators = {name: f"custom.op{index}" for index, name in enumerate(own)}
     provenance = Provenance(
         capplan_version=trace.provenance.capplan_version,

@@ -3,7 +3,7 @@
 A recording holds what PyTorch would launch on CUDA, in order. Each operator call points to a
 *kernel*: an operator's name with the shapes, dtypes and layouts that it meets. Models repeat a few
 dozen kernels hundreds of times, so whatever depends on shapes alone is computed once per kernel.
-All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.counting`).
+All sizes are functions of the batch; FLOPs and bytes are not stored but derived (`core.ops.flops`).
 """
 
 from collections import Counter
@@ -106,6 +106,9 @@ class Operand:
 
 
 Attribute: TypeAlias = bool | int | float | str | tuple[int, ...]
+
+PUBLIC_LIBRARIES = frozenset({"aten", "capplan", "torchvision", "prims", "quanto", "bitsandbytes"})
+"""Libraries whose operators the catalogue knows by name; what stands before the first dot of a kernel's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,10 +422,10 @@ def model_input(trace: Trace, recording: Recording) -> ModelInput:
         trace: the model with its inputs.
         recording: the recording that answers; one that holds at a single batch has that batch in its shapes.
     """
-    sizes = list(dict.fromkeys(_sample(tensor, recording.exact_batch) for tensor in trace.inputs))
-    shown = [size for size in sizes if size][:_MOST_SHOWN]
-    more = len([size for size in sizes if size]) - len(shown)
-    size = " + ".join(shown) + (f" + {more} more" if more else "")
+    sampled = (_sample(tensor, recording.exact_batch) for tensor in trace.inputs)
+    sizes = list(dict.fromkeys(size for size in sampled if size))
+    more = len(sizes) - _MOST_SHOWN
+    size = " + ".join(sizes[:_MOST_SHOWN]) + (f" + {more} more" if more > 0 else "")
     return ModelInput(size=size, source=_source(trace, size) if size else "")
 
 
@@ -439,7 +442,7 @@ def _sample(tensor: InputTensor, exact_batch: int | None) -> str:
     )
     if batch is not None:
         dims.pop(batch)
-    sizes = [str(dim.constant) if not dim.per_sample else f"{dim.at(1)}" for dim in dims]
+    sizes = [str(dim.at(1)) for dim in dims]
     if len(sizes) == 1 and tensor.dtype in ("int64", "int32"):
         return f"{sizes[0]} tokens"
     return "x".join(sizes)

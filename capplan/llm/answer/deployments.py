@@ -166,6 +166,9 @@ def training_offers(known: Prices) -> dict[str, TrainingOffer]:
     Args:
         known: All known prices.
     """
+    cheapest = {
+        gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()
+    }
     return {
         gpu: TrainingOffer(
             usd_per_hour=best.usd_per_hour,
@@ -174,6 +177,5 @@ def training_offers(known: Prices) -> dict[str, TrainingOffer]:
             machine_gpus=best.machine_gpus,
             country=best.country,
         )
-        for gpu, offers in on_demand_offers(known).items()
-        if (best := min(offers, key=lambda offer: offer.usd_per_hour, default=None)) is not None
+        for gpu, best in cheapest.items()
     }

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capplan.core.power import CapEnd, PowerLaw
+from capplan.core.numbers import End
+from capplan.core.power import PowerLaw
 from capplan.core.serving_engines import find_engine
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
@@ -152,7 +153,11 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
             deployment.kernels,
             deployment.gpu,
             question.words.sharding,
-            ServedTokens(running=times.running, input_len=question.input_len, output_len=question.output_len),
+            ServedTokens(
+                running=times.running,
+                input_len=question.input_len * (1.0 - question.prefix_fraction),
+                output_len=question.output_len,
+            ),
             output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
             law=basis.power_law,
         )
@@ -166,7 +171,7 @@ def _ends_under_cap(case: ServingCase, constants: Constants) -> tuple[ServingTim
     cap = case.machine.cap
     if cap is None:
         return ()
-    ends = (replace(case.machine, cap=replace(cap, end=end)) for end in (CapEnd.LOW, CapEnd.HIGH))
+    ends = (replace(case.machine, cap=replace(cap, end=end)) for end in (End.LOW, End.HIGH))
     return tuple(answer(replace(case, machine=machine), constants) for machine in ends)
 
 
@@ -207,10 +212,11 @@ def _notes(
         if question.counts_burst
         else "the mean of the steady state (--first-burst counts the start, in which all clients send at once)"
     )
+    share = question.prefix_fraction
+    prefixes = f"{share:.0%} of each prompt in the prefix cache" if share else "no prefix cache"
     found = [
         f"TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is {burst}.",
-        f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, no prefix cache, "
-        "no speculation.",
+        f"KV cache in {deployment.kv}, weights in {deployment.quantisation.format.name}, {prefixes}, no speculation.",
     ]
     waiting = [point.concurrency for point in points if point.queued]
     if waiting:

@@ -22,10 +22,9 @@ from capplan.llm.core.fleet.money import (
     payment_options,
 )
 from capplan.llm.core.serving.energy import ServingEnergy
+from capplan.llm.read.load_file import MOST_YEARS
 from capplan.specs.load import demand_without_load, load_defaults
 from capplan.specs.prices import Prices, load_prices
-
-_MOST_YEARS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +42,8 @@ class MoneyQuestion:
     def __post_init__(self) -> None:
         if not -0.9 <= self.growth_fraction <= 10:
             raise UsageError(f"--growth {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
-        if not 1 <= self.years <= _MOST_YEARS:
-            raise UsageError(f"--years {self.years}: count 1 to {_MOST_YEARS} years.")
+        if not 1 <= self.years <= MOST_YEARS:
+            raise UsageError(f"--years {self.years}: count 1 to {MOST_YEARS} years.")
 
 
 def fleet_money(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.search.replica import case_of_run
+from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, answer, metric_of, width_name
 from capplan.llm.core.serving.evidence import Adjustment, learn_adjustment
 from capplan.llm.core.timing.calibration import LlmCalibration, Width
@@ -58,6 +59,22 @@ def check_runs(measured: Sequence[MeasuredRun], deployment: ServingDeployment) -
     )
 
 
+LONGEST_TOKENS = 2_000_000
+"""Tokens of a request that are stepped through at most, so that one wrong row cannot stop an answer."""
+
+
+def check_extent(run: MeasuredRun) -> None:
+    """Refuse a run that is too large to be stepped through.
+
+    Raises:
+        UsageError: It has too many clients, or requests that are too long.
+    """
+    if (run.clients or 0) > MOST_CLIENTS:
+        raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
+    if run.input_len + run.output_len > LONGEST_TOKENS:
+        raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
+
+
 def tpot_width(metric: Metric, deployment: ServingDeployment, calibration: LlmCalibration) -> Width:
     """Return the interval widths of a metric of a deployment in a closed loop."""
     name = width_name(metric, Serving.CLOSED_LOOP, kind=deployment.kind)
@@ -74,9 +91,13 @@ def time_adjustment(
         deployment: The deployment.
         calibration: The constants, with the widths of what is not known.
         constants: The same in the form that predictions read.
+
+    Raises:
+        UsageError: A run is too large to be stepped through.
     """
     ratios: list[float] = []
     for run in runs:
+        check_extent(run)
         predicted = answer(case_of_run(run, deployment), constants)
         if Metric.TPOT in run.values:
             ratios.append(run.values[Metric.TPOT] / metric_of(predicted, Metric.TPOT))

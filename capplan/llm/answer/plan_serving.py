@@ -12,7 +12,7 @@ from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
-from capplan.llm.core.fleet.limits import PATIENCE, PATIENCE_FILE_WORDS
+from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
@@ -20,8 +20,10 @@ from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.plan import check_load, plan_deployments
 from capplan.llm.core.search.search import DEFAULT_ENGINES, Search, SearchSpace
+from capplan.llm.core.serving.asked import ServingTask
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.evidence import Adjustment
+from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.core.timing.engine_rules import SCHEDULING
@@ -114,9 +116,24 @@ def plan_fleet(
     )
 
 
-def is_read_by_people(asked: ServingLoadFile) -> bool:
-    """Return True if a load is a stream of requests without limits, for which what a reader waits for is held."""
-    return asked.load.rate_per_s is not None and asked.load.job is None and not asked.limits.are_set
+def is_read_by_people(load: TokenLoad, limits: LatencyLimits) -> bool:
+    """Return True if a load is a stream of requests for text without limits, which is held to a reader's patience."""
+    is_stream = load.rate_per_s is not None and load.job is None
+    return is_stream and load.task == ServingTask.GENERATE and not limits.are_set
+
+
+def with_patience(question: SearchSpace, *, certainty_fraction: float | None) -> SearchSpace:
+    """Return a search with the limits and the certainty that hold where they are not stated.
+
+    Args:
+        question: The search, with the limits that are stated.
+        certainty_fraction: The certainty that is stated; None for the default: mean times for a reader's patience, else
+            `DEFAULT_CERTAINTY`.
+    """
+    if not is_read_by_people(question.load, question.limits):
+        return replace(question, certainty_fraction=certainty_fraction or DEFAULT_CERTAINTY)
+    patience = replace(PATIENCE, statistic=question.limits.statistic)
+    return replace(question, limits=patience, certainty_fraction=certainty_fraction or 0.5)
 
 
 def question_of(
@@ -140,12 +157,10 @@ def question_of(
         UnknownNameError: A GPU is not known.
     """
     names = named or asked.gpus
-    waits = is_read_by_people(asked)
-    return SearchSpace(
+    space = SearchSpace(
         model=model,
         load=asked.load,
-        limits=replace(PATIENCE, statistic=asked.limits.statistic) if waits else asked.limits,
-        certainty_fraction=0.5 if waits else asked.certainty_fraction,
+        limits=asked.limits,
         gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
         engines=asked.engines or DEFAULT_ENGINES,
         weights=asked.weights or ("",),
@@ -158,6 +173,7 @@ def question_of(
         sampling=asked.sampling,
         utilization_fraction=asked.utilization_fraction,
     )
+    return with_patience(space, certainty_fraction=asked.certainty_fraction)
 
 
 def plan_shared_fleet(
@@ -193,7 +209,7 @@ def plan_shared_fleet(
         for question in questions
     )
     plans = tuple(
-        replace(plan, notes=(PATIENCE_FILE_WORDS, *plan.notes)) if is_read_by_people(load) else plan
+        replace(plan, notes=(PATIENCE_FILE_WORDS, *plan.notes)) if is_read_by_people(load.load, load.limits) else plan
         for plan, (_, load) in zip(plans, asked, strict=True)
     )
     fleets = shared_fleets(plans, shares_gpus=shares_gpus)

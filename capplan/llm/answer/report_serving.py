@@ -9,7 +9,6 @@ from capplan.llm.answer.deployments import Deployments, on_demand_offers
 from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
 from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, plan_serving, question_of
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
-from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.money import ServingReport, Variation
@@ -64,7 +63,7 @@ def report_serving(request: ServingReportRequest) -> ServingReport:
         prices=prices,
         money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api, week=asked.week),
     )
-    if is_read_by_people(asked):
+    if is_read_by_people(asked.load, asked.limits):
         fleet = replace(fleet, plan=replace(fleet.plan, notes=(PATIENCE_FILE_WORDS, *fleet.plan.notes)))
     best = fleet.plan.recommended
     maker = _Maker(question, deployments, calibration)
@@ -89,19 +88,23 @@ class _Maker:
         """Simulate one replica of the recommended deployment from idle to beyond saturation."""
         load = self.question.load
         full = max(point.rate_per_s for point in best.curve) * self.calibration.engines[best.engine].offline_scale
+        words = self.question.words(
+            gpu=best.gpu,
+            engine=best.engine,
+            sharding=best.sharding,
+            weights=best.weights,
+            fast_gpus=best.fast_gpus,
+        )
         return simulate_serving(
             SimulationQuestion(
-                words=NamedDeployment(
-                    model=self.question.model, gpu=best.gpu, engine=best.engine, sharding=best.sharding,
-                    weights=best.weights, kv=best.kv,
-                ),
+                words=replace(words, kv=best.kv),
                 loads=tuple(replace(load, rate_per_s=share * full, concurrency=None) for share in _LOADS),
                 limits=self.question.limits,
                 requests=_SIMULATED_REQUESTS,
             ),
             deployments=self.deployments,
             calibration=self.calibration,
-        )  # fmt: skip
+        )
 
     def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
         """Plan the recommended deployment again with another load, other lengths, hits and prices."""

@@ -8,20 +8,17 @@ from capplan.core.power import PowerLaw, step_power_w
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.measured_runs import check_extent
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
-from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
 from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
-
-LONGEST_TOKENS = 2_000_000
-"""What is stepped through at most, so that one wrong row cannot stop a validation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +50,7 @@ def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
     Raises:
         CapplanError: Something of it is not known or does not fit; the message says what.
     """
-    if (run.clients or 0) > MOST_CLIENTS:
-        raise UsageError(f"{run.clients:.0f} clients are more than the {MOST_CLIENTS} that are stepped through.")
-    if run.input_len + run.output_len > LONGEST_TOKENS:
-        raise UsageError(f"{run.input_len + run.output_len:.0f} tokens a request are more than {LONGEST_TOKENS}.")
+    check_extent(run)
     deployment = deployments.find(words_of(run))
     return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
 

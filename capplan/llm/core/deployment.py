@@ -10,7 +10,7 @@ from capplan.errors import UsageError
 from capplan.llm.core.engines import LlmMemoryConstants, version_of
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.memory import StageMemory
-from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.serving.asked import Sampling
@@ -195,7 +195,9 @@ def build_deployment(
     if cpu is not None:
         machine = replace(machine, host=host_of(cpu, gpu))
     quantisation = model.stored_as(words.weights or None)
-    kv = words.kv or _default_kv(model, quantisation, words, assumes_narrow_cache=assumes_narrow_cache)
+    is_narrow = words.weights and quantisation.format.name in _NARROW_CACHE and engine is not Engine.LLAMACPP
+    assumed = "fp8" if assumes_narrow_cache and is_narrow else default_kv(model, quantisation, engine)
+    kv = words.kv or assumed
     memory = answer_memory(
         StatedDeployment(
             model=model,
@@ -228,7 +230,7 @@ def build_deployment(
             sharding=words.sharding,
             formats=_formats(model, quantisation, variant, words=words, kv=kv, machine=machine),
         ),
-        sequences_that_fit=_sequences_that_fit(memory),
+        sequences_that_fit=lambda tokens: float(memory.memory.sequences(max(1, round(tokens)))),
         stage=memory.stage,
         relatives=relatives,
     )
@@ -251,27 +253,6 @@ def _machine(gpu: GpuSpec, words: NamedDeployment, law: PowerLaw | None) -> Mach
     if refused := law.refusal(gpu):
         raise UsageError(f"{refused}.")
     return replace(machine, cap=CardCap(gpu=gpu, law=law) if law.caps(gpu) else None)
-
-
-def _default_kv(
-    model: LanguageModel, quantisation: Quantisation, words: NamedDeployment, *, assumes_narrow_cache: bool
-) -> str:
-    if find_engine(words.engine) is Engine.LLAMACPP:
-        return "fp16"
-    stated_narrow = assumes_narrow_cache and bool(words.weights)
-    if stated_narrow and quantisation.format.name in _NARROW_CACHE:
-        return "fp8"
-    return "fp8" if model.declares_fp8_cache and not words.weights else "bf16"
-
-
-def _sequences_that_fit(memory: MemoryAnswer) -> Callable[[float], float]:
-    """Return a function from a sequence's tokens to how many such sequences fit in one replica, 0 where none does."""
-    ranks = memory.request.sharding.data
-
-    def fitting(tokens: float) -> float:
-        return float(memory.stage.sequences(max(1, round(tokens))) * ranks)
-
-    return fitting
 
 
 def _formats(

@@ -90,7 +90,9 @@ def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, da
     """Return SGLang's default of --mem-fraction-static.
 
     It reserves 512 MiB, 1.5 MiB per token of a prefill chunk, 2 MiB per sequence of the largest graph and 128 MiB
-    per GPU of the replica, at least 10 GiB on GPUs above 60 GiB (`server_args.py` of SGLang 0.5).
+    per GPU of the replica. Attention data parallelism, whose ranks its --tp-size counts, takes 3 MiB more per sequence
+    of that graph and rank, and 4.5 MiB where the graph holds more than 300. GPUs above 60 GiB reserve 10 GiB at least
+    (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5).
 
     Args:
         total_bytes: Memory of one GPU. [bytes]
@@ -101,11 +103,11 @@ def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, da
     total = total_bytes / _MIB
     gib = total / 1024
     chunk = 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
-    few, many = (8, 16) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
-    graphs = few if tensor < 4 else many
-    reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * pipeline
+    few, many = (8, 8) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
+    graphs = few if tensor * data < 4 and gib < 160 else many
+    reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * data * pipeline
     if data > 1:
-        reserved += 3 * graphs * data
+        reserved += (4.5 if graphs > 300 else 3) * graphs * data
     if gib > 60:
         reserved = max(reserved, 10 * 1024)
     return round((total - reserved) / total, 3)

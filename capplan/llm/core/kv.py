@@ -253,22 +253,3 @@ def uniform_tokens(cache: StageCache, pool_bytes: float, *, block: int) -> int:
         block: Tokens of one block.
     """
     return floor(pool_bytes / (cache.bytes_per_token * block)) * block
-
-
-def longest_sequence(cache: StageCache, pool_bytes: float, *, block: int, limit: int) -> int:
-    """Return the longest sequence that a pool holds alone, at most `limit` tokens.
-
-    Args:
-        cache: The layers' caches.
-        pool_bytes: Size of the pool. [bytes]
-        block: Tokens of one block.
-        limit: Longest length asked for.
-    """
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if cache.sequence_bytes(middle, block=block) <= pool_bytes:
-            low = middle
-        else:
-            high = middle - 1
-    return low

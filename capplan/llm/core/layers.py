@@ -12,8 +12,9 @@ class Attention:
 
     `window` is the number of latest tokens that the layer attends to, None for all of them; `chunked` says
     that the window is a fixed block of positions (Llama 4) instead of a sliding one. `output_gate` doubles the
-    query projection. `keys_are_values` means that one projection serves as keys and values, stored once.
-    `kv_owner` is the index of an earlier layer whose cache this layer reads instead of its own.
+    query projection. `keys_are_values` means that one projection serves as keys and values (Gemma 4); the cache holds
+    both, because keys are normed and rotated and values are not. `kv_owner` is the index of an earlier layer whose
+    cache this layer reads instead of its own.
     `query_norm` and `key_norm` are the parameters of the norms on queries and keys; `sinks` counts learned
     attention-sink logits.
     """
@@ -32,6 +33,17 @@ class Attention:
     sinks: int = 0
     keys_are_values: bool = False
     kv_owner: int | None = None
+
+    def mean_keys(self, sequence: int) -> float:
+        """Return the keys that a causal token attends to, in the mean over the tokens of a sequence.
+
+        s/2 without a window, w·(1 − w/2s) behind one that slides, and w/2 within chunks.
+
+        Args:
+            sequence: Tokens of the sequence, s.
+        """
+        seen = min(sequence, self.window or sequence)
+        return seen / 2 if self.chunked else seen * (1 - seen / (2 * sequence))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

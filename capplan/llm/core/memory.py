@@ -7,10 +7,11 @@ decides.
 from dataclasses import dataclass, replace
 from math import floor, inf
 
+from capplan.core.numbers import largest_true
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
-from capplan.llm.core.kv import PagedPool, StageCache, longest_sequence, stage_cache, uniform_tokens
+from capplan.llm.core.kv import PagedPool, StageCache, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import (
@@ -21,9 +22,6 @@ from capplan.llm.core.weights import (
     host_weight_bytes,
     stage_weights,
 )
-
-REFERENCE_SEQUENCES = 1024
-"""Running sequences that the sampler's constants are per, vLLM's default on GPUs of 70 GiB and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +46,6 @@ class Deployment:
     exact_weight_fraction: float = 1.0
     adapters: Adapters | None = None
     state_bytes: float = 4.0
-
-    @property
-    def block_tokens(self) -> int:
-        """Return the tokens of one block of the engine's cache."""
-        return self.engine.block_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +83,7 @@ class StageMemory:
         return uniform_tokens(self.cache, self.pool_bytes, block=self.block_tokens)
 
     def sequences(self, tokens: int) -> int:
-        """Return how many sequences of a length fit, each layer keeping at most its window.
+        """Return how many sequences of a length fit in a stage that keeps any, each layer keeping at most its window.
 
         Args:
             tokens: Length of each sequence.
@@ -101,26 +94,6 @@ class StageMemory:
             pages = PagedPool(self.cache, self.block_tokens)
             return pages.pages(self.pool_bytes) // pages.sequence_pages(tokens)
         return floor(self.pool_bytes / self.cache.sequence_bytes(tokens, block=self.block_tokens))
-
-    def longest(self, limit: int) -> int:
-        """Return the longest sequence that fits alone.
-
-        Args:
-            limit: Longest length asked for.
-        """
-        if self.pool_bytes <= 0:
-            return 0
-        if self.paged and self.cache.bytes_per_token:
-            return self._longest_paged(limit)
-        return longest_sequence(self.cache, self.pool_bytes, block=self.block_tokens, limit=limit)
-
-    def _longest_paged(self, limit: int) -> int:
-        pages = PagedPool(self.cache, self.block_tokens)
-        available, low, high = pages.pages(self.pool_bytes), 0, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if pages.sequence_pages(middle) <= available else (low, middle - 1)
-        return low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +112,29 @@ class ServingMemory:
     def fits(self) -> bool:
         """Return True if every stage fits."""
         return self.tightest.fits
+
+    def sequences(self, tokens: int) -> int:
+        """Return how many sequences of a length fit in the replica.
+
+        Every stage keeps its layers' share of each. Stages with equal pools need not hold equally many, because the
+        layers that keep whole sequences lie unevenly among those with a window. Where no layer on the GPUs keeps
+        anything, they are as many as the engine runs at a time.
+
+        Args:
+            tokens: Length of each sequence.
+        """
+        if not self.fits:
+            return 0
+        fitting = (stage.sequences(tokens) for stage in self.stages if stage.cache.layers)
+        return min(fitting, default=self.deployment.max_sequences) * self.deployment.sharding.data
+
+    def longest(self, limit: int) -> int:
+        """Return the longest sequence that fits alone.
+
+        Args:
+            limit: Longest length asked for.
+        """
+        return largest_true(lambda tokens: self.sequences(tokens) > 0, 0, limit + 1)
 
 
 def _tokens_or_pool(stage: StageMemory) -> float:
@@ -219,7 +215,7 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
             stage=stage,
         ),
         host_bytes=left * deployment.exact_weight_fraction,
-        block_tokens=deployment.block_tokens,
+        block_tokens=engine.block_tokens,
         paged=engine.engine is Engine.VLLM,
     )
 
@@ -227,14 +223,12 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
 def _pool(deployment: Deployment, taken_bytes: float) -> float:
     total, fraction = deployment.total_bytes, deployment.fraction
     match deployment.engine.rule:
-        case PoolRule.BUDGET:
+        case PoolRule.BUDGET | PoolRule.REST:
             return fraction * total - taken_bytes
         case PoolRule.STATIC:
             return total - taken_bytes  # activations hold the whole share that is not static
         case PoolRule.FREE:
             return fraction * (total - taken_bytes)
-        case PoolRule.REST:
-            return fraction * total - taken_bytes
 
 
 def activation_bytes(deployment: Deployment, *, samples: bool = True) -> float:

@@ -102,13 +102,13 @@ class MemoryAnswer:
     @property
     def sequences(self) -> int:
         """Return how many sequences fit in the replica."""
-        return self.stage.sequences(self.sequence_tokens) * self.request.sharding.data
+        return self.memory.sequences(self.sequence_tokens)
 
     @property
     def max_context(self) -> int:
         """Return the longest sequence that fits alone, at most what the model allows."""
         limit = self.request.model.architecture.max_positions
-        return self.stage.longest(limit if limit is not None else 1 << 27)
+        return self.memory.longest(limit if limit is not None else 1 << 27)
 
 
 def answer_memory(
@@ -136,7 +136,7 @@ def answer_memory(
     _check_format(request, quantisation)
     length = _length(request)
     engine = constants.find(request.engine, request.version)
-    kv = request.kv or _default_kv(request, quantisation)
+    kv = request.kv or default_kv(request.model, quantisation, request.engine)
     memory = _divide(request, quantisation, engine, kv)
     evidence = engine.evidence
     if evidence == "measured" and request.gpu.architecture != "Hopper":
@@ -203,12 +203,24 @@ def _length(request: StatedDeployment) -> int:
     return wanted or longest or _DEFAULT_LENGTH
 
 
-def _default_kv(request: StatedDeployment, quantisation: Quantisation) -> str:
-    if request.engine is Engine.LLAMACPP:
+def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine) -> str:
+    """Return the format of a KV cache that is not stated.
+
+    Engines follow the checkpoint: fp8 where it holds scales for such a cache (`kv_cache_scheme` in vLLM,
+    `kv_cache_quant_algo` in SGLang 0.5 and TensorRT-LLM), else the format that it computes in. llama.cpp takes fp16.
+
+    Args:
+        model: The model.
+        quantisation: How its weights are stored.
+        engine: The engine.
+    """
+    if engine is Engine.LLAMACPP:
         return "fp16"
+    if model.declares_fp8_cache and quantisation == model.own_quantisation:
+        return "fp8"
     if quantisation.format.name in ("fp16", "fp32"):
         return quantisation.format.name
-    return request.model.dtype if request.model.dtype != "fp32" else "bf16"
+    return model.dtype if model.dtype != "fp32" else "bf16"
 
 
 def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
@@ -391,8 +403,7 @@ def _offloaded_requests(request: StatedDeployment, answer: MemoryAnswer) -> Iter
 
     def fits(offload: HostOffload) -> bool:
         sharding = replace(request.sharding, offload=offload)
-        stage = divide_memory(replace(answer.memory.deployment, sharding=sharding)).tightest
-        return stage.sequences(answer.sequence_tokens) > 0
+        return divide_memory(replace(answer.memory.deployment, sharding=sharding)).sequences(answer.sequence_tokens) > 0
 
     experts = (HostOffload(expert_layers=layers) for layers in range(1, count + 1) if architecture.is_moe)
     layers = (HostOffload(gpu_layers=layers) for layers in range(count, 0, -1))

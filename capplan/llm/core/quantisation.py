@@ -31,6 +31,16 @@ class Quantisation:
     skipped_layers: frozenset[int] = frozenset()
     mixed: tuple[tuple[WeightRole, WeightFormat], ...] = ()
 
+    def format_of(self, role: WeightRole, *, layer: int | None = None) -> WeightFormat | None:
+        """Return the format that a weight is quantised in; None where it is left in 16 or 32 bits.
+
+        Args:
+            role: What the weight is for.
+            layer: Index of its layer, None outside the layers.
+        """
+        narrow = role in self.roles and layer not in self.skipped_layers
+        return dict(self.mixed).get(role, self.format if narrow else None)
+
     def bits(self, role: WeightRole, *, layer: int | None = None) -> float:
         """Return the bits that one weight takes.
 
@@ -38,11 +48,8 @@ class Quantisation:
             role: What the weight is for.
             layer: Index of its layer, None outside the layers.
         """
-        for mixed_role, other in self.mixed:
-            if mixed_role is role:
-                return other.bits
-        narrow = role in self.roles and layer not in self.skipped_layers
-        return self.format.bits if narrow else self.format.other_bits
+        stored = self.format_of(role, layer=layer)
+        return self.format.other_bits if stored is None else stored.bits
 
 
 def default_roles(architecture: Architecture, weights: WeightFormat) -> frozenset[WeightRole]:
@@ -103,7 +110,8 @@ _WIDER = {"Q4_K": "Q5_0", "IQ4_XS": "IQ4_NL", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "Q
 def gguf_bits(tensor: Tensor, mix: str, place: GgufPlace) -> float:
     """Return the bits per weight that llama.cpp's quantiser gives a tensor in a mix such as q4_k_m.
 
-    The rules are those of `llama_tensor_get_type` for the mixes named here, without an importance matrix.
+    The rules are those of `llama_tensor_get_type` for the mixes named here, without an importance matrix
+    (`llama-quant.cpp` of August 2025).
 
     Args:
         tensor: The weight.
@@ -124,11 +132,13 @@ def _gguf_type(tensor: Tensor, mix: str, place: GgufPlace) -> str:
         return base if base == "Q8_0" else "Q6_K"
     if place.layer is None:
         return base
-    if tensor.name == "v" or (tensor.name == "kv_b" and mix != "q8_0"):
+    if tensor.name == "v":
         return _gguf_value_type(base, mix, place)
     if tensor.name == "k" and place.expert_count == 8:
         return "Q8_0"
-    if tensor.name == "o" and place.expert_count != 8:
+    if tensor.name == "o" and place.expert_count == 8:
+        return "Q5_K" if base in ("Q2_K", "Q3_K", "Q4_K", "IQ4_XS") else base
+    if tensor.name == "o":
         return {"q2_k": "Q3_K", "q3_k_m": "Q4_K"}.get(mix, base)
     if tensor.name.endswith("down"):
         return _gguf_down_type(base, mix, place.layer, place.layer_count)
@@ -144,9 +154,9 @@ def _gguf_value_type(base: str, mix: str, place: GgufPlace) -> str:
         kind = "Q5_K" if place.layer < 2 else "Q4_K"
     elif mix in ("q4_k_m", "q5_k_m") and _uses_more_bits(place.layer, place.layer_count):
         kind = "Q6_K"
-    elif mix == "q4_k_s" and place.layer < 4:
+    elif (mix == "q4_k_s" and place.layer < 4) or (mix == "iq4_xs" and place.query_heads_per_kv_head >= 4):
         kind = "Q5_K"
-    if place.layer_count == 80 and kind in ("Q3_K", "Q4_K"):
+    if place.layer_count == 80 and place.query_heads_per_kv_head > 1 and kind in ("Q3_K", "Q4_K"):
         kind = "Q5_K"  # llama.cpp treats 80 layers as a 70B, whose values are shared by eight query heads
     return "Q8_0" if place.expert_count == 8 else kind
 
@@ -159,7 +169,7 @@ def _gguf_down_type(base: str, mix: str, layer: int, layer_count: int) -> str:
         return "Q5_K" if layer < layer_count // 16 else "Q4_K"
     if mix in ("q4_k_m", "q5_k_m") and more:
         return "Q6_K"
-    if mix == "q4_k_s" and layer < layer_count // 8:
+    if mix in ("q4_k_s", "iq4_xs") and layer < layer_count // 8:
         return "Q5_K"
     return base
 

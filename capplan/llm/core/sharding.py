@@ -90,9 +90,9 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
         )
     if sharding.offload is not None and sharding.offload.expert_layers and not architecture.is_moe:
         raise UsageError(f"{name} has no experts, so --n-cpu-moe does nothing; --gpu-layers leaves out whole layers.")
-    why = _tensor_refusal(architecture, tensor)
+    why = tensor_refusal(architecture, tensor)
     if why is not None:
-        fitting = [str(size) for size in range(1, 65) if _tensor_refusal(architecture, size) is None]
+        fitting = [str(size) for size in range(1, 65) if tensor_refusal(architecture, size) is None]
         raise UsageError(f"{name}: --tp {tensor} is not possible because {why}; possible are {', '.join(fitting)}.")
     layer_count = len(architecture.layers)
     if sharding.pipeline > layer_count:
@@ -100,7 +100,13 @@ def check_sharding(architecture: Architecture, sharding: Sharding) -> None:
     _check_experts(architecture, sharding)
 
 
-def _tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
+def tensor_refusal(architecture: Architecture, tensor: int) -> str | None:
+    """Return why so many GPUs cannot share a model's matrices; None where they can.
+
+    Args:
+        architecture: The model.
+        tensor: GPUs that share each matrix.
+    """
     for mixer in dict.fromkeys(layer.mixer for layer in architecture.layers):
         if mixer is not None and (why := _mixer_refusal(mixer, tensor)) is not None:
             return why

@@ -266,7 +266,11 @@ def all_tensors(architecture: Architecture) -> Iterator[Tensor]:
 
 def count_parameters(architecture: Architecture) -> int:
     """Count the parameters of the language model, without the vision tower and draft layers."""
-    return sum(tensor.parameters for tensor in all_tensors(architecture))
+    outside = sum(tensor.parameters for tensor in (*embedding_tensors(architecture), *head_tensors(architecture)))
+    return outside + sum(
+        count * sum(tensor.parameters for tensor in layer_tensors(layer, hidden_dim=architecture.hidden_dim))
+        for layer, count in architecture.layer_kinds
+    )
 
 
 def count_active_parameters(architecture: Architecture) -> int:

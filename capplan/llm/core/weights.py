@@ -11,9 +11,6 @@ from capplan.llm.core.quantisation import GgufPlace, Quantisation, gguf_bits
 from capplan.llm.core.sharding import Sharding, stage_layers
 from capplan.llm.core.tensors import Split, Tensor, WeightRole, embedding_tensors, head_tensors, layer_tensors
 
-VOCABULARY_PADDING = 64
-"""vLLM and SGLang pad the vocabulary to a multiple of 64 for each GPU before they cut it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLayout:

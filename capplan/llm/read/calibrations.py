@@ -1,16 +1,16 @@
 """Read and write what was learnt of serving: memory rules of engines, what engines run on, and times of steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields
-from datetime import date
+from dataclasses import asdict, fields
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, get_args, get_origin
 
 import yaml
 
-from capplan.core.origin import Origin
 from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
 from capplan.llm.core.engines import (
@@ -27,19 +27,18 @@ from capplan.llm.core.memory_fit import FittedMemory
 from capplan.llm.core.timing.calibration import (
     WIDTH_NAMES,
     DeviceConstants,
-    EngineTimes,
-    KernelClass,
     KernelConstants,
     LinkConstants,
     LlmCalibration,
     Width,
 )
 from capplan.specs.folders import calibration_file
-from capplan.specs.strict_yaml import read_yaml
+from capplan.specs.strict_yaml import dump_yaml, read_versioned, read_yaml
+from capplan.specs.values import NumberRange, RecordReader
 from capplan.units import BYTES, parse_quantity
 
-SCHEMA_VERSION = 1
-_DEFAULT = "llm-memory.yaml"
+_MEMORY_SCHEMA_VERSION = 1
+_MEMORY_FILE = "llm-memory.yaml"
 _KEYS = (
     "activation", "block_tokens", "engine", "evidence", "fraction", "graphs", "other", "rule", "since", "source",
     "stage_other", "uncertain", "uncertain_fraction",
@@ -64,16 +63,6 @@ def sound_content(where: str) -> Iterator[None]:
         raise SpecError(f"{where}: {error}.") from error
 
 
-def check_keys(document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Refuse a key that is not known.
-
-    Raises:
-        SpecError: There is one.
-    """
-    if unknown := sorted(set(document) - set(known)):
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}.")
-
-
 def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
     """Read the memory rules of engines; the shipped ones where no path is given.
 
@@ -83,15 +72,10 @@ def load_llm_memory(path: Path | None = None) -> LlmMemoryConstants:
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or has unknown or missing keys.
     """
-    if path is not None:
-        return _constants(read_yaml(path), str(path))
-    shown = f"calibrations/{_DEFAULT}"
-    return _constants(read_yaml(calibration_file(_DEFAULT), shown=shown), shown)
-
-
-def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of LLM memory of schema_version {SCHEMA_VERSION}.")
+    where, what = str(path) if path else f"calibrations/{_MEMORY_FILE}", "a calibration of LLM memory"
+    document = read_versioned(
+        path or calibration_file(_MEMORY_FILE), what=what, version=_MEMORY_SCHEMA_VERSION, shown=where
+    )
     with sound_content(where):
         engines = tuple(_engine(row, where) for row in document["engines"])
         origin = document["origin"]
@@ -104,7 +88,8 @@ def _constants(document: dict[str, Any], where: str) -> LlmMemoryConstants:
 
 
 def _engine(row: dict[str, Any], where: str) -> EngineMemoryRules:
-    check_keys(row, _KEYS, where)
+    if unknown := sorted(set(row) - set(_KEYS)):
+        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(_KEYS)}.")
     fraction = row["fraction"]
     return EngineMemoryRules(
         engine=Engine(row["engine"]),
@@ -156,10 +141,10 @@ def render_fitted_memory(
     Raises:
         SpecError: The base has no entry of the engine.
     """
-    document = read_yaml(calibration_file(_DEFAULT), shown=_DEFAULT) if base is None else read_yaml(base)
+    document = read_yaml(calibration_file(_MEMORY_FILE), shown=_MEMORY_FILE) if base is None else read_yaml(base)
     rows = [row for row in document["engines"] if row["engine"] == engine.value]
     if not rows:
-        raise SpecError(f"{base or _DEFAULT}: there is no entry of {engine.value} to start from.")
+        raise SpecError(f"{base or _MEMORY_FILE}: there is no entry of {engine.value} to start from.")
     entry = next((row for row in rows if str(row["since"]) == since), None)
     if entry is None:
         entry = {**rows[-1], "activation": dict(rows[-1]["activation"]), "since": since}
@@ -191,8 +176,8 @@ def _gib(size_bytes: float) -> str:
     return f"{size_bytes / 2**30:.4g} GiB"
 
 
-_NAME = "engine-support.yaml"
-_SCHEMA_VERSION = 1
+_SUPPORT_FILE = "engine-support.yaml"
+_SUPPORT_SCHEMA_VERSION = 1
 
 
 @lru_cache(maxsize=1)
@@ -202,10 +187,8 @@ def load_engine_support() -> EngineSupport:
     Raises:
         SpecError: The file is missing, not strict YAML, of another schema, or names a family that it does not list.
     """
-    where = f"calibrations/{_NAME}"
-    document = read_yaml(calibration_file(_NAME), shown=where)
-    if document.get("schema_version") != _SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a table of engines of schema_version {_SCHEMA_VERSION}.")
+    where, what = f"calibrations/{_SUPPORT_FILE}", "a table of engines"
+    document = read_versioned(calibration_file(_SUPPORT_FILE), what=what, version=_SUPPORT_SCHEMA_VERSION, shown=where)
     with sound_content(where):
         hardware = {str(family): str(name) for family, name in document["hardware"].items()}
         engines = {Engine(name): _runs(row, hardware, f"{where}: {name}") for name, row in document["engines"].items()}
@@ -230,8 +213,47 @@ def _versions(bounds: dict[str, Any]) -> Versions:
 
 
 TIME_SCHEMA_VERSION = 1
-SHIPPED = "llm-time.yaml"
-_Part = TypeVar("_Part")
+_TIME_FILE = "llm-time.yaml"
+
+
+class ConstantsReader(RecordReader):
+    """Reads fitted constants: sets of names, and values by the members of an enumeration, of which none may lack.
+
+    Attributes:
+        optional: members that a file may lack.
+    """
+
+    usual_range = NumberRange(high=1e18)
+    optional: ClassVar[Collection[StrEnum]] = ()
+
+    def value(self, kind: Any, given: object, where: str, allowed: NumberRange) -> Any:
+        """Read one value of a type, as all records do, or a set of texts."""
+        if get_origin(kind) is frozenset:
+            return frozenset(super().value(tuple[str, ...], given, where, allowed))
+        found = super().value(kind, given, where, allowed)
+        keys: Any = get_args(kind)[0] if get_origin(kind) is Mapping else str
+        if not issubclass(keys, StrEnum):
+            return found
+        members = list(keys)
+        self.unknown_keys(found, members, f"{where}.")
+        for member in members:
+            if member not in found and member not in self.optional:
+                self.refuse(f"{where}.{member}", "is missing")
+        return {member: found[member] for member in members if member in found}
+
+
+_ABOVE_0 = NumberRange(high=1e18, is_open=True)
+
+
+class _TimeReader(ConstantsReader):
+    ranges = MappingProxyType(
+        {
+            KernelConstants: dict.fromkeys(("compute_fraction", "bandwidth_fraction"), _ABOVE_0),
+            LinkConstants: dict.fromkeys(("bus_fraction", "bus_decline"), _ABOVE_0),
+            DeviceConstants: dict.fromkeys([item.name for item in fields(DeviceConstants)], _ABOVE_0),
+            Width: dict.fromkeys([item.name for item in fields(Width)], NumberRange(low=1.0, high=1e6)),
+        }
+    )
 
 
 def load_time_calibration(path: Path | None = None) -> LlmCalibration:
@@ -241,75 +263,18 @@ def load_time_calibration(path: Path | None = None) -> LlmCalibration:
         path: A file that `capplan llm fit` wrote, None for the shipped one.
 
     Raises:
-        SpecError: The file is missing, is not YAML, has another schema, or holds unknown or missing keys.
+        SpecError: The file is missing, not strict YAML, of another schema, or holds unknown, missing or wrong values.
     """
-    where = str(path) if path else f"calibrations/{SHIPPED}"
-    try:
-        text = (path or calibration_file(SHIPPED)).read_text(encoding="utf-8")
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise SpecError(f"{where}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{where} is not YAML: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != TIME_SCHEMA_VERSION:
-        raise SpecError(f"{where} is not a calibration of LLM step times of schema_version {TIME_SCHEMA_VERSION}.")
-    return _calibration(document, where)
-
-
-def _calibration(document: Mapping[str, Any], where: str) -> LlmCalibration:
-    missing = [name for name in WIDTH_NAMES if name not in (document.get("widths") or {})]
-    if missing:
-        raise SpecError(f"{where}: widths.{missing[0]} is missing; make one with capplan llm fit --cross.")
-    with sound_content(where):
-        kernels = _parts(KernelConstants, document["kernels"], f"{where}: kernels")
-        if absent := [kernel.value for kernel in KernelClass if kernel.value not in kernels]:
-            raise SpecError(f"{where}: kernels.{absent[0]} is missing; make the file again with `capplan llm fit`.")
-        return LlmCalibration(
-            name=str(document["name"]),
-            kernels={KernelClass(name): constants for name, constants in kernels.items()},
-            engines=_parts(EngineTimes, document["engines"], f"{where}: engines"),
-            switched=_part(LinkConstants, document["switched"], f"{where}: switched"),
-            host=_part(LinkConstants, document["host"], f"{where}: host"),
-            device=_part(DeviceConstants, document["device"], f"{where}: device"),
-            widths=_parts(Width, document.get("widths", {}), f"{where}: widths"),
-            measured_gpus=frozenset(document.get("measured_gpus", ())),
-            measured_engines=frozenset(document.get("measured_engines", ())),
-            measured_segments=frozenset(document.get("measured_segments", ())),
-            measured_pairs=frozenset(document.get("measured_pairs", ())),
-            single_streams={
-                str(engine): frozenset(gpus) for engine, gpus in document.get("single_streams", {}).items()
-            },
-            kernel_factors={str(name): float(value) for name, value in document.get("kernel_factors", {}).items()},
-            origin=read_origin(document.get("origin"), where),
-        )
-
-
-def read_origin(document: Any, where: str) -> Origin | None:
-    """Read what a calibration was made from; None where the file does not say.
-
-    Raises:
-        SpecError: The day is none, or a key is not known.
-    """
-    if document is None:
-        return None
-    if not isinstance(document.get("made"), date):
-        raise SpecError(f"{where}: origin.made is {document.get('made')!r}; write a date such as 2026-11-21.")
-    return _part(Origin, {**document, "sources": tuple(document.get("sources", ()))}, f"{where}: origin")
-
-
-def _parts(kind: type[_Part], documents: Mapping[str, Any], where: str) -> dict[str, _Part]:
-    return {str(name): _part(kind, document, f"{where}.{name}") for name, document in documents.items()}
-
-
-def _part(kind: type[_Part], document: Mapping[str, Any], where: str) -> _Part:
-    parts = fields(kind)  # type: ignore[arg-type]  # every part is a dataclass
-    known = [item.name for item in parts]
-    check_keys(document, known, where)
-    required = [item for item in parts if item.default is MISSING and item.default_factory is MISSING]
-    missing = [item.name for item in required if item.name not in document]
-    if missing:
-        raise SpecError(f"{where}: {missing[0]} is missing; make the file again with `capplan llm fit`.")
-    return kind(**document)
+    where, what = str(path) if path else f"calibrations/{_TIME_FILE}", "a calibration of LLM step times"
+    document = read_versioned(path or calibration_file(_TIME_FILE), what=what, version=TIME_SCHEMA_VERSION, shown=where)
+    reader = _TimeReader(where, where)
+    found = reader.record(LlmCalibration, document, "")
+    for name in WIDTH_NAMES:
+        if found is not None and name not in found.widths:
+            reader.refuse(f"widths.{name}", "is missing; make one with capplan llm fit --cross")
+    reader.finish({})
+    assert found is not None  # whatever was not read was refused
+    return found
 
 
 def dump_time_calibration(calibration: LlmCalibration) -> str:
@@ -331,23 +296,4 @@ def dump_time_calibration(calibration: LlmCalibration) -> str:
         "single_streams": {engine: sorted(gpus) for engine, gpus in calibration.single_streams.items()},
         "kernel_factors": dict(calibration.kernel_factors),
     }
-    return dump_rounded(document)
-
-
-def dump_rounded(document: Mapping[str, Any]) -> str:
-    """Write a calibration as YAML, its fractions to four significant digits.
-
-    Args:
-        document: What is written, keys in their order.
-    """
-    return yaml.safe_dump(_rounded(document), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {str(key): _rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return value
+    return dump_yaml(document, digits=4)

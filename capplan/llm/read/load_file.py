@@ -1,10 +1,9 @@
 """Read a LOAD.yaml of language-model serving, and requests to simulate: a CSV of lengths or a public trace."""
 
 import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 from capplan.core.serving.load import DAYS_PER_WEEK, days_in_use
 from capplan.errors import UsageError
 from capplan.files import read_file
-from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
 from capplan.llm.core.serving.asked import Sampling, Statistic
@@ -26,6 +24,7 @@ from capplan.llm.core.weights import Adapters
 from capplan.specs.load import hours_of_use
 from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import ValueReader
+from capplan.strict_json import JsonError, read_json
 
 _HOURS = ("hours", "days_per_week")
 _LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
@@ -37,16 +36,23 @@ _KEYS = (
 )  # fmt: skip
 _OTHER_NAMES = {"rate_per_s": "rate", "gpus": "gpu", "engines": "engine"}
 _LENGTHS = {"input_len": 1024.0, "output_len": 256.0}
-_MOST_YEARS = 10
+MOST_YEARS = 10
+"""Years that rent and purchase are compared over at most."""
+LARGEST: Mapping[str, int] = {
+    "draft_tokens": 32, "adapters": 10**5, "lora_rank": 10**4, "redundancy": 10**7, "tp": 10**7, "pp": 10**7,
+    "ep": 10**7, "dp": 10**7, "max_seqs": 10**7, "burstiness": 1000, "input_len": 10**8, "output_len": 10**8,
+    "prompts": 10**12, "years": MOST_YEARS, "days_per_week": DAYS_PER_WEEK,
+}  # fmt: skip
+"""The largest numbers that keys may hold: those of the options of `capplan llm plan`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingLoadFile:
-    """What a file asks for; empty tuples leave a choice to the search."""
+    """What a file asks for; empty tuples leave a choice to the search, None of the certainty to the limits."""
 
     load: TokenLoad
     limits: LatencyLimits
-    certainty_fraction: float = DEFAULT_CERTAINTY
+    certainty_fraction: float | None = None
     gpus: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
@@ -135,12 +141,10 @@ class _LlmLoadReader(ValueReader):
         """Return what the file asks for; None where something was refused."""
         load = self._load(tree)
         limits = self._limits(tree)
-        certainty = self._share(tree, "certainty", most=0.999) if "certainty" in tree else DEFAULT_CERTAINTY
-        if not certainty:
+        certainty = self._share(tree, "certainty", most=0.999) if "certainty" in tree else None
+        if certainty == 0.0:
             self.refuse("certainty", "must be above 0, such as 90%")
         redundancy, years = self._whole(tree, "redundancy", 0, least=0), self._whole(tree, "years", 3, least=1)
-        if years > _MOST_YEARS:
-            self.refuse("years", f"must be at most {_MOST_YEARS}, not {years}")
         growth = self.fraction("growth", tree["growth"]) if "growth" in tree else 0.0
         api, week = self._api(tree), self._week(tree)
         sizes = {key: self._sizes(tree, key) for key in ("tp", "pp", "ep", "dp", "max_seqs")}
@@ -177,9 +181,7 @@ class _LlmLoadReader(ValueReader):
         used, days = hours_of_use(str(tree.get("hours", "0-24"))), self._whole(tree, "days_per_week", 7, least=1)
         if used is None:
             self.refuse("hours", f"must be whole hours of a day such as 8-18 or 22-6, not {tree['hours']!r}")
-        if days > DAYS_PER_WEEK:
-            self.refuse("days_per_week", f"must be at most {DAYS_PER_WEEK}, not {days}")
-        return days_in_use(used or frozenset(), min(days, DAYS_PER_WEEK))
+        return days_in_use(used or frozenset(), days)
 
     def _load(self, tree: Tree) -> TokenLoad | None:
         rate = self.rate("rate", tree["rate"]) if "rate" in tree else None
@@ -263,7 +265,8 @@ class _LlmLoadReader(ValueReader):
         return ApiPrice(usd_per_million_input=prices[0] or 0.0, usd_per_million_output=prices[1] or 0.0)
 
     def _positive(self, tree: Tree, key: str) -> float | None:
-        return self.positive(key, self.number(key, tree[key]))
+        value = self.positive(key, self.number(key, tree[key]))
+        return value if value is None or self._is_held(key, value) else None
 
     def _share(self, tree: Tree, key: str, *, most: float) -> float:
         value = self.fraction(key, tree.get(key, 0.0))
@@ -273,10 +276,17 @@ class _LlmLoadReader(ValueReader):
 
     def _whole(self, tree: Tree, key: str, default: int, *, least: int) -> int:
         given = tree.get(key, default)
-        if isinstance(given, bool) or not isinstance(given, int | float) or given != int(given) or given < least:
+        if isinstance(given, bool) or not isinstance(given, int | float) or given % 1 != 0 or given < least:
             self.refuse(key, f"must be a whole number of at least {least}, not {given!r}")
             return default
-        return int(given)
+        return int(given) if self._is_held(key, given) else default
+
+    def _is_held(self, key: str, value: float) -> bool:
+        """Return True if a number is not above the largest that its key may hold."""
+        most = LARGEST.get(key)
+        if most is not None and value > most:
+            self.refuse(key, f"must be at most {most:,}, not {value:g}")
+        return most is None or value <= most
 
     def _sizes(self, tree: Tree, key: str) -> tuple[int, ...]:
         given = tree.get(key, [])
@@ -320,7 +330,7 @@ def _clock_s(text: Any) -> float:
         return float(text)
     except ValueError:
         whole, _, fraction = str(text).strip().removesuffix("+00:00").partition(".")
-        return datetime.fromisoformat(whole).timestamp() + float(f"0.{fraction or 0}")
+        return datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp() + float(f"0.{fraction or 0}")
 
 
 _FORMS = (
@@ -354,7 +364,7 @@ def read_requests(path: Path) -> Arrivals:
         lacking = next((name for name in _FORMS[0].needed if name not in rows[0][1]), "")
         raise UsageError(f"{path}: lacks the column {lacking}; known columns of requests are {known}.")
     if form.name == "BurstGPT":
-        rows = [(line, row) for line, row in rows if float(row[form.answer] or 0) >= 1]
+        rows = [(line, row) for line, row in rows if row[form.answer] not in (None, "", "0")]
     if not 1 <= len(rows) <= MOST_REQUESTS:
         raise UsageError(f"{path}: holds {len(rows):,} requests; 1 to {MOST_REQUESTS:,} can be simulated.")
     prompts = [_number(path, line, row, form.prompt, least=1) for line, row in rows]
@@ -382,13 +392,16 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     rows: list[tuple[int, Mapping[str, Any]]]
     if text.lstrip().startswith("{"):
         try:
-            rows = [(line, json.loads(cells)) for line, cells in enumerate(text.splitlines(), start=1) if cells.strip()]
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise UsageError(f"{path}: is not JSON Lines ({error}).") from error
+            rows = [(line, read_json(cells)) for line, cells in enumerate(text.splitlines(), start=1) if cells.strip()]
+        except JsonError as error:
+            raise UsageError(f"{path}: is not JSON Lines: a line {error}.") from error
         if not all(isinstance(row, dict) for _, row in rows):
             raise UsageError(f"{path}: each line must be a JSON object of one request.")
     else:
-        rows = list(enumerate(csv.DictReader(StringIO(text)), start=2))
+        try:
+            rows = list(enumerate(csv.DictReader(StringIO(text)), start=2))
+        except csv.Error as error:
+            raise UsageError(f"{path}: is not CSV ({error}).") from error
     if not rows:
         raise UsageError(f"{path}: holds 0 requests; 1 to {MOST_REQUESTS:,} can be simulated.")
     return rows

@@ -175,14 +175,12 @@ class StartupLogs:
     unknown_models: Mapping[str, int]
 
 
-def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: int = 1024) -> StartupLogs:
+def read_startup_logs(path: Path) -> StartupLogs:
     """Read start-up logs whose models the catalogue knows.
 
     Args:
         path: A CSV with the columns model, tp, pp, activation_memory_gib and non_torch_forward_gib, and perhaps
-            dtype, cuda_graph_actual_gib, max_num_batched_tokens and max_num_seqs.
-        batched_tokens: Tokens of one step where no column states them.
-        max_sequences: Running sequences where no column states them.
+            dtype, cuda_graph_actual_gib, max_num_batched_tokens (8192 by default) and max_num_seqs (1024).
 
     Raises:
         UsageError: The file cannot be read or lacks a column.
@@ -198,11 +196,11 @@ def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: 
             logs.append(
                 StartupLog(
                     architecture=model.architecture,
-                    tensor=int(row["tp"]),
-                    pipeline=int(row["pp"]),
+                    tensor=_whole(row, "tp"),
+                    pipeline=_whole(row, "pp"),
                     element_bytes=_ELEMENT_BYTES.get(row.get("dtype", ""), 2),
-                    max_sequences=int(row.get("max_num_seqs") or max_sequences),
-                    batched_tokens=int(row.get("max_num_batched_tokens") or batched_tokens),
+                    max_sequences=_whole(row, "max_num_seqs", 1024),
+                    batched_tokens=_whole(row, "max_num_batched_tokens", 8192),
                     activation_bytes=_gib(row["activation_memory_gib"]),
                     other_bytes=_gib(row["non_torch_forward_gib"]),
                     graph_bytes=_gib(row["cuda_graph_actual_gib"]) if row.get("cuda_graph_actual_gib") else None,
@@ -211,6 +209,13 @@ def read_startup_logs(path: Path, *, batched_tokens: int = 8192, max_sequences: 
         except ValueError as error:
             raise SpecError(f"{path}, line {line}: {error}.") from error
     return StartupLogs(logs=tuple(logs), unknown_models=unknown)
+
+
+def _whole(row: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = (row.get(name) or "").strip() or ("" if default is None else str(default))
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:20]) <= 10**8:
+        raise ValueError(f"{name} is {text!r}, which is not a whole number of at least 1")
+    return int(text)
 
 
 def _gib(text: str) -> float:

@@ -1,6 +1,5 @@
 """Find a language model by what the user typed: a catalogue name, a file, a folder, or a name in the local cache."""
 
-import json
 import os
 import re
 import struct
@@ -8,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -131,14 +131,21 @@ def _weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a folder, those that its index names if it has one."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        mapping = _read_json(index).get("weight_map")
-        if not isinstance(mapping, dict) or not all(isinstance(file, str) for file in mapping.values()):
-            raise SpecError(f"{index}: it has no weight_map of tensors to files.")
-        names = sorted(set(mapping.values()))
-        if any(Path(name).name != name for name in names):
-            raise SpecError(f"{index}: weight_map names files outside the folder.")
-        return [folder / name for name in names]
+        return [folder / name for name in _indexed_files(_read_json(index), where=str(index))]
     return sorted(folder.glob("*.safetensors"))
+
+
+def _indexed_files(index: Mapping[str, Any], *, where: str) -> list[str]:
+    """Return the names of the weight files that an index lists, all in one folder."""
+    mapping = index.get("weight_map")
+    if not isinstance(mapping, dict) or not mapping or not all(isinstance(file, str) for file in mapping.values()):
+        raise SpecError(f"{where}: it has no weight_map of tensors to files.")
+    names = sorted(set(mapping.values()))
+    if any(name in ("", "..") or Path(name).name != name for name in names):
+        raise SpecError(f"{where}: weight_map names files outside the folder.")
+    if len(names) > _MOST_FILES:
+        raise SpecError(f"{where}: weight_map names {len(names):,} files; at most {_MOST_FILES:,} are read.")
+    return names
 
 
 def _from_gguf(path: Path) -> LanguageModel:
@@ -215,7 +222,6 @@ def parse_json_object(text: bytes, *, where: str) -> dict[str, Any]:
 
 ENDPOINT = "https://huggingface.co"
 """Where models are fetched from unless `HF_ENDPOINT` names another server."""
-LARGEST_FILE_BYTES = 32_000_000
 TIMEOUT_S = 20.0
 _MOST_FILES = 1000
 
@@ -242,19 +248,14 @@ def download_model(name: str) -> DownloadedModel:
     """
     endpoint = os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
     base = f"{endpoint}/{quote(name)}/resolve/main"
-    config = _json(_get(f"{base}/config.json"), f"{base}/config.json")
-    index = _get(f"{base}/model.safetensors.index.json", optional=True)
-    files = ["model.safetensors"] if index is None else _files_of(_json(index, base), base)
+    address, listed = f"{base}/config.json", f"{base}/model.safetensors.index.json"
+    config = parse_json_object(_get(address) or b"", where=address)
+    index = _get(listed, optional=True)
+    files = (
+        ["model.safetensors"] if index is None else _indexed_files(parse_json_object(index, where=listed), where=listed)
+    )
     tensors = [tensor for file in files for tensor in _tensors(f"{base}/{quote(file)}")]
     return DownloadedModel(config=config, tensors=tuple(tensors), where=f"{endpoint}/{name}")
-
-
-def _files_of(index: Mapping[str, Any], where: str) -> list[str]:
-    mapping = index.get("weight_map")
-    names = sorted(set(mapping.values())) if isinstance(mapping, dict) else []
-    if not names or len(names) > _MOST_FILES or any("/" in name or ".." in name for name in names):
-        raise SpecError(f"{where}: the index of weight files is not understood.")
-    return names
 
 
 def _tensors(url: str) -> tuple[StoredTensor, ...]:
@@ -279,10 +280,11 @@ def _range(url: str, start: int, length: int) -> tuple[bytes, int | None]:
             size = stated.rpartition("/")[2] if response.status == 206 else ""
             content: bytes = response.read(length)
     except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return b"", None
-        raise _refused(url, error) from error
-    except (OSError, ValueError) as error:
+        with error:
+            if error.code == 404:
+                return b"", None
+            raise _refused(url, error) from error
+    except (OSError, ValueError, HTTPException) as error:
         raise _refused(url, error) from error
     if not size.isdigit() or len(content) < length:
         raise SpecError(f"{url}: the server does not serve parts of a file, and whole weights are not fetched.")
@@ -292,15 +294,16 @@ def _range(url: str, start: int, length: int) -> tuple[bytes, int | None]:
 def _get(url: str, *, optional: bool = False) -> bytes | None:
     try:
         with urllib.request.urlopen(_request(url), timeout=TIMEOUT_S) as response:
-            content: bytes = response.read(LARGEST_FILE_BYTES + 1)
+            content: bytes = response.read(LARGEST_CONFIG_BYTES + 1)
     except urllib.error.HTTPError as error:
-        if optional and error.code == 404:
-            return None
+        with error:
+            if optional and error.code == 404:
+                return None
+            raise _refused(url, error) from error
+    except (OSError, ValueError, HTTPException) as error:
         raise _refused(url, error) from error
-    except (OSError, ValueError) as error:
-        raise _refused(url, error) from error
-    if len(content) > LARGEST_FILE_BYTES:
-        raise SpecError(f"{url}: more than {LARGEST_FILE_BYTES} bytes are not read.")
+    if len(content) > LARGEST_CONFIG_BYTES:
+        raise SpecError(f"{url}: more than {LARGEST_CONFIG_BYTES} bytes are not read.")
     return content
 
 
@@ -320,13 +323,3 @@ def _refused(url: str, error: Exception) -> SpecError:
         code or 0, str(getattr(error, "reason", error))
     )
     return SpecError(f"{url}: cannot be fetched: {reason}.")
-
-
-def _json(text: bytes | None, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text or b"")
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"{where}: the answer is not valid JSON.") from error
-    if not isinstance(found, dict):
-        raise SpecError(f"{where}: the answer is not a JSON object.")
-    return found

@@ -107,7 +107,7 @@ def parse_training(row: Mapping[str, str], line: int) -> MeasuredTraining:
         accumulation=accumulation,
         recompute=recompute,
         attention=_attention(row, framework),
-        compiled=row.get("compile", "") == "1" or framework.compiles,
+        compiled=_is_true(row, "compile") or framework.compiles,
         offloaded=frozenset(item for word, item in _OFFLOADED if word in offloaded),
     )
     check_job(job)
@@ -157,6 +157,10 @@ def _framework(row: Mapping[str, str]) -> TrainingFramework:
     return find_framework("trl" if row.get("task", "") in ("lora", "qlora") else "fsdp2")
 
 
+def _is_true(row: Mapping[str, str], name: str) -> bool:
+    return row.get(name, "").lower() in ("1", "true")
+
+
 def _scaled(row: Mapping[str, str], name: str, scale: float) -> float | None:
     value = number(row, name)
     return None if not value else value * scale
@@ -190,7 +194,7 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
     layers = _count(row, "layers", None)
     if layers > _MOST_LAYERS:
         raise UnreadableRowError(f"layers is {layers}, which is more than {_MOST_LAYERS}")
-    gated = row.get("gated", "") in ("1", "True", "true")
+    gated = _is_true(row, "gated")
     attention = Attention(
         query_heads=heads, kv_heads=_count(row, "kv_heads", heads), key_dim=head_dim, value_dim=head_dim
     )
@@ -212,7 +216,7 @@ def _architecture(row: Mapping[str, str]) -> Architecture:
         hidden_dim=hidden,
         vocab_size=_count(row, "vocab", 51200),
         layers=(layer,) * layers,
-        tied_embeddings=row.get("tied_embeddings", "") in ("1", "True", "true"),
+        tied_embeddings=_is_true(row, "tied_embeddings"),
         max_positions=None,
         norm_parameters=hidden,
     )
@@ -285,7 +289,7 @@ def _layout(row: Mapping[str, str], framework: TrainingFramework) -> TrainingLay
         context=context,
         expert=min(expert, max(1, experts if experts > 1 else expert)),
         expert_tensor=tensor if expert == 1 and experts > 1 and stage % tensor == 0 else 1,
-        sequence_parallel=row.get("sequence_parallel", "") == "1" or (tensor > 1 and not row.get("sequence_parallel")),
+        sequence_parallel=_is_true(row, "sequence_parallel") if row.get("sequence_parallel") else tensor > 1,
         shard=shard,
         shard_group=group,
         gpus_per_node=_count(row, "gpus_per_node", 8),
@@ -387,7 +391,7 @@ def _attention(row: Mapping[str, str], framework: TrainingFramework) -> Attentio
     text = row.get("attention", "").lower()
     if text.startswith("eager") or text in ("local", "math"):
         return AttentionImplementation.EAGER
-    if any(word in text for word in ("te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla")):
+    if not {"te", "cudnn", "flash3", "fa3", "aiter", "ck", "xla"}.isdisjoint(re.findall(r"[a-z0-9]+", text)):
         return AttentionImplementation.TUNED
     if text.startswith("flash (1"):
         return AttentionImplementation.FLASH1
@@ -408,7 +412,7 @@ def _speed(row: Mapping[str, str], job: TrainingJob) -> float | None:
         return stated
     time_s = number(row, "step_time_s")
     batch = number(row, "global_batch")
-    if not time_s or not batch or "mixed length" in row.get("note", ""):
+    if not time_s or not batch or "mixed length" in note:
         return None
     return batch * job.sequence_tokens / time_s / job.layout.gpus
 

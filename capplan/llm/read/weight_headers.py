@@ -363,8 +363,8 @@ def _sizes(metadata: Mapping[str, Any], family: str, where: str) -> dict[str, An
 def _latent(config: dict[str, Any], where: str) -> None:
     """Derive the head widths of latent attention, which GGUF states for the compressed and for the rebuilt form."""
     query, value, rope = (config.get(name) for name in ("_query_dim", "_latent_value_dim", "_rope_dim"))
-    if query is None or value is None or rope is None:
-        raise SpecError(f"{where}: the widths of latent attention (key_length_mla, value_length_mla) are missing.")
+    if not (isinstance(query, int) and isinstance(value, int) and isinstance(rope, int)):
+        raise SpecError(f"{where}: key_length_mla and value_length_mla must state the widths of latent attention.")
     config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"] = rope, query - rope, value
     config["n_routed_experts"] = config.pop("num_experts", None)
     config.pop("head_dim", None)

@@ -34,7 +34,7 @@ def run_rnn(recorder: Recorder, mode: str, data: Tensor, *args: Any) -> tuple[Te
     attributes: tuple[tuple[str, Attribute], ...] = (
         ("bidirectional", bool(bidirectional)),
         ("dropout", float(dropout)),
-        ("hidden_size", states[0].shape[-1]),
+        ("hidden_size", weights[0].shape[0] // _GATES[mode]),  # a projection narrows the states, not the gates
         ("layers", layers),
         ("mode", mode),
         ("training", bool(training)),

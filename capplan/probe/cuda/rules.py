@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import EllipsisType, NoneType
 from typing import Any
 from unittest import mock
 
@@ -82,6 +83,9 @@ class CudaRules(TorchFunctionMode):
                 kwargs = {**kwargs, "device": self._place}
             return func(*args, **kwargs)
         stand_in = self._stand_ins.get(func, func)
+        if kwargs and "input" in kwargs and stand_in is not func:
+            args = (kwargs["input"], *args)
+            kwargs = {name: value for name, value in kwargs.items() if name != "input"}
         policy = self._autocast.policy(func)
         if policy is not None:
             return self._autocast.call(policy, stand_in, args, kwargs or {})
@@ -148,10 +152,10 @@ def _padded(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 def _softmax(fused: Callable[..., Tensor], plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Read 16 bits and write fp32 in one kernel where that is asked for, as CUDA does for float16."""
 
-    def softmax(x: Tensor, dim: Any = None, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def softmax(x: Tensor, dim: Any = None, dtype: Any = None, **kwargs: Any) -> Tensor:
         if dtype is torch.float32 and x.dtype in (torch.float16, torch.bfloat16) and type(dim) is int and x.is_meta:
             return fused(x, dim, True)
-        return plain(x, dim, *args, dtype=dtype, **kwargs)
+        return plain(x, dim, dtype=dtype, **kwargs)
 
     return softmax
 
@@ -186,11 +190,20 @@ def _tolist(tensor: Tensor) -> Any:
 
 def _get_item(tensor: Tensor, index: Any) -> Tensor:
     """Index by lists of numbers without losing their values to the meta device."""
+    if type(index) is list and any(isinstance(place, _OF_SEVERAL_DIMENSIONS) for place in index):
+        index = tuple(index)  # as PyTorch takes it (`treatSequenceAsTuple` of python_variable_indexing.cpp)
     if type(index) is list:
-        index = torch.tensor(index)
+        index = _positions(index)
     elif type(index) is tuple and any(type(place) is list for place in index):
-        index = tuple(torch.tensor(place) if type(place) is list else place for place in index)
+        index = tuple(_positions(place) if type(place) is list else place for place in index)
     return torch.Tensor.__getitem__(tensor, index)
+
+
+_OF_SEVERAL_DIMENSIONS = (Tensor, list, tuple, slice, NoneType, EllipsisType)
+
+
+def _positions(numbers: list[Any]) -> Tensor:
+    return torch.tensor(numbers, dtype=None if numbers else torch.int64)  # of no numbers torch.tensor makes floats
 
 
 def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
@@ -225,6 +238,21 @@ def _is_any_device(device: Any) -> bool:
     return _is_accelerator(device) or device in ("cpu", _CPU)
 
 
+_plain_wrapper = torch.Tensor._make_wrapper_subclass
+
+
+def _make_wrapper(*args: Any, **kwargs: Any) -> Any:
+    """Make a tensor that wraps others, such as a jagged one, on the device that they are on, not on the one they name.
+
+    Autograd of a PyTorch that is built for CUDA takes a stream for each tensor that is on a CUDA device.
+    """
+
+    def placed(arg: Any) -> Any:
+        return torch.device("meta") if isinstance(arg, torch.device) and _is_accelerator(arg) else arg
+
+    return _plain_wrapper(*map(placed, args), **{name: placed(arg) for name, arg in kwargs.items()})
+
+
 _SEES_THROUGH = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.overrides", "torch.autograd")
 
 
@@ -247,6 +275,7 @@ def as_on_cuda(note: Callable[[str], None], *, as_cpu: bool = False) -> Iterator
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "is_acceptable", _is_plain))
         stack.enter_context(mock.patch.object(torch.Tensor, "__format__", _format))
+        stack.enter_context(mock.patch.object(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper)))
         if (flexible := sys.modules.get("torch.nn.attention.flex_attention")) is not None:
             stack.enter_context(mock.patch.object(flexible, "_warn_once", _is_plain))
         if not as_cpu:

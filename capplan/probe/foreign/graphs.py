@@ -191,7 +191,7 @@ def _may_be_large(leaves: Sequence[Any], tensors: Sequence[Tensor]) -> bool:
     """Return True unless sizes of tensors, and numbers taken for sizes, multiply to few elements."""
     elements = prod(max(1, tensor.numel()) for tensor in tensors)
     for leaf in leaves:
-        if isinstance(leaf, float) and not isinstance(leaf, bool):
+        if isinstance(leaf, float):
             return True  # a step of `arange` may be as small as it likes
         if isinstance(leaf, int):
             elements *= max(1, abs(leaf) + 1)

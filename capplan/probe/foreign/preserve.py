@@ -1,6 +1,7 @@
 """Leave everything as it was: a model's tensors, attributes and modes, random states, and torch's global switches."""
 
 import contextlib
+import gc
 import inspect
 import logging
 import random
@@ -169,6 +170,18 @@ def globals_preserved() -> Iterator[None]:
             torch.set_num_threads(threads)
         if (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) != cudnn_switches:
             cudnn.enabled, cudnn.benchmark, cudnn.deterministic = cudnn_switches
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector out, which takes time and frees storages at moments that differ from pass to pass."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def swapped(module: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> None:

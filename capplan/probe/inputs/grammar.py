@@ -1,4 +1,4 @@
-"""Requests for a model in the user's words, the grammar of its inputs, and tensors made from it."""
+"""Requests for a model in the user's words, and the grammar of its inputs."""
 
 import ast
 import re
@@ -108,7 +108,7 @@ def parse_argument(words: str) -> Argument:
         raise UsageError(f"--arg {words!r} is not NAME=VALUE, e.g. --arg depth=50 or --arg act='gelu'.")
     try:
         return name, ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):  # `{[]: 1}` has a key without a hash
         return name, text
 
 

@@ -233,9 +233,26 @@ def _takes(forward: Callable[..., Any] | None, keywords: Mapping[Any, Any]) -> b
 _IMAGE_RANK = 3
 
 
-def image_spec(size: tuple[int, ...], *, name: str | None = None) -> InputSpec:
+def image_spec(size: tuple[int, ...]) -> InputSpec:
     """Return the spec of one batched float image or clip of a size."""
-    return InputSpec(name=name, shape=(BATCH, *map(Affine, size)))
+    return InputSpec(shape=(BATCH, *map(Affine, size)))
+
+
+def image_of_stated_size(request: InputRequest, words: str, *, positional_names: tuple[str, ...]) -> SpecInputs | None:
+    """Return one image of `--input-size` for a model whose own size is not known; None where no size was given.
+
+    Raises:
+        UsageError: the size is one number.
+    """
+    if request.size is None:
+        return None
+    if len(request.size) == 1:
+        [side] = request.size
+        raise UsageError(
+            f"{words}: --input-size {side} leaves open what it is the size of: write --input-size 3x{side}x{side} for "
+            f"an image, or --input {side} for a vector."
+        )
+    return SpecInputs(specs=(image_spec(request.size),), positional_names=positional_names)
 
 
 def resized(size: tuple[int, ...], wanted: tuple[int, ...] | None) -> tuple[int, ...]:

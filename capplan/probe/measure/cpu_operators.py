@@ -45,30 +45,14 @@ class _Inputs:
         return ModelInputs(args=made, kwargs={}, names=tuple(f"x{index}" for index in range(len(made))))
 
 
-def time_operators(
-    precisions: tuple[Precision, ...],
-    *,
-    clock: Clock = time.perf_counter,
-    on_step: Callable[[str], None] = lambda _: None,
-) -> list[TimedOperator]:
-    """Time about fifty operators in each number format, about ten seconds each.
-
-    Args:
-        precisions: the number formats; those that the CPU has no instructions for tell nothing.
-        clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
-        on_step: told what is timed.
-    """
-    timed: list[TimedOperator] = []
-    for precision in precisions:
-        on_step(f"operators in {precision}")
-        timed += _timed_in_turn(precision, clock)
-    return timed
-
-
-def _timed_in_turn(precision: Precision, clock: Clock) -> list[TimedOperator]:
-    """Time the operators one after the other, in rounds, each on inputs that were just written.
+def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) -> list[TimedOperator]:
+    """Time some sixty operators one after the other, in rounds, each on inputs that were just written; in ten seconds.
 
     A model runs each of its operators once: weights and code come from beyond the first caches, its input does not.
+
+    Args:
+        precision: the number format; one that the CPU has no instructions for tells nothing.
+        clock: what tells the time; `time.thread_time` with one thread is not disturbed by other programs.
     """
     dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
     configuration = Workload(precision=precision).configuration

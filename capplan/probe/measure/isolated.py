@@ -1,6 +1,6 @@
 """A process for every point: a crash, a hang or a device left unusable costs that point alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from capplan.core.measurement.format import parse_points, point_to_line
@@ -11,9 +11,6 @@ from capplan.probe.measure.request import MeasurementJob, job_from_json, job_to_
 from capplan.probe.measure.session import Session, make_failure
 from capplan.processes.supervisor import TRIES_TO_MEASURE, Death, Worker, WorkerDiedError
 from capplan.processes.worker import UnexpectedError
-
-_KINDS: Mapping[Death, MeasurementFailure] = {Death.TIME: MeasurementFailure.TIMEOUT}
-"""What a point states of a death; of any other one a crash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,8 @@ class IsolatedMeasurer:
         try:
             answer = worker.call_again(task, time_s=self._timeout_s, most_tries=TRIES_TO_MEASURE)
         except WorkerDiedError as died:
-            return self._failure(task.batch, _KINDS.get(died.death, MeasurementFailure.CRASH), str(died))
+            kind = MeasurementFailure.TIMEOUT if died.death is Death.TIME else MeasurementFailure.CRASH
+            return self._failure(task.batch, kind, str(died))
         finally:
             worker.close()
         if isinstance(answer, _Refused | UnexpectedError):

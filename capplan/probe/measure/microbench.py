@@ -23,7 +23,6 @@ from capplan.probe.measure.model import half_dtype, numeric_settings
 from capplan.probe.measure.oom import PointError, surviving
 from capplan.probe.measure.point import best_method
 from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
-from capplan.units import format_bytes
 
 _RULE = StopRule(minimum=10, maximum=500, budget_s=1.5, width_fraction=0.02)
 _WARM = WarmUpRule(minimum=3, window=3, budget_s=0.5)
@@ -79,9 +78,7 @@ def benchmark_host(device: TorchDevice, *, name: str) -> DeviceBenchmark:
     )
 
 
-def benchmark_device(
-    device: TorchDevice, *, name: str, nvml: Nvml | None, on_step: Callable[[str], None] = lambda _: None
-) -> DeviceBenchmark:
+def benchmark_device(device: TorchDevice, *, name: str, nvml: Nvml | None) -> DeviceBenchmark:
     """Measure a device; sizes that do not fit and formats that it lacks are left out.
 
     Raises:
@@ -91,17 +88,14 @@ def benchmark_device(
     matmuls: list[MatmulSpeed] = []
     for precision in sizes.precisions:
         for size in sizes.matmuls:
-            on_step(f"matrix product, {precision}, {size}")
             with contextlib.suppress(PointError):
                 matmuls.append(matmul_speed(device, size=size, precision=precision))
     copies: list[CopySpeed] = []
     for size_bytes in sizes.copies_bytes:
-        on_step(f"copy of {format_bytes(size_bytes)}")
         with contextlib.suppress(PointError):
             copies.append(copy_speed(device, size_bytes=size_bytes))
     if not matmuls or not copies:
         raise MeasurementError(f"{name} ran no matrix product or no copy at all; is its memory taken?")
-    on_step("launches")
     kernel_s, dispatch_s = launch_costs(device)
     booked = nvml.process_bytes() if nvml else None
     reserved = torch.cuda.memory_reserved(device.torch_device) if device.kind == "cuda" else 0
@@ -207,7 +201,7 @@ def measure_host() -> HostCosts:
     return HostCosts(
         cpu=cpu_name(),
         torch=str(torch.__version__),
-        call_s=view_s if on_cuda else factor * view_s,
+        call_s=factor * view_s,
         launch_s=0.0 if on_cuda else factor * QUEUED_LAUNCH_S,
         operators_s={label: factor * cost for label, cost in operators_s.items()},
     )

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from capplan.core.workload import Framework, Layout, Precision, Workload
 from capplan.errors import TraceError
 from capplan.probe.foreign.preserve import set_mode
 from capplan.probe.inputs.grammar import ModelInputs
-from capplan.probe.inputs.tensors import as_forward_takes
+from capplan.probe.inputs.tensors import as_forward_takes, named_tensors
 from capplan.probe.measure.oom import is_out_of_memory
 from capplan.probe.target.types import Target
 
@@ -103,9 +103,8 @@ def _built(target: Target, device: torch.device) -> torch.nn.Module:
 
 def has_finite_outputs(output: Any) -> bool:
     """Return True if all floats that a model returned are finite, also those inside dataclasses."""
-    leaves = tree_leaves(dict(output) if hasattr(output, "keys") else output)
-    floats = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
-    return all(bool(torch.isfinite(leaf).all()) for leaf in floats)
+    tensors = (tensor for _, tensor in named_tensors((output,), {}))
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 
 
 @contextlib.contextmanager

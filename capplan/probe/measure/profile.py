@@ -50,14 +50,25 @@ def profile_steps(run: Callable[[], Any], *, bench: Bench, chrome_trace: Path) -
     profiler.export_chrome_trace(str(chrome_trace))
     averages = profiler.key_averages()
     on_cpu = (event for event in profiler.events() or () if event.device_type.name == "CPU")
-    operators = (event for event in on_cpu if event.name.startswith(("aten::", "torch")))
-    outermost = [event for event in operators if event.cpu_parent is None]
+    outermost = [event for event in on_cpu if _is_operator(event) and not _is_inside_operator(event)]
     return Profile(
         steps=STEPS,
         by_device_time=averages.table(sort_by="self_device_time_total", row_limit=_ROWS),
         by_cpu_time=averages.table(sort_by="self_cpu_time_total", row_limit=_ROWS),
         operators=tuple(_operator(event, is_cpu=device.kind == "cpu") for event in outermost),
     )
+
+
+def _is_operator(event: Any) -> bool:
+    return bool(event.name.startswith(("aten::", "torch")))
+
+
+def _is_inside_operator(event: Any) -> bool:
+    """Return True if another operator called this one; ranges that a model marks (`record_function`) are none."""
+    while (event := event.cpu_parent) is not None:
+        if _is_operator(event):
+            return True
+    return False
 
 
 def _operator(event: Any, *, is_cpu: bool) -> ProfiledOperator:

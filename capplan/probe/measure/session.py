@@ -1,6 +1,7 @@
 """Measure a model's points in this process, one after another; the model is built once."""
 
 import contextlib
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from capplan.core.measurement.types import (
     ModelIdentity,
     Point,
 )
+from capplan.probe.inputs.grammar import ModelRequest
 from capplan.probe.measure.devices import open_device
 from capplan.probe.measure.energy import open_nvml, open_rapl
 from capplan.probe.measure.model import ReadyModel, host_threads, numeric_settings, ready_model
@@ -49,9 +51,9 @@ class Session:
     """Measures in this process. A context manager: torch's flags and memory limits are put back at its end."""
 
     def __init__(self, job: MeasurementJob, *, target: Target | None = None) -> None:
-        """Find the job's model, unless a target is given in its place."""
+        """Find the job's model, to be run as the machine at hand is, unless a target is given in its place."""
         self.job = job
-        self.target = target or load_target(job.model.words, request=replace(job.model.parse(), as_cpu=True))
+        self.target = target or _target_of_machine(job.model)
         device = open_device(job.device)
         rapl = open_rapl() if device.kind == "cpu" else None
         self.bench = Bench(device=device, nvml=open_nvml(device.torch_device), rapl=rapl, gpu=job.gpu)
@@ -151,6 +153,15 @@ class Session:
             return allowed
         left = int(available * (1 - self.job.reserve_fraction))
         return left if allowed is None else min(left, allowed)
+
+
+def _target_of_machine(model: ModelRequest) -> Target:
+    """Find the model of words whose code sees the devices that there are; its words stay those of the user."""
+    asked = model.parse()
+    target = load_target(model.words, request=replace(asked, as_cpu=True))
+    if asked.as_cpu:
+        return target
+    return replace(target, words=shlex.join(word for word in shlex.split(target.words) if word != "--as-cpu"))
 
 
 def model_identity(target: Target) -> ModelIdentity:

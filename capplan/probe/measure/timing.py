@@ -4,16 +4,15 @@ Inside a round nothing but the repetition runs between its two marks, and nothin
 read after one synchronise at the round's end.
 """
 
-import gc
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 from capplan.core.measurement.statistics import median_interval
 from capplan.core.measurement.types import WarmUp
 from capplan.core.workload import TimingMethod
+from capplan.probe.foreign.preserve import uncollected
 from capplan.probe.measure.device import Device, Event
 
 Run = Callable[[], object]
@@ -181,7 +180,7 @@ class Rounds:
 
     def __call__(self, count: int) -> list[float]:
         """Time `count` repetitions. [s]"""
-        with _no_collection():
+        with uncollected():
             if self._method is TimingMethod.EVENT:
                 return self._between_events(count)
             return self._by_host_clock(count, waits=self._method is TimingMethod.SYNC)
@@ -230,15 +229,3 @@ class Rounds:
         if not waits:
             device.synchronize()
         return samples_s
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector out of the timed stretch."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -1,7 +1,9 @@
 """Rewrite a graph before it is run: constants of nodes and branches become constants of the graph."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
+
+import numpy
 
 from capplan.probe.onnx.graph import Constant, Graph, Node, OnnxModel, names_read
 from capplan.probe.onnx.operators.products import HANDLERS as PRODUCTS
@@ -10,16 +12,27 @@ from capplan.probe.onnx.operators.products import HANDLERS as PRODUCTS
 def hoist_constants(model: OnnxModel) -> OnnxModel:
     """Make constants of Constant nodes, and of graphs within nodes, constants of the graph.
 
-    A name that two branches give to different constants stays where it is.
+    A name that two branches give to different constants stays a constant of each branch.
     """
-    found: dict[str, Constant] = {}
-    for constant in _constants_of_nodes(model.graph):
-        found.setdefault(constant.name, constant)
-    held = (constant for node in model.graph.nodes for graph in node.graphs for constant in _held(graph))
-    inner = {constant.name: constant for constant in held if constant.name not in model.graph.constants}
-    graph = _without(model.graph, {*found, *inner})
-    graph = replace(graph, constants={**model.graph.constants, **inner, **found})
-    return replace(model, graph=_renamed(graph, _copies(graph)), computed=frozenset(found))
+    computed = list(_constants_of_nodes(model.graph))
+    held = [constant for node in model.graph.nodes for graph in node.graphs for constant in _held(graph)]
+    inner: dict[str, Constant] = {}
+    differing: set[str] = set(model.graph.constants)
+    for constant in (*held, *computed):
+        if not _alike(inner.setdefault(constant.name, constant), constant):
+            differing.add(constant.name)
+    hoisted = {name: constant for name, constant in inner.items() if name not in differing}
+    graph = _without(model.graph, hoisted.keys())
+    graph = replace(graph, constants={**graph.constants, **hoisted})
+    names = frozenset(constant.name for constant in computed)
+    return replace(model, graph=_renamed(graph, _copies(graph)), computed=names)
+
+
+def _alike(first: Constant, second: Constant) -> bool:
+    """Return True if two constants have the same shape, dtype and values."""
+    if (first.shape, first.dtype) != (second.shape, second.dtype) or (first.values is None) != (second.values is None):
+        return False
+    return first.values is None or numpy.array_equal(first.values, second.values)  # type: ignore[arg-type]  # both have them
 
 
 def _copies(graph: Graph) -> dict[str, str]:
@@ -70,15 +83,17 @@ def _held(graph: Graph) -> Iterator[Constant]:
             yield from _held(inner)
 
 
-def _without(graph: Graph, hoisted: set[str]) -> Graph:
-    """Return a graph without the nodes and constants that went outside."""
-    nodes = tuple(
-        _with_graphs(node, lambda inner: _without(inner, hoisted))
-        for node in graph.nodes
-        if not (node.operator == "Constant" and node.outputs[0] in hoisted)
-    )
+def _without(graph: Graph, hoisted: Set[str]) -> Graph:
+    """Return a graph without the constants that went outside; its nodes of constants that stay become constants."""
     constants = {name: constant for name, constant in graph.constants.items() if name not in hoisted}
-    return replace(graph, nodes=nodes, constants=constants)
+    nodes = []
+    for node in graph.nodes:
+        value = node.attributes.get("value")
+        if node.operator != "Constant" or not isinstance(value, Constant):
+            nodes.append(_with_graphs(node, lambda inner: _without(inner, hoisted)))
+        elif node.outputs[0] not in hoisted:
+            constants[node.outputs[0]] = replace(value, name=node.outputs[0])
+    return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
 _TELL_SHAPES = ("Shape", "Size")

@@ -14,12 +14,7 @@ from torch import Tensor
 
 from capplan.errors import TraceError
 from capplan.probe.foreign.code import calling_line
-
-ASKING = frozenset(
-    {"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten._unique2", "aten.unique_consecutive",
-     "aten.repeat_interleave", "aten.bincount"}
-)  # fmt: skip
-"""Operators whose answers decide branches, counts and sizes."""
+from capplan.probe.record.assumed_values import ASKING
 
 ANSWERED = ASKING | {"torch.cond taken as true", "while_loop taken once"}
 """What is assumed in the place of such an answer, by the name under which it is counted."""
@@ -29,7 +24,7 @@ Question = tuple[str, str | None]
 
 @dataclass(slots=True)
 class RecordedAnswers:
-    """The answers of one run, by operator and line; copied to the CPU, so that nothing changes them later."""
+    """The answers of one run, by operator and line; copied, so that nothing changes them later."""
 
     given: dict[Question, list[Any]] = field(default_factory=dict)
 

@@ -17,9 +17,6 @@ from torch import Tensor
 
 from capplan.probe.record.value_store import count_true
 
-SELECTING = frozenset({"aten.index", "aten.nonzero", "aten.masked_select", "torchvision.nms"})
-"""Operators that keep some of their candidates."""
-
 
 @dataclass(slots=True, kw_only=True)
 class CandidateSelection:
@@ -193,3 +190,9 @@ _SELECTED: Mapping[str, Callable[..., Tensor]] = {
     "aten::masked_select": _masked_select,
     "torchvision::nms": _nms,
 }
+
+ASKING = frozenset(name.replace("::", ".") for name in _RULES)
+"""Operators whose answers decide branches, counts and sizes, as `Operator.name` has them."""
+
+SELECTING = frozenset(name.replace("::", ".") for name in _SELECTED)
+"""Operators that keep some of their candidates."""

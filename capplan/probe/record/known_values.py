@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capplan.probe.foreign.code import calling_line
 from capplan.probe.foreign.constructors import LARGEST_KNOWN
-from capplan.probe.record.answers import ASKING, Patience, RecordedAnswers, Replay, absorbing
+from capplan.probe.record.answers import Patience, RecordedAnswers, Replay, absorbing
 from capplan.probe.record.assumed_values import (
+    ASKING,
     CandidateSelection,
     assume_output,
     assumed_values,

@@ -122,7 +122,7 @@ def broadcasts(small: Tensor, large: Tensor) -> bool:
 
 def _addmm(bias: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor | None:
     rows, inner = a.shape
-    if b.shape[0] != inner or bias.dtype is not a.dtype or a.dtype is not b.dtype or bias.shape[-1] != b.shape[1]:
+    if b.shape[0] != inner or bias.dtype is not a.dtype or a.dtype is not b.dtype or bias.shape[-1:] != b.shape[1:]:
         return None
     return _new(a, (rows, b.shape[1]))
 

@@ -26,7 +26,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "yolo": "YOLO models come from ultralytics: write a file with `net = YOLO(...).model` and name FILE.py:net",
     "sam": "give the code that builds it, as FILE.py:Name or package.module:Name",
 }
-_OTHERS = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
+OTHERS = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
 
 
 def canonical_words(words: str) -> str:
@@ -45,7 +45,7 @@ def canonical_words(words: str) -> str:
     if colon and prefix not in ZOOS:
         return words
     name = rest if colon else words
-    if "/" in name or "\\" in name or Path(name).suffix in _SUFFIXES or _exists(name):
+    if "/" in name or "\\" in name or Path(name).suffix in SUFFIXES or _exists(name):
         return words
     known = [library for library in (ZOOS if not colon else (prefix,)) if source_names(library)]
     if not known:
@@ -68,7 +68,7 @@ def _exists(name: str) -> bool:
         return False
 
 
-_SUFFIXES = frozenset(
+SUFFIXES = frozenset(
     {".py", ".pt2", ".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json", ".gz", ".gguf",
      ".engine", ".plan", ".tflite", ".h5", ".pb"}
 )  # fmt: skip
@@ -103,4 +103,4 @@ def _hint(name: str) -> str:
     other = next((hint for start, hint in _ELSEWHERE.items() if name.casefold().startswith(start)), None)
     if f"{name.lower()}.json" in {entry.name for entry in (files("capplan") / "llm_models").iterdir()}:
         return f"It is a served language model: ask `capplan llm memory {name}` or `capplan llm plan {name}`."
-    return f"{other}." if other else _OTHERS
+    return f"{other}." if other else OTHERS

@@ -4,7 +4,7 @@
 `fast_norm` lets timm's norms run in the autocast dtype, `lora` puts low-rank adapters beside linear layers and freezes
 the rest, `merge_lora` merges them, `drop_layers` removes layers, `encoder` keeps the encoder of an encoder-decoder,
 `decode=448` runs one step of generation behind a cache of so many tokens, `FILE.py:function` is the user's own: it
-takes the module and returns one, or changes it in place.
+takes the module and returns one, or changes it in place. `--freeze` and `--new-tokens` are such steps, too.
 """
 
 import inspect

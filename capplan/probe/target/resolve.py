@@ -8,9 +8,10 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.files import is_file
 from capplan.probe.inputs.grammar import InputRequest
+from capplan.probe.target.names import OTHERS, SUFFIXES, source_names
 from capplan.probe.target.prepare import (
     find_steps,
     freezing_notes,
@@ -92,14 +93,9 @@ def _find_target(words: str, request: InputRequest) -> Target:
         from capplan.probe.target.sources.graph_files import torchscript_target
 
         return torchscript_target(Path(words), request)
-    if "/" in words or words.endswith(_FOREIGN) or is_file(words):
+    if "/" in words or Path(words).suffix in SUFFIXES or is_file(words):
         raise UsageError(_refusal(Path(words)))
     return _bare_target(words, request)
-
-
-_FOREIGN = (
-    ".pt", ".pth", ".onnx", ".pkl", ".pickle", ".ckpt", ".safetensors", ".bin", ".json", ".gguf", ".engine", ".plan",
-)  # fmt: skip
 
 
 def _refusal(path: Path) -> str:
@@ -127,9 +123,7 @@ def _refusal(path: Path) -> str:
 
 def _bare_target(name: str, request: InputRequest) -> Target:
     """Look a bare name up in torchvision and timm; torchvision wins, and a note says so."""
-    from capplan.errors import UnknownNameError
     from capplan.probe.target.sources.image_zoos import (
-        timm_defines,
         timm_names,
         timm_takes,
         timm_target,
@@ -139,11 +133,10 @@ def _bare_target(name: str, request: InputRequest) -> Target:
 
     if name in torchvision_names():
         target = torchvision_target(name, request)
-        if not timm_defines(name):
+        if name not in source_names("timm"):
             return target
         note = f"both torchvision and timm have {name}: this is torchvision's; timm:{name} is the other."
         return replace(target, notes=(note, *target.notes))
     if timm_takes(name):
         return timm_target(name, request)
-    hint = "Others are FILE.py:Name, package.module:Name, or hf: with a config.json, its folder or an architecture."
-    raise UnknownNameError("model", name, {*torchvision_names(), *timm_names()}, hint=hint)
+    raise UnknownNameError("model", name, {*torchvision_names(), *timm_names()}, hint=OTHERS)

@@ -3,11 +3,11 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,10 +22,12 @@ from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
 from capplan.probe.inputs.grammar import InputRequest, parse_argument, parse_request
 from capplan.probe.target.resolve import load_target
-from capplan.probe.target.types import Built, Target
+from capplan.probe.target.types import Built, Target, versions_of
 from capplan.probe.trace.tracer import build_module, trace_target
 from capplan.strict_json import LARGEST_TEXT_BYTES
 from capplan.version import __version__
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ _LAST_OF_PLAIN_TOWERS = (2, 4)
 
 
 class TraceFolder:
-    """Traces by what made them; a trace of another version of capplan or torch is never given."""
+    """Traces by what made them; a trace of another version of capplan, torch or a model library is never given."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -100,10 +102,14 @@ class TraceFolder:
     def _path(self, run: ModelRun) -> Path:
         key = [
             __version__, torch.__version__, run.model, run.input_size, run.reparameterized, run.fast_norm,
-            str(run.configuration), *run.arguments, *_contents(run.model),
+            str(run.configuration), *run.arguments, *_contents(run.model), versions_of(*_LIBRARIES),
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
         return self._folder / f"{digest}.trace.json.gz"
+
+
+_LIBRARIES = ("timm", "torchvision", "transformers", "diffusers")
+"""Where the code of models comes from."""
 
 
 def _contents(words: str) -> list[str]:
@@ -202,30 +208,52 @@ def _said(words: str) -> InputRequest:
     """
     _, options = split_words(words)
     values: dict[str, list[str]] = {name: [] for name in _OPTIONS}
-    for name, value in zip(options[::2], options[1::2], strict=False):
+    flags = set()
+    following = iter(options)
+    for name in following:
+        if name in _FLAGS:
+            flags.add(name)
+            continue
         if name not in values:
-            raise UsageError(f"{words}: {name!r} is none of {', '.join(_OPTIONS)}.")
+            raise UsageError(f"{words}: {name!r} is none of {', '.join((*_OPTIONS, *_FLAGS))}.")
+        value = next(following, None)
+        if value is None or (name not in _REPEATED and values[name]):
+            raise UsageError(
+                f"{words}: each option takes one value, and only --arg, --input, --prepare and --freeze may be "
+                "repeated."
+            )
         values[name].append(value)
-    if len(options) % 2 or any(len(values[name]) > 1 for name in _OPTIONS[2:5]):
-        raise UsageError(
-            f"{words}: each option takes one value, and only --arg, --input, --prepare and --freeze may be repeated."
-        )
-    lengths = values["--seq-len"]
-    if lengths and not lengths[0].isdecimal():
-        raise UsageError(f"{words}: --seq-len {lengths[0]!r} is not a whole number.")
+    single = {name: next(iter(values[name]), None) for name in _OPTIONS}
     return parse_request(
         arg=values["--arg"],
         inputs=values["--input"],
-        input_size=next(iter(values["--input-size"]), None),
-        seq_len=int(lengths[0]) if lengths else None,
-        inputs_from=next(iter(values["--inputs-from"]), None),
+        input_size=single["--input-size"],
+        seq_len=_number(int, "--seq-len", single, words),
+        inputs_from=single["--inputs-from"],
         prepare=values["--prepare"],
         freeze=values["--freeze"],
+        selected_share=_number(float, "--selected-share", single, words),
+        as_cpu="--as-cpu" in flags,
+        grad="--grad" in flags,
+        new_tokens=_number(int, "--new-tokens", single, words),
     )
 
 
-_OPTIONS = ("--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare", "--freeze")
+_OPTIONS = (
+    "--arg", "--input", "--input-size", "--seq-len", "--inputs-from", "--prepare", "--freeze", "--selected-share",
+    "--new-tokens",
+)  # fmt: skip
+_REPEATED = frozenset({"--arg", "--input", "--prepare", "--freeze"})
+_FLAGS = ("--as-cpu", "--grad")
 """What `capplan measure` writes behind a model's name."""
+
+
+def _number(kind: type[_Number], name: str, values: Mapping[str, str | None], words: str) -> _Number | None:
+    text = values[name]
+    try:
+        return None if text is None else kind(text)
+    except ValueError as error:
+        raise UsageError(f"{words}: {name} {text!r} is not a{' whole' if kind is int else ''} number.") from error
 
 
 def _switched(target: Target, run: ModelRun) -> Target:

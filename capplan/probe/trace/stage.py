@@ -4,7 +4,6 @@ A single run initialises lazy layers, whose sizes are those of the first inputs 
 """
 
 import contextlib
-import gc
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -26,7 +25,7 @@ from capplan.probe.cuda.preludes import PRELUDES
 from capplan.probe.cuda.rules import CudaRules, as_on_cuda
 from capplan.probe.foreign.code import model_code
 from capplan.probe.foreign.machine.threads import threads_inline
-from capplan.probe.foreign.preserve import host_generators, preserved, set_mode, swapped
+from capplan.probe.foreign.preserve import host_generators, preserved, set_mode, swapped, uncollected
 from capplan.probe.foreign.stored import packed_weights, stored_tensors
 from capplan.probe.inputs.grammar import SELECTED_SHARE
 from capplan.probe.inputs.tensors import as_forward_takes, map_tensors, named_tensors
@@ -190,13 +189,13 @@ class TraceStage:
             raise TraceError(located + self._given() + advice) from error.__cause__
 
     def _channels_advice(self, located: str) -> str:
-        """Return how many channels a convolution takes that failed; empty where something else did."""
+        """Return how many channels the first convolution takes if it failed; empty where something else did."""
         place = re.search(r"\(in ([\w.]+) \(Conv\w*\)\)$", located)
         given = next((shape[1] for _, _, shape in next(reversed(self._seen.values()), []) if len(shape) > 2), None)
-        layer = self.module.get_submodule(place[1]) if place else None
-        takes = getattr(layer, "in_channels", None)
-        if place is None or takes is None or given is None or "channel" not in located:
+        first = next(((path, part) for path, part in self.module.named_modules() if hasattr(part, "in_channels")), None)
+        if place is None or first is None or first[0] != place[1] or given is None or "channel" not in located:
             return ""
+        takes = first[1].in_channels
         build = f"build the model for {given} (timm: --arg in_chans={given})"
         return f"; {place[1]} takes {takes} channels: give inputs of as many, or {build}."
 
@@ -305,18 +304,6 @@ _NOT_OF_INPUTS = (
     "need their data", "exceeds", "a loop of more than", "overflow",
 )  # fmt: skip
 """Words of failures that other inputs would not help."""
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the garbage collector out: passes free the same storages at the same ops, and it takes time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _weights(module: nn.Module) -> Iterator[tuple[Tensor, Role]]:

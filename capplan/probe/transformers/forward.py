@@ -191,7 +191,8 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
     whole = config
     if not hasattr(config, "dit_config"):
         config = getattr(config, "vlm_config", None) or config
-    needed = list(architecture(whole.model_type).inputs) or _needed(config, model_class, parameters)
+    declared = architecture(whole.model_type).inputs or architecture(config.model_type).inputs
+    needed = list(declared) or _needed(config, model_class, parameters)
     specs: list[InputSpec] = []
     for name in needed:
         try:
@@ -207,8 +208,6 @@ def transformers_inputs(config: Any, model_class: Any, words: str, request: Inpu
 
 def _needed(config: Any, model_class: Any, parameters: Any) -> list[str]:
     """Return the names of the inputs that a forward pass needs."""
-    if declared := architecture(config.model_type).inputs:
-        return list(declared)
     required = [
         name
         for name, parameter in parameters.items()

@@ -44,8 +44,18 @@ class _DecodeStep(torch.nn.Module):
         self.inner = module.get_decoder() if self.is_pair else module
         self.head = module.get_output_embeddings() if self.is_pair else None
 
-    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return the scores of the next token."""
+    def forward(
+        self, input_ids: torch.Tensor | None = None, decoder_input_ids: torch.Tensor | None = None, **others: Any
+    ) -> torch.Tensor:
+        """Return the scores of the token that follows the last one given.
+
+        Raises:
+            UsageError: the step is fed something else than tokens, such as the sound that an encoder takes.
+        """
+        tokens = input_ids if decoder_input_ids is None else decoder_input_ids
+        if tokens is None or others:
+            raise UsageError("--prepare decode: a step takes a token for each sequence: --input input_ids=int64:Nx1.")
+        input_ids = tokens[:, -1:]
         batch, like = input_ids.shape[0], self.inner.get_input_embeddings().weight
         own = self._cache(batch, self.context, like)
         if not self.is_pair:
@@ -69,8 +79,19 @@ class _DecodeStep(torch.nn.Module):
         return int(self._named("decoder_layers", "num_decoder_layers", "num_hidden_layers", "num_layers"))
 
     def _named(self, *names: str) -> Any:
-        """Return the first of a config's values that is there."""
-        return next(value for name in names if (value := getattr(self.config, name, None)) is not None)
+        """Return the first of a config's values that is there.
+
+        Raises:
+            UsageError: there is none, as in models without attention.
+        """
+        for name in names:
+            if (value := getattr(self.config, name, None)) is not None:
+                return value
+        wanted = " or ".join(names)
+        raise UsageError(
+            f"--prepare decode: the config of {self.config.model_type} has no {wanted}, so that there is no cache of "
+            "keys and values to make."
+        )
 
     def _cache(self, batch: int, length: int, like: torch.Tensor) -> Any:
         """Return a cache of keys and values of that many tokens in every layer."""

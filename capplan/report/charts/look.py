@@ -80,6 +80,11 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return held or [min(values)]
 
 
+def few_ticks(values: Sequence[float]) -> tuple[float, ...]:
+    """Return every so many of sorted values, so that at most eight ticks stand on an axis."""
+    return tuple(values[:: max(1, -(-len(values) // _MOST_TICKS))])
+
+
 def legend(labels: Sequence[str]) -> "alt.Legend":
     """Return a legend with as many columns as leave room for its labels on a narrow page.
 
@@ -155,7 +160,7 @@ def apart(
     ]
     for labelled, (across, up) in zip(points, dots, strict=True):
         length = len(labelled.label) * _LETTER / WIDTH
-        best: tuple[int, int, bool] | None = None
+        best: tuple[int, int, bool, tuple[float, float, float, float]] | None = None
         for step, is_left in _PLACES if labelled.label else ():
             left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
             box = (left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT)
@@ -166,14 +171,12 @@ def apart(
             drawn = (box[0], box[1] - _LINE / HEIGHT / 2, box[2], box[3] - _LINE / HEIGHT / 2)
             covered += any(_meet(drawn, line) for line in lines)
             if best is None or covered < best[0]:
-                best = (covered, step, is_left)
+                best = (covered, step, is_left, box)
         if best is None:
             placed.append(None)
             continue
-        _, step, is_left = best
-        if labelled.label:
-            left = across - (_GAP / WIDTH + length if is_left else -_GAP / WIDTH)
-            taken.append((left, up + step * _LINE / HEIGHT, left + length, up + (step + 1) * _LINE / HEIGHT))
+        _, step, is_left, box = best
+        taken.append(box)
         placed.append((labelled.y * (high[1] / high[0]) ** (step * _LINE / HEIGHT), is_left))
     return placed
 
@@ -189,7 +192,7 @@ def _meet(one: tuple[float, float, float, float], other: tuple[float, float, flo
 _PLACES = tuple((step, is_left) for step in (0, 1, -1, 2, -2, 3, -3) for is_left in (False, True))
 _LETTER, _LINE, _GAP = 7.0, 15.0, 8.0
 """Width of a letter, height of a line, and distance of a label from its point. [pixels]"""
-_FEW_TICKS = 4
+_FEW_TICKS, _MOST_TICKS = 4, 8
 _NAMES = 190
 """Room for names beside an axis. [pixels]"""
 _SHORT_LABEL, _MIDDLE_LABEL = 11, 18

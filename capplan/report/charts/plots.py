@@ -8,12 +8,10 @@ import numpy as np
 from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import Measurement
 from capplan.core.plan.types import PartTime
-from capplan.report.charts.look import LIMIT, MUTED, PALETTE, Drawing, data, drawing, legend
+from capplan.report.charts.look import LIMIT, MUTED, PALETTE, Drawing, data, drawing, few_ticks, legend
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.report.estimates import EstimateReport
 from capplan.units import format_bytes, format_flops_per_s, format_seconds
-
-_TICKS = 8
 
 
 def measurement_chart(points: Sequence[Measurement]) -> Drawing:
@@ -34,11 +32,7 @@ def measurement_chart(points: Sequence[Measurement]) -> Drawing:
         if all(point.theory for point in mine):
             series.append(_expected(f"{name}, estimated" if name else "estimated", mine, colour))
     batches = sorted({float(point.workload.batch) for point in points})
-    axes = Axes(
-        x_title="batch",
-        y_title="median time of a batch, ms",
-        x_ticks=tuple(batches[:: max(1, -(-len(batches) // _TICKS))]),
-    )
+    axes = Axes(x_title="batch", y_title="median time of a batch, ms", x_ticks=few_ticks(batches))
     return series_chart(series, title=_title(curves), axes=axes, subtitle=_conditions(points))
 
 
@@ -121,7 +115,7 @@ def curve_chart(reports: Sequence[EstimateReport]) -> Drawing:
         for report in reports
     ]
     batches = sorted({float(point.batch) for report in reports for point in report.curve})
-    axes = Axes(x_title="batch", y_title="samples per second (band: 90 % interval)", x_ticks=_few(batches))
+    axes = Axes(x_title="batch", y_title="samples per second (band: 90 % interval)", x_ticks=few_ticks(batches))
     return series_chart(series, title=f"{reports[0].model}: throughput over batch", axes=axes)
 
 
@@ -136,11 +130,6 @@ def roofline_chart(reports: Sequence[EstimateReport]) -> Drawing:
         series.append(Series(label=label, points=points, is_line=False, colour=colour))
     axes = Axes(x_title="arithmetic intensity, FLOP per byte", y_title="TFLOP per second")
     return series_chart(series, title=f"{reports[0].model}: kernels under the roofline", axes=axes)
-
-
-def _few(batches: Sequence[float]) -> tuple[float, ...]:
-    """Keep at most eight ticks."""
-    return tuple(batches[:: max(1, -(-len(batches) // 8))])
 
 
 def _roofs(report: EstimateReport, colour: int) -> list[Series]:

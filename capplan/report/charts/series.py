@@ -71,7 +71,7 @@ def series_chart(
     )
     layers = _diagonal(series, coded.x, coded.y) if has_diagonal else []
     layers += [*_marks(series, coded), *_limit(limit, coded)]
-    least = (max(high) / min(high)) ** 0.055
+    least = (max(high) / min(high)) ** _LABEL_LINE
     layers.append(_named(_names(series, least=least), coded, is_left=has_diagonal))
     return drawing(alt.layer(*layers), title=title, subtitle=subtitle)
 
@@ -143,6 +143,8 @@ def _axis(ticks: Sequence[float], form: str) -> Any:
     return alt.Axis(format=form, values=list(ticks))
 
 
+_LABEL_LINE = 0.08
+"""Height of a name as a share of the height that the lines take (on a logarithmic axis), also where it is less."""
 _NAME_ROOM = 0.42
 """Room right of the lines for their names, as a share of the width (on a logarithmic axis) that the lines take."""
 

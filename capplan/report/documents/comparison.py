@@ -141,7 +141,7 @@ def _row(row: ComparisonRow) -> ComparisonRowDocument:
         layout=row.workload.layout,
         gpu=row.gpu.id,
         batch=row.batch,
-        status=_status(row),
+        status=row_status(row),
         reason=row.reason,
         latency_s=bounded_latency(fit.latency) if fit else None,
         throughput_per_s=fit.latency.throughput_per_s if fit else None,
@@ -159,7 +159,8 @@ def _row(row: ComparisonRow) -> ComparisonRowDocument:
     )
 
 
-def _status(row: ComparisonRow) -> Literal["fits", "borderline", "does not fit", "failed"]:
+def row_status(row: ComparisonRow) -> Literal["fits", "borderline", "does not fit", "failed"]:
+    """Return whether a row's model fits, or why it has no figures."""
     if row.fit is not None:
         return "fits" if row.fit.status is FitStatus.FITS else "borderline"
     return "does not fit" if row.rejection else "failed"

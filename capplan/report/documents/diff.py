@@ -115,14 +115,23 @@ def _place(name: str, row: Mapping[str, Any]) -> str:
 
 _OPTION_KEYS = ("batch", "gpus", "price_usd", "cost_usd_per_year", "total_usd", "usd_per_million", "headroom_fraction")
 
+_FLEET_KEYS = ("needed", "owned", "cost_usd_per_year", "total_usd")
+
 
 def _flat_report(document: Mapping[str, Any]) -> Flat:
+    """Return the figures of a report; those of several services on one fleet bear the service's name."""
     flat: Flat = {}
-    for assumption in document["demand"]["assumptions"]:
-        flat["assumptions", assumption["label"]] = assumption["value"]
-    flat |= {("load", key): str(value) for key, value in document["demand"]["load"].items()}
+    fleet = document.get("fleet")
+    if fleet is None:
+        flat |= _flat_demand(document["demand"], "")
+    else:
+        flat["fleet", "choice"] = fleet["choice"]
+        flat |= {(f"fleet, {option['key']}", key): option[key] for option in fleet["options"] for key in _FLEET_KEYS}
     for model in document["models"]:
         name = str(model["name"])
+        if fleet is not None:
+            name = f"{model['service']}: {name}"
+            flat |= _flat_demand(model["demand"], f"{model['service']}: ")
         flat[name, "choice"] = model["verdict"]["choice"]
         flat[name, "runner_up"] = model["verdict"]["runner_up"]
         for option in model["options"]:
@@ -132,6 +141,12 @@ def _flat_report(document: Mapping[str, Any]) -> Flat:
         for refusal in model["refusals"]:
             flat[f"{name}, {refusal['gpu']}", "rejected"] = refusal["constraint"]
     return flat
+
+
+def _flat_demand(demand: Mapping[str, Any], of: str) -> Flat:
+    """Return the load and the assumptions of a report, or of one of its services."""
+    flat: Flat = {(f"{of}assumptions", found["label"]): found["value"] for found in demand["assumptions"]}
+    return flat | {(f"{of}load", key): str(value) for key, value in demand["load"].items()}
 
 
 class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True):

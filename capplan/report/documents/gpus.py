@@ -1,7 +1,7 @@
 """GPUs, their prices, and what this machine holds, as typed documents in base units: bytes, bytes/s, FLOP/s, Hz, W."""
 
+import datetime
 from collections.abc import Iterable, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -18,7 +18,7 @@ _ALWAYS_KNOWN = frozenset(
     {"id", "name", "vendor", "architecture", "memory_bytes", "memory_bandwidth_bytes_per_s", "devices_per_board",
      "origin"}
 )  # fmt: skip
-_KINDS: dict[str, Any] = {"segment": Segment, "status": Status, "release_date": date}
+_KINDS: dict[str, Any] = {"segment": Segment, "status": Status, "release_date": datetime.date}
 
 
 def _field(attribute: Attribute) -> tuple[str, Any] | tuple[str, Any, Any]:
@@ -57,7 +57,7 @@ class SourceDocument(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     publisher: str | UnsetType = UNSET
     url: str | UnsetType = UNSET
-    retrieved: date | UnsetType = UNSET
+    retrieved: datetime.date | UnsetType = UNSET
 
 
 class FigureDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
     instance_gpus: int | UnsetType = UNSET
     usd: float | UnsetType = UNSET
     seller: str | UnsetType = UNSET
-    date: date
+    date: datetime.date
     date_is: DateKind
     tier: PriceTier
     kind: PriceKind
@@ -97,6 +97,7 @@ class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
     comparison: str | UnsetType = UNSET
     upfront_fraction: float | UnsetType = UNSET
     note: str | UnsetType = UNSET
+    includes_server: Annotated[bool | UnsetType, Meta(description="true: with the server around the GPU")] = UNSET
 
 
 if not TYPE_CHECKING:
@@ -249,6 +250,7 @@ def _purchase(price: PurchasePrice) -> PriceDocument:
         tier=price.tier,
         kind=price.kind,
         source=price.source,
+        includes_server=price.includes_server or UNSET,
     )
 
 

@@ -1,6 +1,6 @@
 """A plan as a typed document: base units, fractions from 0 to 1, intervals as objects."""
 
-from datetime import date
+import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -92,7 +92,7 @@ class RentDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_hour: float
     provider: str
     region: str
-    date: date
+    date: datetime.date
     instance: str | None = None
     machine_gpus: int = 1
     machines: Annotated[int, Meta(description="for the load, else for one GPU or those that work together")] = 1

@@ -28,7 +28,7 @@ def page_xlsx(page: Page) -> bytes:
             if isinstance(block, Lines)
             for line in block.texts
         ]
-        summary.write(0, 0, page.title, bold)
+        summary.write_string(0, 0, page.title, bold)
         for index, (label, words) in enumerate(rows, start=2):
             summary.write_string(index, 0, label, bold)
             summary.write_string(index, 1, words)

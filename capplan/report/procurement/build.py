@@ -12,6 +12,7 @@ from capplan.core.economics.fleet import GpuFacts, Owned, ServiceAnswer, decide_
 from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.mig import mig_profiles
 from capplan.core.gpus.prices import CURRENCY, Price, PurchasePrice, Term
+from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.power import PowerLaw
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
@@ -45,7 +46,8 @@ _ROOFS = 4
 class Circumstances:
     """What surrounds a report: the day and moment [s since 1970], the command, the title, and what was measured.
 
-    `drift` is how far prices move as they age, `power_law` what GPUs draw, `local` a currency beside US dollars.
+    `drift` is how far prices move as they age, `power_law` what GPUs draw, `local` a currency beside US dollars,
+    `data_parallel` what a training step takes longer on several GPUs of one server.
     """
 
     today: date
@@ -56,6 +58,7 @@ class Circumstances:
     largest_batches: tuple[int, ...] = ()
     measured: tuple[Measured, ...] = ()
     power_law: PowerLaw
+    data_parallel: DataParallelLaws
     drift: PriceDrift = NO_DRIFT
     local: LocalCurrency | None = None
 
@@ -165,8 +168,8 @@ def _answered(
 ) -> tuple[Answer, ModelReport]:
     _check_mode(plan, demand.load)
     candidates = candidates_of(
-        plan, market.gpus, power_law=circumstances.power_law, assumptions=demand.assumptions,
-        largest_batches=circumstances.largest_batches,
+        plan, market.gpus, power_law=circumstances.power_law, data_parallel=circumstances.data_parallel,
+        assumptions=demand.assumptions, largest_batches=circumstances.largest_batches,
     )  # fmt: skip
     if not candidates:
         raise UsageError(f"{plan.model.name}: no GPU is left; see `capplan plan` for why each was rejected.")

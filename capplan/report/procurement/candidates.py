@@ -5,19 +5,20 @@ from dataclasses import replace
 
 from msgspec import UNSET
 
-from capplan.core.assumed import UNKNOWN_PCIE_BYTES_PER_S
 from capplan.core.economics.constraints import Assumption
 from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.attributes import driver_licence, porting_note
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
+from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, Status
+from capplan.core.latency.data_parallel import Link, all_reduce_s, link_of
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.power import PowerLaw
 from capplan.core.serving.response import BatchPoint, Candidate, HostLimit, SpeedTier
 from capplan.core.serving.servers import Exchange
-from capplan.core.workload import Mode
+from capplan.core.workload import Mode, Variant
 from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 
@@ -29,6 +30,7 @@ def candidates_of(
     gpus: Mapping[str, GpuSpec],
     *,
     power_law: PowerLaw,
+    data_parallel: DataParallelLaws,
     assumptions: Sequence[Assumption] = (),
     largest_batches: Sequence[int] = (),
 ) -> tuple[Candidate, ...]:
@@ -38,6 +40,7 @@ def candidates_of(
         plan: The plan of one model.
         gpus: The GPU specs by id.
         power_law: The law of power, which says what a GPU draws that launches little.
+        data_parallel: What a training step takes longer on several GPUs of one server.
         assumptions: What is assumed of hosts and networks; without them neither limits anything.
         largest_batches: Batch limits that are compared. A GPU must hold one of them and is run with it; where there
             are none, all batches of the plan count.
@@ -48,21 +51,21 @@ def candidates_of(
         fits.setdefault(fit.gpu, []).append(fit)
     candidates = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in plan.gpus)
     return tuple(
-        _surrounded(candidate, plan, gpus.get(candidate.gpu), values)
+        _surrounded(candidate, plan, gpus.get(candidate.gpu), values, data_parallel)
         for candidate in candidates
         if candidate is not None
     )
 
 
 def _surrounded(
-    candidate: Candidate, plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]
+    candidate: Candidate, plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float], laws: DataParallelLaws
 ) -> Candidate:
     """Return a candidate with what its host and its links allow."""
     fed = replace(
         candidate,
         host_limits=tuple(_host_limits(plan, spec)),
         host_cores=values.get("cpu_cores_per_gpu"),
-        exchange=_exchange(plan, spec, values),
+        exchange=_exchange(plan, spec, values, laws),
     )
     return fed.fed_by(values.get("cpu_ms_per_sample", 0.0) / 1e3)
 
@@ -73,23 +76,27 @@ def _host_limits(plan: PlanDocument, spec: GpuSpec | None) -> Iterator[HostLimit
         yield HostLimit(name=PCIE, rate_per_s=spec.pcie_bytes_per_s / input_bytes)
 
 
-def _exchange(plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float]) -> Exchange | None:
-    """Return how GPUs of a kind exchange gradients: boards of modules by their own link, cards by PCIe.
-
-    The NVLink of a card joins it to one other only.
-    """
+def _exchange(
+    plan: PlanDocument, spec: GpuSpec | None, values: Mapping[str, float], laws: DataParallelLaws
+) -> Exchange | None:
+    """Return how GPUs of a kind exchange gradients, in a full server of their kind and across servers."""
     if plan.workload.mode is not Mode.TRAINING or "network_gbit_per_gpu" not in values:
         return None
-    is_board = comes_on_boards(spec.form_factor if spec else None)
-    link = spec.nvlink_bytes_per_s if spec and is_board else None
+    is_board, is_linked = comes_on_boards(spec.form_factor if spec else None), link_of(spec) in _FAST_LINKS
+    gradient_bytes = float(plan.model.weight_bytes)
+    if plan.workload.precision.variant is Variant.HALF:
+        gradient_bytes = min(gradient_bytes, 2.0 * plan.model.params)
+    gpus = int(values["gpus_per_server_sxm" if is_board else "gpus_per_server_pcie"])
     return Exchange(
-        gradient_bytes=float(plan.model.weight_bytes),
-        inside_bytes_per_s=link / 2 if link else (spec.pcie_bytes_per_s if spec else None) or UNKNOWN_PCIE_BYTES_PER_S,
-        inside_name=_LINKS.get(spec.vendor, "GPU links") if link and spec else "PCIe",
+        gradient_bytes=gradient_bytes,
+        inside_s=all_reduce_s(size_bytes=gradient_bytes, gpu=spec, gpu_count=gpus, laws=laws),
+        inside_fraction=laws.step_share,
+        inside_name=_LINKS.get(spec.vendor, "GPU links") if spec and is_linked else PCIE,
         network_bytes_per_s=values["network_gbit_per_gpu_sxm" if is_board else "network_gbit_per_gpu"] * 1e9 / 8,
     )
 
 
+_FAST_LINKS = (Link.SWITCHED, Link.MESH)
 _LINKS = {"NVIDIA": "NVLink", "AMD": "Infinity Fabric", "Intel": "Gaudi links"}
 
 

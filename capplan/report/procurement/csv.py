@@ -6,11 +6,11 @@ from typing import Any
 
 from capplan.report.documents.codec import flat_fields, to_plain
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, OptionRow, Report
+from capplan.report.render import defused
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _CURVES = frozenset({"card_rates_per_s", "card_watts"})
 """Points of a curve, which the JSON holds."""
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def render_report_csv(report: Report) -> str:
@@ -18,7 +18,7 @@ def render_report_csv(report: Report) -> str:
 
     `fleet` marks a row that carries all the services that `service` lists. One row of a decision is `recommended`;
     where a fleet is decided, the best option of each service alone is `best_alone`. Text that a spreadsheet would run
-    as a formula is led by an apostrophe (OWASP, CSV injection); numbers never are.
+    as a formula is defused; numbers never are.
     """
     import pandas as pd  # noqa: PLC0415
 
@@ -33,7 +33,8 @@ def render_report_csv(report: Report) -> str:
         for model in report.models
         for option in model.options
     ]  # fmt: skip
-    frame = pd.DataFrame([{name: _safe(value) for name, value in row.items()} for row in rows])
+    safe = [{name: defused(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
+    frame = pd.DataFrame(safe)
     stream = io.StringIO()
     frame.to_csv(stream, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return stream.getvalue()
@@ -74,9 +75,3 @@ def _flat(option: OptionRow | FleetOptionRow) -> dict[str, Any]:
 def _first(name: str) -> int:
     """Return the first year that a figure counts from: 0 for outlays, 1 for everything else."""
     return 0 if name == "yearly_usd" else 1
-
-
-def _safe(value: object) -> object:
-    if isinstance(value, str) and value.startswith(_DANGEROUS):
-        return f"'{value}"
-    return value

@@ -8,7 +8,7 @@ from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, Load, TrainingPurchase
 from capplan.report.procurement.types import OptionRow
-from capplan.units import SECONDS, format_fraction, format_rate, format_seconds
+from capplan.units import SECONDS, format_fraction, format_seconds
 
 UNKNOWN = "unknown"
 
@@ -92,10 +92,10 @@ def time_scale(times_s: Iterable[float | None]) -> TimeScale:
     return TimeScale(unit=unit, unit_s=unit_s, digits=1 if least >= unit_s else 2)
 
 
-def time_column(rows: Sequence[OptionRow], time_s: Callable[[OptionRow], float | None]) -> list[str]:
-    """Write one time of every option, all in one unit with the same decimals."""
+def time_cell(rows: Sequence[OptionRow], time_s: Callable[[OptionRow], float | None]) -> Callable[[OptionRow], str]:
+    """Return what writes one time of each of these options, all in one unit with the same decimals."""
     scale = time_scale(map(time_s, rows))
-    return [scale.write(time_s(row)) for row in rows]
+    return lambda row: scale.write(time_s(row))
 
 
 def percent(value: float | None, digits: int) -> str:
@@ -176,8 +176,13 @@ def term_words(term: str) -> str:
     return next((words for known, words in _TERM_WORDS.items() if known.value == term), term)
 
 
+def short_name(gpu_name: str) -> str:
+    """Return a GPU's name without the vendor that most share, short enough to stand in a chart."""
+    return gpu_name.removeprefix("NVIDIA ")
+
+
 def option_name(row: OptionRow | None) -> str:
-    """Name an option: its GPU and term, and the provider where another option has the same."""
+    """Name an option: its GPU and term, and the provider where `option_term` names it."""
     return f"{row.gpu_name} {option_term(row)}" if row else "none"
 
 
@@ -191,11 +196,6 @@ def option_term(row: OptionRow) -> str:
 def fraction(value: float | None) -> str:
     """Write a share as a percentage."""
     return UNKNOWN if value is None else format_fraction(value)
-
-
-def rate(value: float) -> str:
-    """Write samples per second."""
-    return format_rate(value)
 
 
 def whole(value: float | None) -> str:

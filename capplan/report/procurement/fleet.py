@@ -21,7 +21,7 @@ from capplan.report.procurement.money_tables import local_cards, obligation_card
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, InventoryRow, Report, ShareRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
-from capplan.units import format_bytes, format_rate
+from capplan.units import counted, format_bytes, format_rate
 
 _SHOWN = 12
 
@@ -109,14 +109,15 @@ def _sentence(answer: FleetDecision) -> str:
         name = f"{name} (weak evidence: {', '.join(doubt)})"
     if not any(added):
         keep = f" Keeping them costs {_kept_words(choice)}" if choice.kept.total_usd else ""
-        return f"The {choice.owned} owned {name} carry {names}: nothing has to be bought or rented.{keep}"
+        carry = "carries" if choice.owned == 1 else "carry"
+        return f"The {choice.owned} owned {name} {carry} {names}: nothing has to be bought or rented.{keep}"
     verb = "Buy" if choice.term is Term.BUY else "Rent"
     count = added[-1] if choice.term is Term.BUY else added[0]
     owned = f" in addition to the {choice.owned} owned" if choice.owned else ""
     words = f"{verb} {count} × {name}{owned} for {names}: {figures.headline_money(choice.cost.per_year)} USD per year"
     separate, beside = answer.separate_usd_per_year, _beside_words(answer)
     if separate is None or len(answer.services) < 2:
-        return f"{words}; {total} GPUs in all.{beside}"
+        return f"{words}; {counted(total, 'GPU')} in all.{beside}"
     difference = separate - choice.cost.per_year
     more = "less" if difference >= 0 else "more"
     return (

@@ -11,7 +11,7 @@ from capplan.core import formulas
 
 _BINARY: Final = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _FUNCTIONS: Final = {"min": "MIN", "max": "MAX", "pow": "POWER"}
-_SCRIPTED: Final = {**{name: f"Math.{name}" for name in (*_FUNCTIONS, "ceil")}, "ceil_guarded": "ceilGuarded"}
+_SCRIPTED: Final = {name: f"Math.{name}" for name in (*_FUNCTIONS, "ceil")} | {"ceil_guarded": "ceilGuarded"}
 _GUARD = "0.000000001"
 
 
@@ -109,13 +109,6 @@ def _javascript(node: ast.expr) -> str:
             test = f"{_javascript(left)} === {_javascript(right)}"
             return f"({test} ? {_javascript(body)} : {_javascript(orelse)})"
         case ast.Call(func=ast.Name(id=name), args=args):
-            called = {
-                "min": "Math.min",
-                "max": "Math.max",
-                "pow": "Math.pow",
-                "ceil": "Math.ceil",
-                "ceil_guarded": "ceilGuarded",
-            }
             given = ", ".join(_javascript(argument) for argument in args)
-            return f"{called.get(name, f'formulas.{name}')}({given})"
+            return f"{_SCRIPTED.get(name, f'formulas.{name}')}({given})"
     raise TypeError(f"a formula cannot hold {ast.dump(node)}")

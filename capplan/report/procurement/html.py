@@ -181,7 +181,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "left_out_here": _first_listed(report, model),
         "specs": {chart.identity: compiled(chart.drawing) for chart in drawn},
         "id": identity,
-        "name": f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name,
+        "name": model.name,
         "alone": alone_words(report),
         "class_name": model.plan.model.class_name,
         "workload": workload_words(model.plan),

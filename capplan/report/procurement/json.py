@@ -67,6 +67,7 @@ class ConstraintsDocument(msgspec.Struct, frozen=True, kw_only=True):
     max_rack_units: float | None
     certainty_fraction: float = DEFAULT_CERTAINTY
     max_price_age_days: float = DEFAULT_MAX_PRICE_AGE_DAYS
+    any_vendor: bool = False
 
 
 class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +169,7 @@ def _constraints(constraints: Constraints) -> ConstraintsDocument:
         max_rack_units=constraints.max_rack_units,
         certainty_fraction=constraints.certainty_fraction,
         max_price_age_days=constraints.max_price_age_days,
+        any_vendor=constraints.any_vendor,
     )
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from capplan.core.serving.load import OneGpu
 from capplan.report.narrow import Grid
+from capplan.report.procurement import figures
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.money_tables import (
@@ -34,7 +36,7 @@ def render_report_markdown(report: Report) -> str:
     """Write the decision, the options and the assumptions."""
     parts = [
         f"# {escape_markdown(report.title)}",
-        f"Load: {escape_markdown(load_words(report))}. Amounts in {report.currency} before tax; "
+        f"{escape_markdown(_load(report))}. Amounts in {report.currency} before tax; "
         f"estimates unless called measured; made {report.created} by capplan {report.version}.",
     ]
     if words := constraint_words(report.demand.constraints):
@@ -48,6 +50,11 @@ def render_report_markdown(report: Report) -> str:
         parts += [f"## {CHECKS_TITLE}", markdown_grid(checks)]
     parts += [f"Made by {escape_markdown(report.command)}."]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _load(report: Report) -> str:
+    words = load_words(report)
+    return figures.capitalised(words) if isinstance(report.demand.load, OneGpu) else f"Load: {words}"
 
 
 def _key_figures(shown: Sequence[KeyFigure]) -> list[str]:
@@ -70,9 +77,8 @@ def _fleet(report: Report, fleet: FleetRow) -> list[str]:
 
 def _model(report: Report, model: ModelReport) -> list[str]:
     verdict = model.verdict
-    heading = f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
     planned = f"Planned for {workload_words(model.plan)}."
-    parts = [f"## {escape_markdown(heading)}", escape_markdown(planned), f"**{escape_markdown(verdict.sentence)}**"]
+    parts = [f"## {escape_markdown(model.name)}", escape_markdown(planned), f"**{escape_markdown(verdict.sentence)}**"]
     parts += [f"**{escape_markdown(verdict.warning)}**"] if verdict.warning else []
     parts += _key_figures(cards(report, model))
     if verdict.reasons:

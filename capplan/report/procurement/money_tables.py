@@ -11,11 +11,10 @@ from capplan.report.procurement import figures
 from capplan.report.procurement.types import LeftOutOffer, ModelReport, OptionRow, Report
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, words
+from capplan.units import counted
 
-_TERMS = {
-    Term.ON_DEMAND: "on demand", Term.SPOT: "spot", Term.RESERVED_1Y: "1-year commitment",
-    Term.RESERVED_3Y: "3-year commitment", Term.BUY: "bought",
-}  # fmt: skip
+_TERMS = (Term.ON_DEMAND, Term.SPOT, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.BUY)
+"""The terms side by side, all that options may have."""
 _SHOWN_GPUS = 10
 PARTS = (
     ("GPUs", "gpus_usd"), ("chassis", "chassis_usd"), ("network", "network_usd"), ("energy", "energy_usd"),
@@ -31,7 +30,7 @@ def total_card(total_usd: float, present_usd: float | None, money: CostAssumptio
     """Return what is paid over all years counted, with its net present cost."""
     rate = figures.fraction(money.discount_fraction)
     return KeyFigure(
-        label=f"Total over {money.years} year{'s' * (money.years != 1)}",
+        label=f"Total over {counted(money.years, 'year')}",
         figure=f"{figures.headline_money(total_usd)} USD",
         note=f"net present cost {figures.headline_money(present_usd)} USD at {rate} a year",
     )
@@ -90,11 +89,11 @@ def terms_table(report: Report, model: ModelReport) -> Grid | None:
     names = {option.gpu: option.gpu_name for option in reversed(model.options)}
     first = {(option.gpu, option.offer.term): option for option in reversed(model.options) if _counts(option)}
 
-    def of_term(term: Term, name: str) -> Column[str]:
-        return figure(name, lambda gpu: _term_cell(first.get((gpu, term.value))))
+    def of_term(term: Term) -> Column[str]:
+        return figure(figures.term_words(term), lambda gpu: _term_cell(first.get((gpu, term.value))))
 
     gpu: Column[str] = words("GPU", lambda gpu: names[gpu])
-    columns = [gpu, *(of_term(term, name) for term, name in _TERMS.items())]
+    columns = [gpu, *map(of_term, _TERMS)]
     return grid(columns, leading[:_SHOWN_GPUS]) if leading else None
 
 
@@ -117,11 +116,12 @@ def breakdown_table(report: Report, model: ModelReport) -> Grid | None:
     def part(name: str, field: str) -> Column[OptionRow]:
         return figure(f"{name}, USD", lambda row: f"{getattr(row.money.breakdown_usd, field):,.0f}")
 
+    years = counted(report.demand.money.years, "year")
     used = [(name, field) for name, field in PARTS if any(getattr(row.money.breakdown_usd, field) for row in rows)]
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         *(part(name, field) for name, field in used),
-        figure(f"total, {report.demand.money.years} years, USD", lambda row: f"{row.money.total_usd or 0:,.0f}"),
+        figure(f"total, {years}, USD", lambda row: f"{row.money.total_usd or 0:,.0f}"),
     ]
     return grid(columns, rows)
 
@@ -152,7 +152,7 @@ def _payback(report: Report, row: OptionRow) -> str:
     if row.money.payback_against is None:
         return "no rent of this GPU to compare"
     if row.money.payback_years is None:
-        return f"not within {report.demand.money.years} years"
+        return f"not within {counted(report.demand.money.years, 'year')}"
     return f"{row.money.payback_years:.1f} years"
 
 

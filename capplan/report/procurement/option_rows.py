@@ -1,7 +1,5 @@
 """Make a report's row of one option: offer, fleet, response, power and cost, each from its part of the decision."""
 
-from dataclasses import dataclass
-
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
@@ -203,7 +201,7 @@ def _power(option: ProcurementOption, answer: Answer) -> OptionPower:
         nameplate_w=energy.nameplate_w if energy else None,
         predicted_peak_w=energy.peak_w if energy else None,
         average_w=energy.average_w if energy else None,
-        card_used_w=option.energy.card_used_w if option.energy else None,
+        card_used_w=energy.card_used_w if energy else None,
         card_rates_per_s=curve.rates_per_s if curve else (),
         card_watts=curve.watts if curve else (),
         host_w=server_of(candidate.form_factor, answer.case.money).host_w,
@@ -233,23 +231,17 @@ def _money(option: ProcurementOption, answer: Answer) -> OptionMoney:
         break_even_hours_per_year=even,
         break_even_against=against,
         breakdown_usd=cost.breakdown if cost else None,
-        payback_years=payback_years(owned, rented.cost) if owned and rented else None,
-        payback_against=rented.key if owned and rented else None,
+        payback_years=payback_years(owned, rented[1]) if owned and rented else None,
+        payback_against=rented[0] if owned and rented else None,
     )
 
 
-def _best_rent(gpu: str, answer: Answer) -> "_Rented | None":
-    """Return the cheapest rent of a GPU that may be chosen: what its purchase is set against."""
+def _best_rent(gpu: str, answer: Answer) -> tuple[str, RentedCost] | None:
+    """Return key and cost of the cheapest rent of a GPU that may be chosen: what its purchase is set against."""
     for option in answer.ranked:
         if option.gpu == gpu and isinstance(option.cost, RentedCost):
-            return _Rented(key=option.key, cost=option.cost)
+            return option.key, option.cost
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rented:
-    key: str
-    cost: RentedCost
 
 
 def _latencies(option: ProcurementOption) -> tuple[Interval, float, float | None]:

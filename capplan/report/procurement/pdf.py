@@ -48,6 +48,7 @@ from capplan.report.procurement.tables import (
 )
 from capplan.report.procurement.types import Chart, ModelReport, Report
 from capplan.report.procurement.verdict import load_words, varies_words
+from capplan.units import counted
 
 _FAMILY = re.compile(r'font-family="[^"]*"')
 _LONGEST = 40
@@ -106,8 +107,8 @@ def _document(report: Report) -> tuple[dict[str, Any], dict[str, bytes]]:
     document = {
         "title": report.title,
         "load": figures.capitalised(load_words(report)),
-        "made": f"{report.created} · amounts in {report.currency} before tax, over {report.demand.money.years} years · "
-        f"capplan {report.version}",
+        "made": f"{report.created} · amounts in {report.currency} before tax, over "
+        f"{counted(report.demand.money.years, 'year')} · capplan {report.version}",
         "day": report.created.isoformat(),
         "models": models,
         "fleet": _fleet(report, pictures),
@@ -156,8 +157,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     best = model.option(model.verdict.choice) or (model.options[0] if model.options else None)
     has_price = any(option.money.cost_usd_per_year is not None for option in model.options)
     return {
-        "name": model.plan.model.name,
-        "subject": " · ".join(filter(None, (model.plan.model.name, workload_words(model.plan), alone_words(report)))),
+        "subject": " · ".join(filter(None, (model.name, workload_words(model.plan), alone_words(report)))),
         "sentence": model.verdict.sentence,
         "warning": model.verdict.warning,
         "cards": [to_plain(card) for card in cards(report, model)],
@@ -173,7 +173,7 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
         "charts": drawn,
         "money": _money(report, model, rows),
         "power": to_plain(_cut(power_table(model), rows)),
-        "operation": to_plain(_shortened(operation_table(report, model), rows)),
+        "operation": to_plain(_cut(operation, rows) if (operation := operation_table(report, model)) else None),
         "host": to_plain(host_table(report, model)),
         "wins": to_plain(wins_table(model)),
         "varies": varies_words(model.verdict.varies),
@@ -185,10 +185,6 @@ def _model(report: Report, model: ModelReport, identity: str, pictures: dict[str
     }
 
 
-def _shortened(content: Grid | None, most: int) -> Grid | None:
-    return None if content is None else _cut(content, most)
-
-
 def _money(report: Report, model: ModelReport, rows: int) -> list[dict[str, Any]]:
     """Return the tables of money that the load allows, with their titles."""
     made = (
@@ -198,7 +194,7 @@ def _money(report: Report, model: ModelReport, rows: int) -> list[dict[str, Any]
     return [{"title": title, "table": to_plain(_cut(content, rows))} for title, content in made if content is not None]
 
 
-def _cut(content: Grid, most: int = _LONGEST) -> Grid:
+def _cut(content: Grid, most: int) -> Grid:
     """Keep what a reader of paper needs; the other formats hold all."""
     return Grid(columns=content.columns, rows=content.rows[:most])
 

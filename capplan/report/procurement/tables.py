@@ -1,6 +1,6 @@
 """The report's tables of text, the same in the page, the PDF and the workbook."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from capplan.core.economics.constraints import Assumption
@@ -80,7 +80,7 @@ def cards(report: Report, model: ModelReport) -> tuple[KeyFigure, ...]:
     if model.plan.pipeline is not None:
         shown.append(_unit_cost(model, row))
     if isinstance(load, Service):
-        shown.append(_latency_card(row, load))
+        shown.append(_latency_card(row, load, is_stated=row is stated))
     elif row.speed.finish_s is not None:
         shown.insert(0, _finish_card(row, load))
     shown.append(_scenarios_card(verdict, is_stated=row is stated))
@@ -95,6 +95,7 @@ def _as_recommended(row: OptionRow, assured: AssuredRow | None) -> OptionRow:
     if assured is None or assured.gpus is None or assured.servers is None or assured.gpus <= row.count.gpus:
         return row
     last = assured.gpus_last_year or assured.gpus
+    million, stated, cost = row.money.usd_per_million, row.money.cost_usd_per_year, assured.cost_usd_per_year
     return replace(
         row,
         count=replace(
@@ -104,6 +105,7 @@ def _as_recommended(row: OptionRow, assured: AssuredRow | None) -> OptionRow:
         money=replace(
             row.money, cost_usd_per_year=assured.cost_usd_per_year, yearly_usd=assured.yearly_usd,
             total_usd=assured.total_usd, present_usd=assured.present_usd, residual_usd=assured.residual_usd,
+            usd_per_million=million * cost / stated if million and stated and cost else None,  # of the same samples
         ),
     )  # fmt: skip
 
@@ -161,13 +163,17 @@ def _failing(spares: int) -> str:
     return "a server fails" if spares == 1 else f"{spares} servers fail"
 
 
-def _latency_card(row: OptionRow, load: Service) -> KeyFigure:
-    """Return the latency percentile at peak against its limit, and what it were at the ends of the estimate."""
+def _latency_card(row: OptionRow, load: Service, *, is_stated: bool) -> KeyFigure:
+    """Return the latency percentile at peak against its limit, and what it were at the ends of the estimate.
+
+    It is that of the fleet for the load as stated, also where a larger one is recommended.
+    """
     slow_s = row.response.latency_if_slow_s
     is_risky = slow_s is None or slow_s > load.latency_limit_s
     limit = (
         f"limit {format_seconds(load.latency_limit_s)}{', may be exceeded' * is_risky}; "
         f"{format_seconds(row.response.latency_if_fast_s)} to {figures.seconds(slow_s)}"
+        f"{'' if is_stated else ', with the fleet for the load as stated'}"
     )
     label, figure = f"{load.percentile:g}th percentile at peak", format_seconds(row.response.latency_s.expected)
     return KeyFigure(label=label, figure=figure, note=limit, is_risky=is_risky)
@@ -241,12 +247,7 @@ def compared_table(report: Report, model: ModelReport) -> Grid:
     best = "best alone" if report.fleet else "recommended"
     marks = {model.verdict.runner_up: " (runner-up)", model.verdict.choice: f" ({best})"}
     shown, years = compared(model), report.demand.money.years
-    digits, paces = figures.amount_digits(shown), figures.time_column(shown, figures.pace_s)
-    pace_by_key = dict(zip((row.key for row in shown), paces, strict=True))
-
-    def amount(title: str, name: str) -> Column[OptionRow]:
-        return figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
-
+    amount, pace = _amounts(shown), figures.time_cell(shown, figures.pace_s)
     columns: list[Column[OptionRow]] = [
         words("option", lambda row: f"{figures.option_name(row)}{marks.get(row.key, '')}"),
         words("offer", figures.offer),
@@ -255,32 +256,36 @@ def compared_table(report: Report, model: ModelReport) -> Grid:
     if isinstance(report.demand.load, OneGpu):
         columns += [
             figure(f"{model.items} per s", lambda row: row.speed.rate_per_gpu_per_s, format_rate),
-            figure("latency", lambda row: pace_by_key[row.key]),
+            figure("latency", pace),
             figure("USD per hour or GPU", lambda row: figures.money(row.offer.price_usd)),
             amount("USD per million", "usd_per_million"),
         ]
         return grid(columns, shown)
     columns += [
         figure("GPUs", lambda row: figures.whole(row.count.gpus)),
-        figure(figures.pace_head(report.demand.load), lambda row: pace_by_key[row.key]),
-        figure("spare capacity", figures.headroom),
+        figure(figures.pace_head(report.demand.load), pace),
+        _HEADROOM,
         amount("USD per year", "cost_usd_per_year"),
-        amount(f"USD in {years} years", "total_usd"),
+        amount(f"USD in {counted(years, 'year')}", "total_usd"),
     ]
     if any(row.offer.term == Term.BUY for row in shown):
         columns.append(words("pays off", _break_even))
     return grid(columns, shown)
 
 
+_HEADROOM: Column[OptionRow] = figure("spare capacity", figures.headroom)
+
+
+def _amounts(rows: Sequence[OptionRow]) -> Callable[[str, str], Column[OptionRow]]:
+    """Return what makes a column of amounts by its title and the name of the amount, with the decimals of its kind."""
+    digits = figures.amount_digits(rows)
+    return lambda title, name: figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
+
+
 def option_table(report: Report, model: ModelReport) -> Grid:
     """Show the leading options with what they take and cost; all of them where none leads."""
     leading = [row for row in model.options if row.evidence.is_leading] or list(model.options)
-    digits, paces = figures.amount_digits(leading), figures.time_column(leading, figures.pace_s)
-    pace_by_key = dict(zip((row.key for row in leading), paces, strict=True))
-
-    def amount(title: str, name: str) -> Column[OptionRow]:
-        return figure(title, lambda row: figures.fixed(getattr(row.money, name), digits[name]))
-
+    amount, pace = _amounts(leading), figures.time_cell(leading, figures.pace_s)
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
         words("offer", figures.offer),
@@ -288,10 +293,10 @@ def option_table(report: Report, model: ModelReport) -> Grid:
         figure("price", figures.price),
         figure("batch", lambda row: row.speed.batch),
         figure("GPUs", lambda row: figures.whole(row.count.gpus)),
-        figure(figures.pace_head(report.demand.load), lambda row: pace_by_key[row.key]),
-        figure("spare capacity", figures.headroom),
+        figure(figures.pace_head(report.demand.load), pace),
+        *([] if isinstance(report.demand.load, OneGpu) else [_HEADROOM]),
         amount("USD/year", "cost_usd_per_year"),
-        amount(f"USD, {report.demand.money.years} years", "total_usd"),
+        amount(f"USD, {counted(report.demand.money.years, 'year')}", "total_usd"),
         amount("USD/million", "usd_per_million"),
         words("speed / price", figures.evidence),
         words("none cheaper and faster", lambda row: "yes" if row.evidence.on_front else ""),
@@ -321,12 +326,7 @@ def _kilowatts(power_w: float) -> str:
 
 _POWER: tuple[Column[OptionRow], ...] = (
     words("option", figures.option_name),
-    figure(
-        "nameplate kW",
-        lambda row: row.power.nameplate_w,
-        _kilowatts,
-        unknown=figures.UNKNOWN,
-    ),
+    figure("nameplate kW", lambda row: row.power.nameplate_w, _kilowatts, unknown=figures.UNKNOWN),
     figure("predicted at peak, kW", lambda row: row.power.predicted_peak_w, _kilowatts, unknown=figures.UNKNOWN),
     figure("mean kW", lambda row: row.power.average_w, _kilowatts, unknown=figures.UNKNOWN),
     figure("kWh per year", lambda row: figures.whole(row.power.energy_kwh_per_year)),
@@ -344,9 +344,7 @@ def operation_table(report: Report, model: ModelReport) -> Grid | None:
     shown = model.options[:10]
 
     def times(title: str, case: Callable[[OptionRow], float | None]) -> Column[OptionRow]:
-        """Return a column of times in one unit."""
-        written = dict(zip((row.key for row in shown), figures.time_column(shown, case), strict=True))
-        return figure(title, lambda row: written[row.key])
+        return figure(title, figures.time_cell(shown, case))
 
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
@@ -382,10 +380,6 @@ def host_table(report: Report, model: ModelReport) -> Grid | None:
         ),
     ]
     return grid(columns, rows)
-
-
-def _limit_words(row: OptionRow) -> str:
-    return f"{row.speed.host_limit} of the host" if row.speed.is_host_bound else "the GPU"
 
 
 def _pcie_share(row: OptionRow) -> str:
@@ -478,10 +472,10 @@ def facts_table(plan: PlanDocument) -> Grid:
         ("weights", format_bytes(model.weight_bytes)),
         (
             "work per sample",
-            f"{format_flops(plan.model.flops_per_sample)} ({format_count(plan.model.macs_per_sample)} MACs)",
+            f"{format_flops(model.flops_per_sample)} ({format_count(model.macs_per_sample)} MACs)",
         ),
         ("uncounted operators", ", ".join(model.uncounted) or "none"),
-        *((key, value) for key, value in plan.workload.words().items()),
+        *plan.workload.words().items(),
         ("memory that may be filled", format_fraction(plan.limits.utilization_fraction)),
         ("calibration", plan.provenance.calibration or "none"),
     ]
@@ -502,14 +496,17 @@ def workload_words(plan: PlanDocument) -> str:
 
 
 def offers_words(model: ModelReport) -> str:
-    """Return how many offers were left out."""
+    """Return how many options have a price, how many are listed apart, and how many offers no option rests on."""
     unpriced = sum(row.offer.price_usd is None for row in model.options)
-    words = (
-        f"{len(model.options) - unpriced} priced options; {unpriced} GPUs without a known price are listed without cost"
-    )
-    rest = sum(not row.evidence.is_leading for row in model.options)
-    more = f"{rest} options are in the appendix" if rest else "all are shown"
-    return f"{words}; {more}, and {len(model.left_out)} other offers of these GPUs, each with its reason."
+    parts = [counted(len(model.options) - unpriced, "priced option")]
+    if unpriced:
+        verb = "is" if unpriced == 1 else "are"
+        parts.append(f"{counted(unpriced, 'GPU')} without a known price {verb} listed without cost")
+    if rest := sum(not row.evidence.is_leading for row in model.options):
+        parts.append(f"{counted(rest, 'option')} {'is' if rest == 1 else 'are'} listed apart, each with its reason")
+    if left := len(model.left_out):
+        parts.append(f"{counted(left, 'other offer')} of these GPUs {'is' if left == 1 else 'are'} left out")
+    return f"{'; '.join(parts)}."
 
 
 def assumption_table(report: Report) -> Grid:

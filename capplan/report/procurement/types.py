@@ -381,6 +381,11 @@ class ModelReport:
     demand: ReportLoad | None = None
 
     @property
+    def name(self) -> str:
+        """Return the model's name, after that of its service where several share a fleet."""
+        return f"{self.service}: {self.plan.model.name}" if self.service else self.plan.model.name
+
+    @property
     def items(self) -> str:
         """Return what is made, in the plural: samples, or what a pipeline makes."""
         return f"{self.plan.item}s"

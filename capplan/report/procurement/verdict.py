@@ -23,8 +23,9 @@ from capplan.report.procurement.figures import (
     quote_terms,
     term_words,
 )
+from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
-from capplan.units import counted, format_fraction, format_rate, format_seconds
+from capplan.units import SECONDS, counted, format_fraction, format_rate, format_seconds
 
 
 def format_usd(amount: float) -> str:
@@ -41,11 +42,11 @@ def describe_load(load: Load, items: str) -> str:
             f"{_use_words(load)}{_up_words(load)}"
         )
     if isinstance(load, Job):
-        return f"{load.samples:,.0f} {items} within {_hours(load.deadline_s)}, {load.runs_per_year:g} times a year"
+        return f"{load.samples:,.0f} {items} within {_hours(load.deadline_s)}, {_times_a_year(load.runs_per_year)}"
     if isinstance(load, TrainingPurchase):
         return (
-            f"training {load.epochs:g} epochs of {load.samples:,.0f} samples within {_hours(load.deadline_s)}, "
-            f"{load.runs_per_year:g} times a year"
+            f"training {load.epochs:g} epoch{'s' * (load.epochs != 1)} of {load.samples:,.0f} samples within "
+            f"{_hours(load.deadline_s)}, {_times_a_year(load.runs_per_year)}"
         )
     return "no load stated: one GPU of each kind, always busy"
 
@@ -76,7 +77,7 @@ def load_words(report: Report) -> str:
 
 _SPEED_WORDS = {
     "measured": "estimated from steps timed on this GPU",
-    "transferred": "transferred from related GPUs",
+    "transferred": "transferred from other timings",
     "spec-sheet": "from the spec sheet alone",
 }
 
@@ -85,25 +86,16 @@ def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
-_PARTS_OF_A_PURCHASE = {
-    "gpus_usd": "GPUs",
-    "chassis_usd": "chassis",
-    "network_usd": "network",
-    "energy_usd": "energy",
-    "space_usd": "space",
-    "support_usd": "support",
-    "staff_usd": "staff",
-    "licences_usd": "licences",
-}
-
-
 def _largest_part(pair: Payback) -> str:
     """Name what takes most of a purchase's cost; beside staff, where it would cost more even without."""
     parts = pair.bought.cost.breakdown if isinstance(pair.bought.cost, OwnedCost) else CostBreakdown()
-    names = {part: name for part, name in _PARTS_OF_A_PURCHASE.items() if part != "staff_usd" or pair.staff_usd}
-    amounts = {name: getattr(parts, part) for part, name in names.items()}
-    largest = max(amounts, key=lambda name: amounts[name])
-    share = format_fraction(amounts[largest] / sum(amounts.values()))
+    paid = {
+        name: amount
+        for name, field in PARTS
+        if (amount := getattr(parts, field)) > 0 and (field != "staff_usd" or pair.staff_usd)
+    }
+    largest = max(paid, key=lambda name: paid[name])
+    share = format_fraction(paid[largest] / sum(paid.values()))
     return f"{largest}: {share} of {'its cost' if pair.staff_usd else 'the rest'}"
 
 
@@ -118,7 +110,7 @@ def _payback_words(pair: Payback, years: int) -> str:
         staff = f"it costs less a year where a server takes under {format_usd(pair.staff_usd)} of staff"
     staff += f" ({_largest_part(pair)})"
     if pair.years is None:
-        return f"The best purchase does not pay off within {years} years: {against}; {staff}."
+        return f"The best purchase does not pay off within {counted(years, 'year')}: {against}; {staff}."
     return f"The best purchase pays off after {pair.years:.1f} years: {against}; {staff}."
 
 
@@ -148,7 +140,14 @@ def varies_words(labels: Sequence[str]) -> str:
 
 
 def _hours(time_s: float) -> str:
-    return f"{time_s / 86400:g} days" if time_s >= 2 * 86400 else f"{time_s / 3600:g} hours"
+    """Write a deadline in hours, from two days on in days."""
+    if time_s >= 2 * SECONDS["d"]:
+        return f"{time_s / SECONDS['d']:g} days"
+    return f"{time_s / SECONDS['h']:g} hour{'s' * (time_s != SECONDS['h'])}"
+
+
+def _times_a_year(times: float) -> str:
+    return "once a year" if times == 1 else f"{times:g} times a year"
 
 
 def make_verdict(
@@ -485,9 +484,11 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: st
     sizing = next(sizing for sizing in answer.case.sizings if sizing.gpu == choice.gpu)
     fewest = fewest_possible(load, sizing.capacity.candidate)
     rate = f"{format_rate(choice.speed.rate_per_gpu_per_s)} {items}/s"
+    batch = choice.speed.batch
+    takes = f"batches of up to {batch}" if batch > 1 else f"{items} one at a time"
     reasons = [
-        f"Each GPU takes batches of up to {choice.speed.batch} and carries {rate}: {sizing.need} needed at today's "
-        f"peak; {fewest} is the theoretical minimum.",
+        f"Each GPU takes {takes} and carries {rate}: {sizing.need} needed at today's peak; {fewest} is the theoretical "
+        "minimum.",
         f"{load.percentile:g} % are answered within {format_seconds(choice.response.latency_s.expected)} at peak; "
         f"{format_seconds(load.latency_limit_s)} is allowed.",
     ]
@@ -503,7 +504,8 @@ def _service_reasons(answer: Answer, load: Service, choice: OptionRow, items: st
     if (mix := answer.day_mix) and (mix.reserved or not load.levels):
         held = f"{mix.reserved} reserved and the rest by the hour" if mix.reserved else "all by the hour"
         cost = format_usd(mix.usd_per_year)
-        reasons.append(f"Scaled along the day, {held}, up to {mix.most} GPUs would cost {cost} a year at least.")
+        most = counted(mix.most, "GPU")
+        reasons.append(f"Scaled along the day, {held}, up to {most} would cost {cost} a year at least.")
     return reasons
 
 
@@ -517,7 +519,9 @@ def _scaling_words(answer: Answer, load: Service) -> str:
     if choice is None or not choice.follows_hours:
         return words
     paid = choice.gpu_hours_by_year[0] / (choice.fleet.gpus * HOURS_PER_YEAR)
-    return f"{words} The choice pays for {format_fraction(paid)} of the hours of its {choice.fleet.gpus} GPUs."
+    return (
+        f"{words} The choice pays for {format_fraction(paid)} of the hours of its {counted(choice.fleet.gpus, 'GPU')}."
+    )
 
 
 def _worths(answer: Answer, choice: OptionRow, other: OptionRow) -> tuple[float, float]:

@@ -38,7 +38,9 @@ _WORTH_TELLING = 0.02
 """Changes that move the throughput by a smaller share are left out."""
 _WORTH_SAVING = 0.95
 """Changes that leave a larger share of the memory are not called smaller."""
-_LABEL_WIDTH = 9
+LABEL_WIDTH = 9
+"""Width of the labels that lines begin with. [characters]"""
+UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
 EVIDENCE_WORDS = {
     Evidence.MEASURED: "timed",
@@ -93,7 +95,7 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
     """
     chosen = selection or Selection()
 
-    def folded(lines: Sequence[Line], indent: int = _LABEL_WIDTH) -> list[Line]:
+    def folded(lines: Sequence[Line], indent: int = LABEL_WIDTH) -> list[Line]:
         return [part for content in lines for part in fold_line(content, width, indent=indent)]
 
     above = folded(
@@ -126,8 +128,9 @@ def largest_batches(answer: "Fit | Rejection") -> str:
     return f"{answer.certain_batch:,}, up to {answer.max_batch:,}"
 
 
-def _labelled(label: str, *pieces: "str | Span") -> Line:
-    return line(Span(text=label.ljust(_LABEL_WIDTH), style=Style.HEADING), *pieces)
+def labelled(label: str, *pieces: "str | Span") -> Line:
+    """Return a line that begins with a label of fixed width."""
+    return line(Span(text=label.ljust(LABEL_WIDTH), style=Style.HEADING), *pieces)
 
 
 def _fitted(label: str, parts: Sequence[str], *, width: int, separator: str = ", ", rest: str = "") -> Line:
@@ -135,15 +138,15 @@ def _fitted(label: str, parts: Sequence[str], *, width: int, separator: str = ",
     for count in range(len(parts), 0, -1):
         left = len(parts) - count
         text = separator.join(parts[:count]) + (rest.format(left) if left else "")
-        if _LABEL_WIDTH + len(text) <= width or count == 1:
-            return _labelled(label, text)
-    return _labelled(label)
+        if LABEL_WIDTH + len(text) <= width or count == 1:
+            return labelled(label, text)
+    return labelled(label)
 
 
 def _model_lines(plan: Plan, width: int) -> list[Line]:
     """Write the question: the model, a sample's size, the batch, how it runs; on two lines where one is too short."""
     model = plan.model
-    batches = sorted({*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)})
+    batches = asked_batches(plan)
     shown = ", ".join(map(str, batches)) if len(batches) <= _MOST_BATCH_COLUMNS else f"{batches[0]} to {batches[-1]}"
     words = "batch" if len(batches) == 1 else "batches"
     layout = "" if plan.workload.layout.value == "nchw" else ", channels_last"
@@ -156,20 +159,19 @@ def _model_lines(plan: Plan, width: int) -> list[Line]:
         f"{plan.precision_label} {plan.workload.configuration.mode}{framework}{layout}{together}",
         f"{format_parameters(model.parameter_count)} parameters, {format_flops(model.flops_per_sample)}/sample",
     ]
-    name = Span(text=model.name, style=Style.CHOSEN)
     lines = [model.name]
     for part in parts:
         if len(f"{lines[-1]} · {part}") <= width:
             lines[-1] = f"{lines[-1]} · {part}"
         else:
-            lines.append(f"{' ' * _LABEL_WIDTH}{part}")
+            lines.append(f"{' ' * LABEL_WIDTH}{part}")
     name = Span(text=model.name, style=Style.CHOSEN)
     return [line(name, lines[0].removeprefix(model.name)), *map(line, lines[1:])]
 
 
 def _caution_lines(plan: Plan) -> list[Line]:
     """Write what makes all figures of this model uncertain before the figures."""
-    return [_labelled("Unsure", Span(text=plan.cautions[0], style=Style.UNSURE))] if plan.cautions else []
+    return [labelled("Unsure", Span(text=plan.cautions[0], style=Style.UNSURE))] if plan.cautions else []
 
 
 def _needs_lines(plan: Plan, width: int) -> list[Line]:
@@ -199,7 +201,7 @@ def energy_lines(plan: Plan) -> list[Line]:
     cost = f"{format_joules(joules.expected)} ({format_joules(joules.low)} … {format_joules(joules.high)})"
     cost += " a sample" if plan.pipeline is None else f" per {plan.pipeline.item}"
     where = best.gpu.id if gpus == 1 else f"{gpus} × {best.gpu.id}"
-    return [_labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}; {energy.evidence}")]
+    return [labelled("Energy", f"{where} at batch {best.batch}: {drawn}, {cost}; {energy.evidence}")]
 
 
 def energy_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
@@ -264,7 +266,7 @@ def _host_lines(plan: Plan) -> list[Line]:
     kept = [gpu_id for gpu_id in plan.own_hosts if gpu_id in waiting]
     if not kept or {fit.gpu.id for fit in plan.fits} == set(plan.own_hosts):
         return []
-    return [_labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (--host sets one for all)")]
+    return [labelled("Host", f"{plan.host}, but {', '.join(kept)} as timed (--host sets one for all)")]
 
 
 def _fits_lines(plan: Plan, width: int) -> list[Line]:
@@ -277,7 +279,7 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
     beyond_memory = [miss for miss in nearest if miss.constraint in (Constraint.LATENCY, Constraint.THROUGHPUT)]
     nearest = [*beyond_memory, *(miss for miss in nearest if miss not in beyond_memory)]
     if not plan.fits:
-        return [_labelled("Fits", head), *_all_misses(plan, nearest)]
+        return [labelled("Fits", head), *_all_misses(plan, nearest)]
     some = [f"{miss.gpu.id}{_at(plan, miss)} {_short_reason(miss)}" for miss in nearest if miss.needed]
     unable = Counter(miss.lacking or str(plan.workload.precision) for miss in nearest if not miss.needed)
     parts = [f"{head}; nearest misses: {some[0]}", *some[1:]] if some else [head]
@@ -287,12 +289,12 @@ def _fits_lines(plan: Plan, width: int) -> list[Line]:
 
 def _all_misses(plan: Plan, nearest: Sequence[Rejection]) -> list[Line]:
     lines = [
-        _labelled("Misses" if index == 0 else "", f"{rejection.gpu.id}{_at(plan, rejection)}: {rejection.reason}")
+        labelled("Misses" if index == 0 else "", f"{rejection.gpu.id}{_at(plan, rejection)}: {rejection.reason}")
         for index, rejection in enumerate(nearest[:_MOST_MISSES])
     ]
     more = len(nearest) - len(lines)
-    lines += [_labelled("", f"{more} more: --all")] if more > 0 else []
-    return lines + [_labelled("Try", text) for text in _remedies(nearest)]
+    lines += [labelled("", f"{more} more: --all")] if more > 0 else []
+    return lines + [labelled("Try", text) for text in _remedies(nearest)]
 
 
 def _take_lines(plan: Plan, width: int) -> list[Line]:
@@ -310,9 +312,9 @@ def _take_lines(plan: Plan, width: int) -> list[Line]:
         lines.append(_fitted("Rent", offers, width=width, separator="; ", rest="; {} more: --all"))
     best = plan.best()
     if best is not None and (local := plan.local_cost(best)) is not None:
-        lines.append(_labelled(f"In {local.currency}", local_words(local)))
+        lines.append(labelled(f"In {local.currency}", local_words(local)))
     if limits := _take_limits(plan):
-        lines.append(_labelled("But", Span(text=limits, style=Style.UNSURE)))
+        lines.append(labelled("But", Span(text=limits, style=Style.UNSURE)))
     return lines
 
 
@@ -364,10 +366,10 @@ def _take_line(plan: Plan, label: str, reasons: Sequence[Recommendation], *, is_
     warnings = "; ".join(dict.fromkeys(reason.warning for reason in reasons if reason.warning))
     warning = Span(text=f"; careful: {warnings}" if warnings else "", style=Style.UNSURE)
     figures = _figures(fit, plan, of_size=reasons[0].criterion is Criterion.SMALLEST)
-    while len(figures) > 1 and _LABEL_WIDTH + len(label) + len(f"  {what}: {', '.join(figures)}{warning.text}") > width:
+    while len(figures) > 1 and LABEL_WIDTH + len(label) + len(f"  {what}: {', '.join(figures)}{warning.text}") > width:
         figures.pop()
     head = "Take" if is_first else "or"
-    return _labelled(head, Span(text=label, style=Style.CHOSEN), f"  {what}: {', '.join(figures)}", warning)
+    return labelled(head, Span(text=label, style=Style.CHOSEN), f"  {what}: {', '.join(figures)}", warning)
 
 
 def _figures(fit: Fit, plan: Plan, *, of_size: bool) -> list[str]:
@@ -415,7 +417,7 @@ def _columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
     return [
         *(batch if len({fit.batch for fit in fits}) > 1 else []),
         figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
-        figure("from … to", _span, rank=6),
+        figure("from … to", latency_span, rank=6),
         figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate, rank=3),
         figure("memory", lambda fit: fit.memory.total_bytes.expected, format_bytes, rank=5),
         figure("safe batch", largest_batch, rank=8),
@@ -442,7 +444,6 @@ def _batch_columns(fits: Sequence[Fit]) -> list[Column[Fit]]:
 
 
 def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
-    unsure = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
     borderline: Column[Fit] = figure("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes")
     count: Column[Fit] = figure("GPUs", plan.gpus_for_rate, "{:,}".format)
     hours: Column[Fit] = figure("GPU-hours", plan.gpu_hours, lambda found: f"{found.expected:,.3g}")
@@ -457,7 +458,7 @@ def _closing_columns(plan: Plan, fits: Sequence[Fit]) -> list[Column[Fit]]:
             "evidence",
             lambda fit: EVIDENCE_WORDS[fit.latency.evidence],
             rank=1,
-            style=lambda fit: Style.UNSURE if fit.latency.evidence in unsure else Style.PLAIN,
+            style=lambda fit: Style.UNSURE if fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN,
         ),
     ]
 
@@ -476,7 +477,8 @@ def _is_part_of_machine(plan: Plan, fit: Fit) -> bool:
     )
 
 
-def _span(fit: Fit) -> str:
+def latency_span(fit: Fit) -> str:
+    """Write both ends of a fit's latency."""
     return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
 
 
@@ -514,7 +516,7 @@ def _faster_lines(changes: Sequence[ConditionEffect], width: int) -> list[Line]:
         return []
     where = f"on {changes[0].before.gpu.id}: "
     parts = [f"{change.name} {_time(change)}, {format_speedup(change.speedup)} ({change.option})" for change in changes]
-    if _LABEL_WIDTH + len(where) + len("; ".join(parts)) > width:
+    if LABEL_WIDTH + len(where) + len("; ".join(parts)) > width:
         parts = [f"{change.option} {format_speedup(change.speedup)} ({_time(change)})" for change in changes]
     return [_fitted("Faster?", [where + parts[0], *parts[1:]], width=width, separator="; ")]
 
@@ -524,8 +526,12 @@ def _time(change: ConditionEffect) -> str:
 
 
 def _at(plan: Plan, rejection: Rejection) -> str:
-    batches = {*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)}
-    return f" at batch {rejection.batch}" if len(batches) > 1 else ""
+    return f" at batch {rejection.batch}" if len(asked_batches(plan)) > 1 else ""
+
+
+def asked_batches(plan: Plan) -> list[int]:
+    """Return the batches that a plan was asked for, the smallest first."""
+    return sorted({*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)})
 
 
 def _distance(rejection: Rejection) -> float:
@@ -576,9 +582,21 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
         lines.append(line(Span(text=f"{evidence_legend(used, width - len(widened))}{widened}", style=Style.ASIDE)))
     lines += _note_lines(plan, width)
     more = len({fit.gpu.id for fit in plan.fits} - set(ids))
-    rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
+    rest = more_words(more)
     lines.append(line(Span(text=f"{rest}{_footer(plan, width - len(rest))}", style=Style.ASIDE)))
     return lines
+
+
+def more_words(count: int) -> str:
+    """Say how many GPUs fit that are not shown; nothing where all are."""
+    fit = "GPU fits" if count == 1 else "GPUs fit"
+    return f"{count} more {fit}: --all or --top N. " if count > 0 else ""
+
+
+def price_days(plan: Plan) -> str:
+    """Write the days between which a plan's prices lie; empty without prices."""
+    days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
+    return " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
 
 
 def _widened(plan: Plan, ids: Sequence[str]) -> str:
@@ -612,11 +630,9 @@ def _note_lines(plan: Plan, width: int) -> list[Line]:
 
 
 def _footer(plan: Plan, width: int) -> str:
-    days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
     pieces = [f"Estimates for {plan.workload.software}", *([plan.host] if plan.host else [])]
     pieces += [f"{plan.limits.utilization_fraction:.0%} of memory"]
-    span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
-    pieces += [f"prices of {span}"] if span else []
+    pieces += [f"prices of {span}"] if (span := price_days(plan)) else []
     pieces += ["USD/h/8: of 8 GPUs"] if any(_is_part_of_machine(plan, fit) for fit in plan.fits) else []
     while len(pieces) > 1 and len(", ".join(pieces)) >= width:
         pieces.pop()

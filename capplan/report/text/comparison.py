@@ -8,6 +8,7 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Host, precision_label
+from capplan.report.documents.comparison import row_status
 from capplan.report.sections import (
     Block,
     Column,
@@ -24,7 +25,15 @@ from capplan.report.sections import (
     line,
     words,
 )
-from capplan.report.text.answer import EVIDENCE_WORDS, WIDTH, energy_data, evidence_legend, largest_batch
+from capplan.report.text.answer import (
+    EVIDENCE_WORDS,
+    UNSURE_EVIDENCE,
+    WIDTH,
+    energy_data,
+    evidence_legend,
+    largest_batch,
+    latency_span,
+)
 from capplan.report.text.gpus import local_words
 from capplan.units import (
     format_bytes,
@@ -38,7 +47,6 @@ from capplan.units import (
 
 Value = TypeVar("Value")
 _MOST_REASONS = 6
-_UNSURE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
 
 def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
@@ -115,7 +123,7 @@ def _columns(comparison: Comparison) -> list[Column[ComparisonRow]]:
     return [
         *columns,
         figure("latency", _of_fit(lambda fit: fit.latency.latency_s.expected), format_seconds),
-        figure("from … to", _of_fit(_span), rank=6),
+        figure("from … to", _of_fit(latency_span), rank=6),
         figure("samples/s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected), format_rate, rank=1),
         figure("×", lambda row: row.gain, "{:.2f}".format, rank=2),
         *([figure("power", _of_fit(_watts), format_watts, rank=7)] if has_energy else []),
@@ -141,7 +149,7 @@ def _of_fit(value: Callable[[Fit], Value]) -> Callable[[ComparisonRow], Value | 
 
 
 def _evidence_style(row: ComparisonRow) -> Style:
-    return Style.UNSURE if row.fit and row.fit.latency.evidence in _UNSURE else Style.PLAIN
+    return Style.UNSURE if row.fit and row.fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN
 
 
 def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
@@ -154,7 +162,7 @@ def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
         data("layout", lambda row: row.workload.layout.value),
         data("gpu", lambda row: row.gpu.id),
         data("batch", lambda row: row.batch),
-        data("status", _status_value),
+        data("status", row_status),
         data("reason", lambda row: row.reason),
         data("params", lambda row: facts[row.model].parameter_count),
         data("flops_per_sample", lambda row: facts[row.model].flops_per_sample),
@@ -177,12 +185,6 @@ def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
     ]
 
 
-def _status_value(row: ComparisonRow) -> str:
-    if row.fit:
-        return row.fit.status.value
-    return FitStatus.DOES_NOT_FIT.value if row.rejection else "failed"
-
-
 def _precision(row: ComparisonRow, dtype: str | None) -> str:
     return precision_label(row.workload.precision, dtype)
 
@@ -191,10 +193,6 @@ def _status(row: ComparisonRow) -> str:
     if row.fit is None:
         return "no"
     return "borderline" if row.fit.status is FitStatus.BORDERLINE else "yes"
-
-
-def _span(fit: Fit) -> str:
-    return f"{format_seconds(fit.latency.latency_s.low)} … {format_seconds(fit.latency.latency_s.high)}"
 
 
 def _cost(fit: Fit) -> str:

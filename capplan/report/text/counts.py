@@ -8,7 +8,7 @@ from capplan.core.ops.counters import CounterComparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.trace.types import AssumedValue
 from capplan.report.documents.analysis import parameter_bytes_by_dtype
-from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
 from capplan.units import format_bytes, format_count, format_flops, format_fraction
 
 
@@ -58,7 +58,7 @@ def coverage_lines(analysis: Analysis) -> list[str]:
     whole = assumed_sizes(recording)
     kinds = "".join(f"; assumed: {_assumed(assumed_value)}" for assumed_value in recording.assumed_values)
     return [
-        *([f"{whole[0].upper()}{whole[1:]}."] if whole else []),
+        *([sentence(whole)] if whole else []),
         f"{share}; uncounted: {missed or 'none'}{kinds}; traced on {recording.backend}",
     ]
 

@@ -21,7 +21,7 @@ from capplan.core.latency.types import LatencyEstimate
 from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label
 from capplan.report.estimates import EstimateReport
-from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
 from capplan.report.text.answer import EVIDENCE_WORDS, energy_data
 from capplan.units import (
     format_bytes,
@@ -88,7 +88,7 @@ def _section(report: EstimateReport, *, top: int, explain: bool, calibration: Ca
     evidence = f"evidence: {EVIDENCE_WORDS[last.evidence]} ({last.evidence_reason})"
     if energy := report.energy.get(last.batch):
         evidence += f"; power: {energy.evidence}"
-    caution = [f"{report.caution[0].upper()}{report.caution[1:]}."] if report.caution else []
+    caution = [sentence(report.caution)] if report.caution else []
     shares = [figure(name, _binding_share(index), format_fraction) for index, name in enumerate(_BINDINGS)]
     blocks: list[Block] = [
         Lines([f"{report.model} · {report.input} on {breakdown.gpu.name}: {conditions}", *caution, evidence]),
@@ -224,9 +224,6 @@ def _energy_columns(report: EstimateReport) -> list[Column[LatencyEstimate]]:
         return found[point.batch].joules_per_sample.expected if point.batch in found else None
 
     return [figure("power", power, format_watts), figure("J/sample", joules, format_joules)]
-
-
-_Point = tuple[EstimateReport, LatencyEstimate]
 
 
 def _knee_sentence(report: EstimateReport) -> str:

@@ -199,6 +199,10 @@ def _day(price: AnyPrice) -> str:
 _DAYS = {DateKind.STATED: "", DateKind.NOT_BEFORE: "from ", DateKind.NOT_AFTER: "until ", DateKind.READ: "read "}
 
 
+def _provider(price: AnyPrice) -> str:
+    return price.provider if isinstance(price, Price) else price.seller
+
+
 def _trust(price: AnyPrice) -> str:
     comparison = price.comparison if isinstance(price, Price) else None
     return comparison or price.known_by
@@ -209,7 +213,7 @@ _PRICES: tuple[Column[AnyPrice], ...] = (
     figure("price", _amount, name="price"),
     words("unit", lambda price: "USD/GPU-h" if isinstance(price, Price) else "USD/GPU", name="unit"),
     words("term", lambda price: _term(price).value, name="term"),
-    words("provider", lambda price: price.provider if isinstance(price, Price) else price.seller, name="provider"),
+    words("provider", _provider, name="provider"),
     words("region", lambda price: price.region if isinstance(price, Price) else "", name="region"),
     words("instance", _instance, name="instance"),
     figure("GPUs", lambda price: price.instance_gpus if isinstance(price, Price) else None, name="GPUs"),
@@ -240,7 +244,7 @@ def _part_of(price: AnyPrice) -> str:
 _PRICES_OF_ONE: tuple[Column[AnyPrice], ...] = (
     figure("price", _amount_of_one),
     words("term", lambda price: _term(price).value),
-    words("provider", lambda price: price.provider if isinstance(price, Price) else price.seller),
+    words("provider", _provider),
     words("region", lambda price: price.region if isinstance(price, Price) else ""),
     words("instance", _part_of),
     words("day", _day),
@@ -299,7 +303,7 @@ def _term(price: AnyPrice) -> Term:
 
 
 def _seller(price: AnyPrice) -> str:
-    return price.provider if isinstance(price, Price) else price.seller or "seller not named"
+    return _provider(price) or "seller not named"
 
 
 def _group_of(price: AnyPrice, group: PriceGroup, today: date) -> str:

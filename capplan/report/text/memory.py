@@ -10,7 +10,7 @@ from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.workload import precision_label
-from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, sentence, words
 from capplan.units import format_bytes, format_fraction
 
 
@@ -24,7 +24,7 @@ def memory_sections(answer: MemorySummary, *, rule_of_thumb: bool = False) -> li
     estimate = answer.estimate
     where = f" in {estimate.peak_module}" if estimate.peak_module else ""
     blocks: list[Block] = [
-        Lines([_headline(answer), *([f"{answer.caution[0].upper()}{answer.caution[1:]}."] if answer.caution else [])]),
+        Lines([_headline(answer), *([sentence(answer.caution)] if answer.caution else [])]),
         Table(_PARTS, _parts(estimate)),
         Lines([f"The peak stands at {estimate.peak_op}{where}. Live there, largest first:"]),
         Table(_TENSORS, estimate.largest),
@@ -133,11 +133,11 @@ def _gpus_needed(gpu: GpuMemory) -> str:
     return f"at least {gpu.min_gpus}" if gpu.min_gpus else "more than sharding gives"
 
 
-def _largest(each: GpuMemory) -> str:
+def _largest(gpu: GpuMemory) -> str:
     """Describe which batch fits for certain, and up to which it fits by the expected sizes."""
-    if each.certain_batch == each.max_batch:
-        return str(each.max_batch) if each.scales else f"≥ {each.max_batch}"
-    return f"{each.certain_batch}, up to {each.max_batch}"
+    if gpu.certain_batch == gpu.max_batch:
+        return str(gpu.max_batch) if gpu.scales else f"≥ {gpu.max_batch}"
+    return f"{gpu.certain_batch}, up to {gpu.max_batch}"
 
 
 _GPUS: tuple[Column[GpuMemory], ...] = (
@@ -204,4 +204,4 @@ def _notes(answer: MemorySummary) -> Iterator[str]:
         yield f"under torch.inference_mode, as here; without it activations are kept: {format_bytes(saves)} more"
     limit = answer.index_limit_batch
     if limit is not None and any(answered.max_batch > limit for answered in answer.gpus):
-        yield (f"above batch {limit} a tensor has 2^31 elements or more, which some CUDA kernels refuse")
+        yield f"above batch {limit} a tensor has 2^31 elements or more, which some CUDA kernels refuse"

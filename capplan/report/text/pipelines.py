@@ -22,7 +22,17 @@ from capplan.report.sections import (
     line,
     words,
 )  # fmt: skip
-from capplan.report.text.answer import EVIDENCE_WORDS, energy_lines, evidence_legend, largest_batch
+from capplan.report.text.answer import (
+    EVIDENCE_WORDS,
+    LABEL_WIDTH,
+    asked_batches,
+    energy_lines,
+    evidence_legend,
+    labelled,
+    largest_batch,
+    more_words,
+    price_days,
+)
 from capplan.report.text.styled import fold_line, styled_table
 from capplan.units import (
     format_bytes,
@@ -34,7 +44,6 @@ from capplan.units import (
     format_speedup,
 )  # fmt: skip
 
-_LABEL_WIDTH = 9
 _MOST_GPUS = 8
 _MOST_MISSES = 4
 OFFLOAD_WORDS = {
@@ -78,10 +87,6 @@ def _facts(plan: Plan) -> PipelineFacts:
     return plan.pipeline
 
 
-def _labelled(label: str, *pieces: "str | Span") -> Line:
-    return line(Span(text=label.ljust(_LABEL_WIDTH), style=Style.HEADING), *pieces)
-
-
 def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Line]:
     """Lay the short answer out, in lines of at most `width` characters.
 
@@ -102,15 +107,13 @@ def pipeline_lines(plan: Plan, *, width: int, top: int | None = None) -> list[Li
     if used:
         lines.append(line(Span(text=evidence_legend(used, width), style=Style.ASIDE)))
     more = len(ranked) - len(ids)
-    rest = f"{more} more GPUs fit: --all or --top N. " if more > 0 else ""
-    lines.append(line(Span(text=f"{rest}{_footer(plan)}", style=Style.ASIDE)))
-    return [folded for content in lines for folded in fold_line(content, width, indent=_LABEL_WIDTH)]
+    lines.append(line(Span(text=f"{more_words(more)}{_footer(plan)}", style=Style.ASIDE)))
+    return [folded for content in lines for folded in fold_line(content, width, indent=LABEL_WIDTH)]
 
 
 def _head(plan: Plan) -> Line:
     facts, model = _facts(plan), plan.model
-    batches = sorted({*(fit.batch for fit in plan.fits), *(rejection.batch for rejection in plan.rejections)})
-    shown = ", ".join(map(str, batches))
+    shown = ", ".join(map(str, asked_batches(plan)))
     several = f" on {facts.gpu_count} GPUs ({facts.sharing})" if facts.sharing else ""
     framework = "" if plan.workload.framework.value == "eager" else f", {plan.workload.framework.value}"
     return line(
@@ -159,7 +162,7 @@ def _takes(plan: Plan) -> list[Line]:
         weights = "" if (placed := weights_place(fit)) == OFFLOAD_WORDS["none"] else f", weights {placed}"
         label = Span(text=key[0], style=Style.CHOSEN)
         text = f"  {', '.join(why)}: {_time(item_seconds(fit))} per {item}{weights}{money}"
-        lines.append(_labelled("Take" if index == 0 else "or", label, text))
+        lines.append(labelled("Take" if index == 0 else "or", label, text))
     return lines
 
 
@@ -216,11 +219,11 @@ def _wrapped(label: str, head: str, pieces: Sequence[str], width: int) -> list[L
     rows, row = [], head
     for index, piece in enumerate(pieces):
         text = piece + (", " if index < len(pieces) - 1 else "")
-        if len(row) > len(head) and _LABEL_WIDTH + len(row + text.rstrip()) > width:
+        if len(row) > len(head) and LABEL_WIDTH + len(row + text.rstrip()) > width:
             rows.append(row.rstrip())
             row = ""
         row += text
-    return [_labelled("" if index else label, text) for index, text in enumerate([*rows, row])]
+    return [labelled("" if index else label, text) for index, text in enumerate([*rows, row])]
 
 
 _PLACES = {ON_STREAM: "a stream of its own", ON_ANOTHER: "another GPU"}
@@ -261,16 +264,15 @@ def _misses(plan: Plan) -> list[Line]:
         rest = f"; not {', '.join(names[:_MOST_MISSES])}" + (
             f" and {len(names) - _MOST_MISSES} more" if len(names) > _MOST_MISSES else ""
         )
-        return [_labelled("Fits", head + (rest if names else ""))]
+        return [labelled("Fits", head + (rest if names else ""))]
     return [
-        _labelled("Fits", head),
-        *(_labelled("", f"{name}: {missed[name].reason}") for name in names[:_MOST_MISSES]),
+        labelled("Fits", head),
+        *(labelled("", f"{name}: {missed[name].reason}") for name in names[:_MOST_MISSES]),
     ]
 
 
 def _footer(plan: Plan) -> str:
-    days = sorted(fit.rent.date for fit in plan.fits if fit.rent)
-    span = " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else ""
+    span = price_days(plan)
     pieces = [f"Estimates for {plan.workload.software}", f"{plan.limits.utilization_fraction:.0%} of memory"]
     return ", ".join([*pieces, *([f"prices of {span}"] if span else [])]) + "."
 

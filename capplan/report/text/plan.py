@@ -8,7 +8,7 @@ from capplan.core.numbers import Interval
 from capplan.core.plan.types import Fit, Plan, Rejection
 from capplan.report.documents.diff import Change, CheckedLimit
 from capplan.report.sections import Block, Column, Format, LineRole, Lines, Section, Table, data, figure, words
-from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches, price_days
 from capplan.report.text.pipelines import columns as pipeline_columns
 from capplan.report.text.pipelines import pipeline_blocks
 from capplan.units import (
@@ -182,15 +182,9 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _price_notes(plan: Plan) -> tuple[str, ...]:
-    rents = [fit.rent for fit in plan.fits if fit.rent]
-    if not rents:
-        return ()
-    days = sorted(rent.date for rent in rents)
-    span = f"{days[0]}" if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-    return (
-        f"prices are those of the offers whose whole machines cost least on demand, dated or read {span}; "
-        "`capplan prices --gpu ID` lists all",
-    )
+    span = price_days(plan)
+    words = f"prices are those of the offers whose whole machines cost least on demand, dated or read {span}"
+    return (f"{words}; `capplan prices --gpu ID` lists all",) if span else ()
 
 
 def _usable_notes(plan: Plan) -> tuple[str, ...]:

@@ -96,14 +96,19 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def styled_table(table: AnyTable, *, width: int) -> list[Line]:
-    """Align columns under their titles; columns of the highest rank are left out until the table fits the width."""
+    """Align columns under their titles; columns of the highest rank are left out until the table fits the width.
+
+    Of columns of one rank the first goes first, but where all that is left has none, the last: the first column of all
+    says what a row is about, and stays.
+    """
     kept = [
         (column, [column.title, *(printable_line(column.cell(row)) for row in table.rows)])
         for column in table.columns
         if column.title is not None
     ]
     while sum(max(map(len, cells)) + 2 for _, cells in kept) - 2 > width and len(kept) > 1:
-        kept.remove(max(kept, key=lambda item: item[0].rank))
+        ranked = max(kept[1:], key=lambda item: item[0].rank)
+        kept.remove(ranked if ranked[0].rank else kept[-1])
     lines = []
     for index, row in enumerate((None, *table.rows)):
         pieces: list[str | Span] = []

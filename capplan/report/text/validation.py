@@ -60,7 +60,7 @@ def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
     series = []
     for gpu, points in sorted(by_gpu.items()):
         every = -(-len(points) // _MOST_DOTS)
-        thinned = f" (every {every}th)" if every > 1 else ""
+        thinned = f" (one in {every})" if every > 1 else ""
         series.append(Series(label=f"{gpu}: {len(points)} rows{thinned}", points=points[::every], is_line=False))
     errors = sorted(abs(row.estimate.latency_s.expected / row.step.latency_s - 1) for row in judged)
     typical = (

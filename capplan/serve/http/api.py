@@ -1,7 +1,6 @@
 """The routes of the API: each reads a question, has it answered, and answers with a document or a problem."""
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -20,6 +19,7 @@ from capplan.serve.questions import ResultsQuestion, question_from_json, questio
 from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.verbs.gpus import GpuQuestion
+from capplan.verbs.statement.contract import to_json
 from capplan.verbs.statement.registry import find_verb, served_verbs
 from capplan.verbs.trace import TraceQuestion
 
@@ -81,7 +81,7 @@ async def read_json_body(service: PlanningService, request: Request) -> bytes:
     return await read_body(request, limit=body_limit(request.url.path, service.settings))
 
 
-async def answered(service: PlanningService, request: Request, question: Any, *, status: int = 200) -> Response:
+async def answered(service: PlanningService, request: Request, question: Any) -> Response:
     """Answer a question in another process, and return the answer.
 
     Raises:
@@ -90,7 +90,7 @@ async def answered(service: PlanningService, request: Request, question: Any, *,
     task = Task(question=question, spelling=spelling_of(request), width=_width(request))
     reply = await ask(service, request, task)
     headers = _download_headers(request, task)
-    return content_response(request, reply, status=status, headers=headers)
+    return content_response(request, reply, headers=headers)
 
 
 async def ask(service: PlanningService, request: Request, task: Task) -> Reply:
@@ -224,8 +224,7 @@ def _one_trace(service: PlanningService) -> Endpoint:
 
 
 def _json_reply(document: dict[str, Any]) -> Reply:
-    content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return Reply(content=content.encode(), media_type=MEDIA_TYPES["json"])
+    return Reply(content=to_json(document).encode(), media_type=MEDIA_TYPES["json"])
 
 
 async def _openapi(request: Request) -> Response:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from capplan.serve.planning.messages import Reply
+from capplan.serve.planning.messages import BUG, Reply
 
 PROBLEM_TYPE = "application/problem+json"
-STATUS_OF_EXIT_CODE = {2: 400, 3: 422, 70: 500}
+STATUS_OF_EXIT_CODE = {2: 400, 3: 422, BUG: 500}
 """HTTP status by the exit code of the command line: bad input, a model that cannot be traced, a bug."""
 
 
@@ -74,6 +74,8 @@ def refused(message: str, exit_code: int) -> ProblemError:
 Result = TypeVar("Result")
 
 
+LONGEST_BODY_S = 60.0
+"""Time within which the body of any other request must have arrived. [s]"""
 LONGEST_UPLOAD_S = 600.0
 """Time within which a model's file must have arrived. [s]"""
 
@@ -93,16 +95,12 @@ async def read_body(request: Request, *, limit: int) -> bytes:
         ProblemError: it is longer, or damaged.
         GoneError: the client went away.
     """
-    pieces, size = [], 0
-    try:
-        async with asyncio.timeout(60):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > limit:
-                    raise _too_long(limit)
-                pieces.append(piece)
-    except TimeoutError as error:
-        raise ProblemError(408, "the body did not arrive within 60 s.") from error
+    pieces: list[bytes] = []
+
+    async def keep(piece: bytes) -> None:
+        pieces.append(piece)
+
+    await _receive(request, keep, limit=limit, within_s=LONGEST_BODY_S)
     content = b"".join(pieces)
     if request.headers.get("content-encoding", "").lower() == "gzip":
         content = _unpacked(content, limit)
@@ -123,20 +121,36 @@ async def spooled_body(request: Request, *, limit: int, folder: Path) -> AsyncIt
         GoneError: the client went away.
     """
     with tempfile.NamedTemporaryFile(dir=folder, prefix="upload-") as file:
-        size = 0
-        try:
-            async with asyncio.timeout(LONGEST_UPLOAD_S):
-                async for piece in request.stream():
-                    size += len(piece)
-                    if size > limit:
-                        raise _too_long(limit)
-                    await asyncio.to_thread(file.write, piece)
-        except TimeoutError as error:
-            raise ProblemError(408, f"the body did not arrive within {LONGEST_UPLOAD_S:g} s.") from error
-        except ClientDisconnect as error:
-            raise GoneError from error
+
+        async def keep(piece: bytes) -> None:
+            await asyncio.to_thread(file.write, piece)
+
+        await _receive(request, keep, limit=limit, within_s=LONGEST_UPLOAD_S)
         file.flush()
         yield Path(file.name)
+
+
+async def _receive(
+    request: Request, take: Callable[[bytes], Awaitable[object]], *, limit: int, within_s: float
+) -> None:
+    """Hand a body on as it arrives, within a size and a time. [bytes, s]
+
+    Raises:
+        ProblemError: it is longer, or does not arrive in time.
+        GoneError: the client went away.
+    """
+    size = 0
+    try:
+        async with asyncio.timeout(within_s):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise _too_long(limit)
+                await take(piece)
+    except TimeoutError as error:
+        raise ProblemError(408, f"the body did not arrive within {within_s:g} s.") from error
+    except ClientDisconnect as error:
+        raise GoneError from error
 
 
 def _unpacked(content: bytes, limit: int) -> bytes:

@@ -24,14 +24,15 @@ from capplan.serve.http.api import ask, keep_own
 from capplan.serve.http.bodies import ProblemError, content_response, read_body
 from capplan.serve.http.guard import COOKIE
 from capplan.serve.http.openapi import operation_rows
-from capplan.serve.page.question import question_of_page
+from capplan.serve.page.question import PLAN_FORM, SERVING_FORM
 from capplan.serve.page.render import render_page, render_template
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import Refusal, Reply, Task
-from capplan.serve.questions import CannedName, LlmPageQuestion, ResultsQuestion, question_from_query
+from capplan.serve.questions import CannedName, ResultsQuestion, question_from_query
 from capplan.serve.service import PlanningService
 from capplan.serve.settings import Settings
 from capplan.serve.sharing import BusyError
+from capplan.verbs.llm.fields import ENGINES
 
 FIRST_ANSWER_S = 1.5
 """How long the page waits for its first answer before it is sent without, for the script to fetch."""
@@ -67,16 +68,18 @@ def page_routes(service: PlanningService) -> list[Route]:
     forms = (
         _FormPage(
             address="/",
-            read=question_of_page,
+            read=PLAN_FORM.read,
             is_asked=lambda question: bool(question.models),
             render=render_page,
             start=partial(render_template, "start.html.j2"),
         ),
         _FormPage(
             address="/llm",
-            read=partial(question_from_query, LlmPageQuestion),
-            is_asked=lambda question: bool(question.model),
-            render=lambda question, **state: render_template("llm.html.j2", q=question, llms=catalogue_ids(), **state),
+            read=SERVING_FORM.read,
+            is_asked=lambda question: "model" in question.options,
+            render=lambda question, **state: render_template(
+                "llm.html.j2", q=question, form=SERVING_FORM, llms=catalogue_ids(), engines=ENGINES, **state
+            ),
         ),
         _FormPage(
             address="/results",
@@ -143,7 +146,14 @@ def _form_page(service: PlanningService, form: _FormPage) -> Endpoint:
         if status == 200 and form.is_asked(question):
             answer, reason = await _first_answer(service, question)
             is_pending = not (answer or reason)
-        content = form.render(question, answer=answer, error=reason, is_pending=is_pending, has_results=has_results)
+        content = form.render(
+            question,
+            address=form.address,
+            answer=answer,
+            error=reason,
+            is_pending=is_pending,
+            has_results=has_results,
+        )
         return HTMLResponse(content, status_code=status, headers={"Cache-Control": "private, no-cache"})
 
     return endpoint
@@ -181,7 +191,7 @@ def _api(service: PlanningService) -> Endpoint:
 def _suggest(service: PlanningService) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         words = request.query_params.get("q", "")[:200]
-        found = await asyncio.to_thread(suggest, words, service.settings, service.uploads.all())
+        found = await asyncio.to_thread(lambda: suggest(words, service.settings, service.uploads.all()))
         return JSONResponse(found, headers={"Cache-Control": "private, max-age=60"})
 
     return endpoint

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,9 +15,10 @@ from capplan.serve.questions import question_from_mapping, question_link
 from capplan.serve.service import PlanningService
 from capplan.serve.sharing import BusyError
 from capplan.strict_json import JsonError, read_json
+from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.read import changed_fields, command_of, wire_type
-from capplan.verbs.statement.registry import find_verb, served_verbs, verb_of
+from capplan.verbs.statement.registry import find_verb, served_verbs
 
 LONGEST_TEXT = 2000
 """The most characters of a tool's text; the structured answer holds the whole."""
@@ -27,32 +27,11 @@ PARTIAL = "capplan/partial"
 _LATER = "What makes it faster or smaller is being traced: ask again in some seconds to see all of it."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A question that a tool asks.
-
-    Attributes:
-        question: the type that arguments are read to.
-        wire: the type whose fields are those of the arguments, for the schema.
-        schema: the name of the JSON Schema of the answer.
-        summary: what is answered.
-    """
-
-    question: type[Any]
-    wire: type[Any]
-    schema: str
-    summary: str
-
-
 @cache
-def asked_by_tool() -> Mapping[str, Asked]:
-    """Return what each tool asks, by the tool's name: the verb's words, such as llm_plan."""
+def asked_by_tool() -> Mapping[str, Verb[Any, Any]]:
+    """Return the verb that each tool asks, by the tool's name: the verb's words, such as llm_plan."""
     verbs = {path.replace(" ", "_"): find_verb(path) for path in served_verbs()}
-    return {
-        name: Asked(question=verb.question, wire=wire_type(verb.question), schema=verb.schema, summary=verb.summary)
-        for name, verb in verbs.items()
-        if verb.schema is not None
-    }
+    return {name: verb for name, verb in verbs.items() if verb.schema is not None}
 
 
 def tools(*, is_text_only: bool = False) -> list[mcp_types.Tool]:
@@ -67,13 +46,13 @@ def tools(*, is_text_only: bool = False) -> list[mcp_types.Tool]:
     return [
         mcp_types.Tool(
             name=name,
-            description=" ".join(asked.summary.split()),
-            input_schema=_input_schema(asked.wire),
+            description=" ".join(verb.summary.split()),
+            input_schema=_input_schema(wire_type(verb.question)),
             # older clients want the type said, which `$ref` and `anyOf` only imply
-            output_schema=None if is_text_only else {"type": "object", **schema_of(asked.schema)},
+            output_schema=None if is_text_only else {"type": "object", **schema_of(verb.schema or "")},
             annotations=hints,
         )
-        for name, asked in asked_by_tool().items()
+        for name, verb in asked_by_tool().items()
     ]
 
 
@@ -101,19 +80,19 @@ async def call_tool(
         is_text_only: leave out the structured answer.
         address: where the service is reached, such as http://127.0.0.1:8000/; None where it is not.
     """
-    limit = service.settings.limits.question_bytes
+    limit, verb = service.settings.limits.question_bytes, asked_by_tool()[name]
     try:
         if len(json.dumps(arguments)) > limit:
             raise UsageError(f"the arguments are longer than {limit:,} bytes, the most that is read here.")
         plain = {field: _decoded(value) for field, value in arguments.items()}
-        question = question_from_mapping(asked_by_tool()[name].question, plain, is_strict=False)
+        question = question_from_mapping(verb.question, plain, is_strict=False)
         outcome = await service.answer(Task(question=question, has_text=True))
     except (CapplanError, BusyError) as error:
         return _refused(str(error))
     if isinstance(outcome, Refusal):
         return _refused(outcome.in_json_names(question))
     return mcp_types.CallToolResult(
-        content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, name, address)))],
+        content=[mcp_types.TextContent(text=short_text(outcome, whole=_whole(question, verb, address)))],
         structured_content=None if is_text_only else json.loads(outcome.content),
         _meta={PARTIAL: "hints"} if outcome.hints else None,
     )
@@ -133,12 +112,10 @@ def _refused(sentence: str) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=sentence[:LONGEST_TEXT])], is_error=True)
 
 
-def _whole(question: Any, name: str, address: str | None) -> str:
+def _whole(question: Any, verb: Verb[Any, Any], address: str | None) -> str:
     """Return sentences that say where the whole answer is: at an address of the service, and on the command line."""
-    verb = verb_of(question)
-    path = None if address is None else question_link(name.replace("_", "/"), question)
+    path = None if address is None else question_link(verb.path.replace(" ", "/"), question)
     link = "" if address is None or path is None else f"The whole answer: {address.rstrip('/')}{path}"
-    assert verb is not None
     changed = changed_fields(question, door=Door.HTTP)
     as_files = [f"`{field.wire}`" for field in changed if not field.option.doors & Door.COMMAND]
     beside = f" (with {' and '.join(as_files)} from a file)" if as_files else ""

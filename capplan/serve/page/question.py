@@ -1,44 +1,53 @@
-"""What the page asks: the state of its form, which is also its address."""
+"""The forms of the page: their fields, as questions of verbs state them, and their state, which is their address."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Meta
 
 from capplan.core.workload import LARGEST_BATCH
+from capplan.errors import UnknownNameError
 from capplan.serve.questions import check_bounds
+from capplan.verbs.llm.estimate import LLM_ESTIMATE
+from capplan.verbs.llm.memory import LLM_MEMORY
+from capplan.verbs.llm.plan import LLM_PLAN
 from capplan.verbs.plan import PLAN, PlanQuestion
+from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.fields import Text
-from capplan.verbs.statement.options import Door, Field, Option, renamed_options
-from capplan.verbs.statement.read import changed_fields, read_question
+from capplan.verbs.statement.options import Door, Field, Option, fields_of, renamed_options
+from capplan.verbs.statement.read import changed_fields, read_field, read_question
 
 MOST_MODELS = 4
+Asked = TypeVar("Asked")
+Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PageFields:
-    """The fields of the form that no other door has."""
+class FormState:
+    """The state of a form.
+
+    `options` are the fields that questions of verbs have on the page, in words, by their names in the form; those that
+    are empty or hold the default are left out.
+    """
+
+    options: Annotated[Mapping[str, str], Option(doors=Door(0))] = field(default_factory=dict)
+    explain: Annotated[Text, Option(doors=Door.PAGE)] = ""
+
+
+State = TypeVar("State", bound=FormState)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageQuestion(FormState):
+    """The state of the form about any model: what no other door has."""
 
     models: Annotated[tuple[Text, ...], Meta(max_length=MOST_MODELS), Option(flags=("--model",), doors=Door.PAGE)] = ()
     batch: Annotated[int, Meta(ge=1, le=LARGEST_BATCH), Option(doors=Door.PAGE, label="Batch")] = 32
     load: Annotated[float | None, Meta(ge=0.0, le=1e15), Option(doors=Door.PAGE, label="Load")] = None
     every: Annotated[bool, Option(doors=Door.PAGE)] = False
-    explain: Annotated[Text, Option(doors=Door.PAGE)] = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageQuestion(_PageFields):
-    """The state of the form.
-
-    `options` are the fields that the question of a plan has on the page, in words, by their names in the form; those
-    that are empty are left out.
-    """
-
-    options: Mapping[str, str] = field(default_factory=dict)
 
     def plan_of(self, model: str) -> PlanQuestion:
         """Return the plan that is asked of one model.
@@ -49,119 +58,175 @@ class PageQuestion(_PageFields):
         Raises:
             UsageError: a field of the form cannot be read.
         """
-        asked = {**self.options, "model": model, "batches": [self.batch]}
-        return read_question(
-            PlanQuestion, asked, door=Door.HTTP, name_of=lambda field: field.option.label, is_text=True
+        return PLAN_FORM.question(PLAN, self, model=model, batches=[self.batch])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmPageQuestion(FormState):
+    """The state of the form about serving: which question it asks, times of a replica or deployments for a load."""
+
+    find: Annotated[Literal["times", "deployments"], Option(doors=Door.PAGE)] = "times"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PageForm(Generic[State]):
+    """A form of the page, made of the fields that questions of verbs have there.
+
+    Attributes:
+        state: the type of its state.
+        verbs: the verbs that it asks. Fields with one label are one field of the form, as the first verb states it.
+        notes_of: further verbs whose options notes and errors may name.
+        first: names of the fields that most questions need; the others stand behind *More settings*.
+        renewed: turns the pairs of an address of an earlier release into today's.
+    """
+
+    state: type[State]
+    verbs: tuple[Verb[Any, Any], ...]
+    notes_of: tuple[Verb[Any, Any], ...] = ()
+    first: tuple[str, ...]
+    renewed: Callable[[Pairs], Pairs]
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """Return the fields of the verbs' questions that the form shows, by their names there."""
+        by_label: dict[str, Field] = {}
+        for verb in self.verbs:
+            for shown in verb.fields_at(Door.PAGE):
+                by_label.setdefault(shown.option.label, shown)
+        return {shown.name if shown.is_list else shown.key.replace("-", "_"): shown for shown in by_label.values()}
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """Return the names of the fields behind *More settings*."""
+        return tuple(name for name in self.fields if name not in self.first)
+
+    def choices(self, name: str) -> list[str]:
+        """Return the words among which a field is chosen; nothing where any may be written."""
+        return [_words(self.fields[name], choice) for choice in self.fields[name].enumeration or ()]
+
+    def usual_words(self, name: str) -> str:
+        """Return the words of a field's default; empty where it has none."""
+        shown = self.fields[name]
+        has_none = shown.is_required or shown.default is None or shown.default is False or shown.default == ()
+        return "" if has_none else _words(shown, shown.default)
+
+    def read(self, pairs: Pairs) -> State:
+        """Read the state of the form from the pairs of a query string.
+
+        Args:
+            pairs: names and values; lists are repeated or parted by commas.
+
+        Raises:
+            UsageError: a field is unknown, or cannot be read.
+        """
+        own: dict[str, list[str]] = {}
+        options: dict[str, str] = {}
+        known = [shown.key for shown in fields_of(self.state) if shown.option.doors & Door.PAGE]
+        for name, value in self.renewed(pairs):
+            if not value:
+                continue
+            if name in self.fields:
+                options[name] = f"{options[name]},{value}" if name in options else value
+            elif name in known:
+                own.setdefault(name, []).append(value)
+            else:
+                names = (*known, *self.fields)
+                raise UnknownNameError("field", name[:100], names, hint=f"Known: {', '.join(names)}.")
+        check_bounds({**own, **options})
+        state = read_question(self.state, own, door=Door.PAGE, name_of=_label, is_text=True)
+        for name, words in options.items():
+            read_field(self.fields[name], words, what=_label(self.fields[name]), door=Door.PAGE, is_text=True)
+        return replace(
+            state, options={name: words for name, words in options.items() if words != self.usual_words(name)}
         )
 
+    def question(self, verb: Verb[Asked, Any], state: State, **stated: Any) -> Asked:
+        """Return the question that a state of the form asks a verb.
 
-@cache
-def form_fields() -> Mapping[str, Field]:
-    """Return the fields of a plan's question that the form shows, by their names there."""
-    fields = [field for field in PLAN.fields_at(Door.PAGE) if not field.option.is_argument]
-    return {field.name if field.is_list else field.key.replace("-", "_"): field for field in fields}
+        Args:
+            verb: one of the form's verbs.
+            state: the state.
+            **stated: what the form does not hold, by the names of the question's fields.
 
+        Raises:
+            UsageError: a field of the form cannot be read.
+        """
+        names = {shown.option.label: name for name, shown in self.fields.items()}
+        asked = {
+            shown.name: state.options[names[shown.option.label]]
+            for shown in verb.fields_at(Door.PAGE)
+            if names[shown.option.label] in state.options
+        }
+        return read_question(verb.question, {**asked, **stated}, door=Door.HTTP, name_of=_label, is_text=True)
 
-def by_labels(sentence: str) -> str:
-    """Return a sentence that calls fields as the form does, where it named options of the command line."""
-    return renamed_options(sentence, form_fields().values(), door=Door.PAGE)
+    def address(self, state: State, **changed: Any) -> str:
+        """Return the query string of a state: what differs from the defaults.
 
+        Args:
+            state: the state.
+            **changed: fields that are to differ; an empty text stands for a default.
+        """
+        options = {**state.options, **{name: str(value) for name, value in changed.items() if name in self.fields}}
+        own = {name: value for name, value in changed.items() if name not in self.fields}
+        pairs = [
+            (shown.key, _spelt(item))
+            for shown, value in changed_fields(replace(state, **own), door=Door.PAGE).items()
+            for item in (value if isinstance(value, tuple) else (value,))
+        ]
+        written = ((name, options.get(name, "")) for name in (*self.first, *self.more))
+        pairs += [(name, words) for name, words in written if words and words != self.usual_words(name)]
+        return f"?{urlencode(sorted(pairs, key=lambda pair: pair[0] == 'explain'))}"
 
-FIRST_FIELDS = ("precision", "gpus", "max_latency")
-"""The fields that most questions need, which the form shows first; the others stand behind *More settings*."""
+    def labelled(self, sentence: str) -> str:
+        """Return a sentence that names fields as the form does, or else the API, instead of options.
 
-
-def question_of_page(pairs: Sequence[tuple[str, str]]) -> PageQuestion:
-    """Read the state of the form from the pairs of a query string.
-
-    Args:
-        pairs: names and values; models are repeated or parted by commas.
-
-    Raises:
-        UsageError: a field is unknown, or cannot be read.
-    """
-    own: dict[str, Any] = {}
-    options: dict[str, str] = {}
-    for name, value in pairs:
-        if not value:
-            continue
-        if name in form_fields():
-            options[name] = f"{options[name]},{value}" if name in options else value
-        elif name in ("model", "models"):
-            own.setdefault("models", []).extend(piece.strip() for piece in value.split(",") if piece.strip())
-        else:
-            own[name] = value
-    check_bounds({**own, **options})
-    state = read_question(
-        _PageFields, own, door=Door.PAGE, name_of=lambda field: field.option.label or field.name, is_text=True
-    )
-    question = PageQuestion(**vars(state), options=options)
-    question.plan_of("")
-    return question
-
-
-def address(question: PageQuestion, **changed: Any) -> str:
-    """Return the address of a state of the form: what differs from the defaults.
-
-    Args:
-        question: the state.
-        **changed: fields that are to differ; those of `options` in words.
-    """
-    options = {**question.options, **{name: str(value) for name, value in changed.items() if name in form_fields()}}
-    own = {name: value for name, value in changed.items() if name not in form_fields()}
-    state = replace(question, options=options, **own)
-    usual = PageQuestion()
-    pairs = [("model", model) for model in state.models]
-    pairs += [("batch", str(state.batch))] * (state.batch != usual.batch)
-    pairs += [(name, value) for name, value in state.options.items() if value and value != usual_words(name)]
-    pairs += [("load", _spelt(state.load))] * (state.load is not None)
-    pairs += [("every", "true")] * state.every
-    pairs += [("explain", state.explain)] * bool(state.explain)
-    return _query(pairs)
+        Args:
+            sentence: a note, a reason or an error, which may name options of the command line.
+        """
+        fields = [stated for verb in (*self.notes_of, *self.verbs) for stated in verb.fields]
+        fields += [shown for shown in fields_of(self.state) if shown.option.label]
+        return renamed_options(sentence, fields, door=Door.PAGE)
 
 
-def usual_words(name: str) -> str:
-    """Return the words of a form field's default; empty where it has none."""
-    default = form_fields()[name].default
-    return "" if default in (None, False, ()) else str(getattr(default, "value", default))
+def _label(shown: Field) -> str:
+    return shown.option.label or shown.name
 
 
-def form_address(question: Any, **changed: Any) -> str:
-    """Return the address of a state of another form: what differs from the defaults of its type.
-
-    Args:
-        question: the state.
-        **changed: fields that are to differ.
-    """
-    fields = changed_fields(replace(question, **changed), door=Door.HTTP)
-    return _query([(field.name, _spelt(value)) for field, value in fields.items()])
-
-
-def _query(pairs: list[tuple[str, str]]) -> str:
-    return f"?{urlencode(pairs)}" if pairs else "?"
+def _words(shown: Field, value: Any) -> str:
+    """Return the words of a field's value, which its reader turns into the value again."""
+    return _spelt(value) if shown.option.words is None else shown.option.words.write(value)
 
 
 def _spelt(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return ",".join(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(getattr(value, "value", value))
 
 
-_SERVING_LABELS = {"--tp": "“GPUs per replica”", "--weights": "“Weights”", "--kv": "“KV cache”", "--engine": "“Engine”"}
-"""What the form about served models calls fields whose names on the command line say something else."""
+def _renewed_plan(pairs: Pairs) -> Pairs:
+    return [("model" if name == "models" else name, value) for name, value in pairs]
 
 
-def by_serving_labels(sentence: str, fields: Iterable[Field]) -> str:
-    """Return a sentence that names fields as the form about served models, or else the API, does instead of options.
+def _renewed_serving(pairs: Pairs) -> Pairs:
+    """Return today's pairs: clients were called so, counted only without a rate, and any engine was a choice."""
+    has_rate = any(name == "rate" and value for name, value in pairs)
+    return [
+        ("concurrency" if name == "clients" else name, value)
+        for name, value in pairs
+        if not (name == "clients" and has_rate) and (name, value) != ("engine", "any")
+    ]
 
-    Args:
-        sentence: a note, a reason or an error, which may name options of the command line.
-        fields: the fields whose options are replaced.
-    """
-    for flag, label in _SERVING_LABELS.items():
-        sentence = re.sub(rf"{flag}(?![\w-])", label, sentence)
-    return renamed_options(sentence, fields, door=Door.HTTP)
+
+PLAN_FORM = PageForm(
+    state=PageQuestion, verbs=(PLAN,), first=("gpus", "precision", "max_latency"), renewed=_renewed_plan
+)
+SERVING_FORM = PageForm(
+    state=LlmPageQuestion,
+    verbs=(LLM_ESTIMATE, LLM_PLAN),
+    notes_of=(LLM_MEMORY,),
+    first=(
+        "model", "gpus", "tp", "weights", "kv", "engine", "input_len", "output_len", "rate", "concurrency", "max_ttft",
+        "max_tpot", "percentile", "redundancy",
+    ),
+    renewed=_renewed_serving,
+)  # fmt: skip

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from capplan.serve.page.question import FIRST_FIELDS, MOST_MODELS, PageQuestion, address, form_fields, usual_words
+from capplan.serve.page.question import MOST_MODELS, PLAN_FORM, PageQuestion
 from capplan.serve.page.view import ComparisonCharts, ModelView, compare, view_model
 from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
@@ -33,32 +33,16 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def render_page(
-    question: PageQuestion, *, answer: str | None, is_pending: bool = False, error: str = "", has_results: bool = False
-) -> str:
-    """Render the whole page.
+def render_page(question: PageQuestion, **state: Any) -> str:
+    """Render the page about any model with its form and answer.
 
     Args:
         question: the state of the form.
-        answer: the answer as HTML; None where there is none yet.
-        is_pending: the answer takes longer, and the script is to fetch it.
-        error: why the address could not be read.
-        has_results: results of a sweep are offered.
+        **state: what is known of the answer, as the template of all forms takes it.
     """
-    return _environment().get_template("page.html.j2").render(
-        q=question,
-        answer=answer,
-        is_pending=is_pending,
-        has_results=has_results,
-        error=error,
-        spare=len(question.models) < MOST_MODELS,
-        first={name: field for name, field in form_fields().items() if name in FIRST_FIELDS},
-        more={name: field for name, field in form_fields().items() if name not in FIRST_FIELDS},
-        is_more_asked=any(name not in FIRST_FIELDS for name in question.options) or bool(question.load),
-        usual=usual_words,
-        version=__version__,
-        address=address(question),
-    )  # fmt: skip
+    return render_template(
+        "page.html.j2", q=question, form=PLAN_FORM, spare=len(question.models) < MOST_MODELS, **state
+    )
 
 
 def render_answer(question: PageQuestion, models: list[ModelView], comparison: ComparisonCharts | None) -> str:
@@ -69,27 +53,28 @@ def render_answer(question: PageQuestion, models: list[ModelView], comparison: C
         models: what is shown of each model.
         comparison: the charts that several models share; None where there are none.
     """
-    return _environment().get_template("answer.html.j2").render(
+    return render_template(
+        "answer.html.j2",
         q=question,
         models=models,
         comparison=comparison,
         formats=FORMATS,
-        explain=lambda model, gpu, kind: address(question, explain=f"{model.identity}/{gpu}/{kind}"),
-        everything=address(question, every=True),
-        close=address(question, explain=""),
+        explain=lambda model, gpu, kind: PLAN_FORM.address(question, explain=f"{model.identity}/{gpu}/{kind}"),
+        everything=PLAN_FORM.address(question, every=True),
+        close=PLAN_FORM.address(question, explain=""),
         report=partial(_address, "report"),
         plan=partial(_address, "plan"),
-    )  # fmt: skip
+    )
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Render another template of the page."""
+    """Render a template of the page."""
     return _environment().get_template(name).render(version=__version__, **values)
 
 
 def _address(asked: str, question: PageQuestion, model: str, spelling: str) -> str:
     """Return the link to the API that writes the plan or report of one of the form's models in a format."""
-    options = {name: value for name, value in question.options.items() if value and value != usual_words(name)}
+    options = question.options
     if asked == "report":
         options = {name: value for name, value in options.items() if name in _of_reports()}
     words = {"model": model, **options, "batches": str(question.batch), "format": spelling, "download": "1"}
@@ -100,7 +85,7 @@ def _address(asked: str, question: PageQuestion, model: str, spelling: str) -> s
 def _of_reports() -> frozenset[str]:
     """Return the names of the form's fields that a report takes, too."""
     taken = {field.name for field in fields_of(ReportQuestion) if field.option.doors & Door.HTTP}
-    return frozenset(name for name, field in form_fields().items() if field.name in taken)
+    return frozenset(name for name, field in PLAN_FORM.fields.items() if field.name in taken)
 
 
 @work_out.register

@@ -18,14 +18,15 @@ from capplan.errors import CapplanError, UsageError
 from capplan.report.render import render
 from capplan.report.sections import Format
 from capplan.report.text.sweep import query_sections
-from capplan.serve.page.question import PageQuestion, address, form_address
+from capplan.serve.page.question import PLAN_FORM, SERVING_FORM, LlmPageQuestion, PageQuestion
 from capplan.serve.page.render import render_template
 from capplan.serve.page.svg import Curve, Mark, axis, curves_svg
-from capplan.serve.planning.answer import TaskContext, to_json, work_out
+from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
 from capplan.serve.planning.naming import model_request
-from capplan.serve.questions import LlmPageQuestion, ResultsQuestion
+from capplan.serve.questions import ResultsQuestion, question_link
 from capplan.units import format_bytes, format_rate, format_seconds
+from capplan.verbs.statement.contract import to_json
 from capplan.verbs.statement.fields import ModelFields
 
 _SERVED = "llm:"
@@ -92,7 +93,7 @@ def _results(question: ResultsQuestion, case: TaskContext) -> Reply:
                 picture=_chart(rows),
                 total=len(results),
                 downloads={
-                    name: f"/api/v1/results{form_address(question)}&format={spelling}&download=1"
+                    name: question_link("results", question, format=spelling, download="1")
                     for spelling, name in (("json", "JSON"), ("csv", "CSV"))
                 },
                 command=shlex.join(words),
@@ -184,20 +185,17 @@ def address_of(row: Mapping[str, Any]) -> str:
     Args:
         row: a row of a sweep's answer, by column.
     """
-    model, gpu = str(row["model"]), row.get("gpu")
-    gpus = (str(gpu),) if gpu else ()
+    model = str(row["model"])
+    named = {"gpus": row["gpu"]} if row.get("gpu") else {}
+    if model.startswith(_SERVED):
+        named |= {"model": model.removeprefix(_SERVED)} | ({"engine": row["framework"]} if row.get("framework") else {})
+        return f"/llm{SERVING_FORM.address(LlmPageQuestion(), **named)}"
     try:
-        if model.startswith(_SERVED):
-            served = LlmPageQuestion(
-                model=model.removeprefix(_SERVED), gpus=gpus, engine=row.get("framework") or "vllm"
-            )
-            return f"/llm{form_address(served)}"
         model_request(ModelFields(model=model)).parse()
     except CapplanError:
         return ""
-    given = {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}
-    named = {"gpus": ",".join(gpus)} if gpus else {}
-    return f"/{address(PageQuestion(models=(model,), options=named), **given)}"
+    named |= {name: row[name] for name in ("batch", "precision", "framework", "layout") if row.get(name)}
+    return f"/{PLAN_FORM.address(PageQuestion(models=(model,)), **named)}"
 
 
 def _spelt(name: str, value: Any) -> str:

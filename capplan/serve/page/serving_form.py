@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
+from msgspec import UNSET
 
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
@@ -26,23 +26,30 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.serve.page.explain import Explained
-from capplan.serve.page.question import by_serving_labels, form_address
+from capplan.serve.page.question import SERVING_FORM, LlmPageQuestion
 from capplan.serve.page.render import render_template
 from capplan.serve.page.serving_explain import explain_fit, explain_times
 from capplan.serve.page.svg import StackedBar, bars_svg, interval_mark, intervals_svg
 from capplan.serve.planning.answer import TaskContext, work_out
 from capplan.serve.planning.messages import Reply
-from capplan.serve.questions import LlmPageQuestion, question_link
-from capplan.units import format_bytes, format_parameters, format_rate, format_seconds
+from capplan.serve.questions import question_link
+from capplan.units import (
+    format_bytes,
+    format_joules,
+    format_parameters,
+    format_rate,
+    format_seconds,
+    format_watts,
+)
 from capplan.verbs.llm.estimate import LLM_ESTIMATE, LlmEstimateQuestion, answer_llm_estimate
-from capplan.verbs.llm.memory import LLM_MEMORY, LlmMemoryQuestion, answer_llm_memory
-from capplan.verbs.llm.plan import LLM_PLAN, LlmPlanQuestion, answer_llm_plan
-from capplan.verbs.statement.options import Door
-from capplan.verbs.statement.read import command_of, read_question
+from capplan.verbs.llm.fields import names_of
+from capplan.verbs.llm.memory import LlmMemoryQuestion, answer_llm_memory
+from capplan.verbs.llm.plan import LLM_PLAN, answer_llm_plan
+from capplan.verbs.statement.fields import from_fields
+from capplan.verbs.statement.read import command_of
 
 DEFAULT_GPUS = ("h100-sxm5-80gb", "l40s")
 MOST_GPUS = 4
-_FIELDS = (*LLM_MEMORY.fields, *LLM_ESTIMATE.fields)
 _SHOWN_CLIENTS = (1, 8, 32, 128, 256)
 
 
@@ -55,6 +62,8 @@ class Point:
     ttft: str
     tpot: str
     tokens: str
+    power: str
+    joules: str
     queued: bool
 
 
@@ -67,16 +76,25 @@ class Served:
     remedy: tuple[str, str] = ("", "")
     facts: str = ""
     sentence: str = ""
+    prompt: str = ""
+    answer: str = ""
     points: tuple[Point, ...] = ()
     notes: tuple[str, ...] = ()
     memory: LlmMemoryDocument | None = None
     estimate: LlmEstimateDocument | None = None
 
+    @property
+    def has_energy(self) -> bool:
+        """Return True if power and energy were asked for."""
+        return any(point.power for point in self.points)
+
 
 @work_out.register
 def _llm_page(question: LlmPageQuestion, case: TaskContext) -> Reply:
-    searches = question.find == "deployments"
-    html = render_deployments(question, case) if searches else _render_times(question, case)
+    try:
+        html = (render_deployments if question.find == "deployments" else _render_times)(question, case)
+    except UsageError as error:
+        raise UsageError(SERVING_FORM.labelled(str(error))) from error
     return case.spell({"html": lambda: html})
 
 
@@ -86,7 +104,7 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
     Raises:
         UsageError: too many GPUs are named, or a figure that is to be explained is none of them.
     """
-    gpus = question.gpus or DEFAULT_GPUS
+    gpus = names_of(SERVING_FORM.question(LLM_PLAN, question).gpus) or DEFAULT_GPUS
     if len(gpus) > MOST_GPUS:
         raise UsageError(f"times are shown for up to {MOST_GPUS} GPUs; name fewer, or search for deployments.")
     served = [_served(question, gpu, case) for gpu in gpus]
@@ -94,57 +112,39 @@ def _render_times(question: LlmPageQuestion, case: TaskContext) -> str:
     memories = [answer.memory for answer in served if answer.memory is not None]
     return render_template(
         "llm_answer.html.j2",
-        q=question,
+        model=question.options["model"],
+        has_load=any(name in question.options for name in ("rate", "concurrency")),
         served=served,
         explained=_explained(question, case),
-        explain=lambda gpu, clients, kind: form_address(question, explain=f"{gpu}/{clients}/{kind}"),
-        close=form_address(question, explain=""),
+        explain=lambda gpu, clients, kind: SERVING_FORM.address(question, explain=f"{gpu}/{clients}/{kind}"),
+        close=SERVING_FORM.address(question, explain=""),
         memory=_memory_bars(memories) if memories else Markup(""),
         tpot=_chart(estimates, "tpot"),
         ttft=_chart(estimates, "ttft"),
         tokens=_chart(estimates, "tokens"),
         names=[estimate.gpu for estimate in estimates],
         parts=list(_PARTS.values()),
-        search=form_address(question, find="deployments", explain="", gpus=(), tp=1),
+        search=SERVING_FORM.address(question, find="deployments", explain="", gpus="", tp="", pp="", ep="", dp=""),
     )
 
 
-def _asked_memory(question: LlmPageQuestion, gpu: str) -> LlmMemoryQuestion:
-    length = question.input_len + question.output_len
-    return LlmMemoryQuestion(**_shared(question, gpu), max_len=length)
-
-
-def _asked_estimate(
-    question: LlmPageQuestion, gpu: str, concurrency: tuple[int, ...] = LlmEstimateQuestion.concurrency
-) -> LlmEstimateQuestion:
-    shared = _shared(question, gpu)
-    return LlmEstimateQuestion(
-        **shared, input_len=question.input_len, output_len=question.output_len, concurrency=concurrency
-    )
-
-
-def _shared(question: LlmPageQuestion, gpu: str) -> dict[str, Any]:
-    return {
-        "model": question.model,
-        "gpu": gpu,
-        "weights": question.weights or None,
-        "kv": question.kv or None,
-        "tp": question.tp,
-        "engine": None if question.engine == "any" else question.engine,
-    }
+def _memory_of(asked: LlmEstimateQuestion) -> LlmMemoryQuestion:
+    """Return the question about memory of the replica whose times are asked for, for requests of the mean length."""
+    return from_fields(LlmMemoryQuestion, asked, max_len=asked.input_len + asked.output_len)
 
 
 def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
+    asked = SERVING_FORM.question(LLM_ESTIMATE, question, gpu=gpu)
     try:
-        memory = answer_llm_memory(_asked_memory(question, gpu), case)
+        memory = answer_llm_memory(_memory_of(asked), case)
     except CapplanError as error:
-        return Served(gpu=gpu, error=by_serving_labels(str(error), _FIELDS))
+        return Served(gpu=gpu, error=SERVING_FORM.labelled(str(error)))
     try:
-        estimate = answer_llm_estimate(_asked_estimate(question, gpu), case)
+        estimate = answer_llm_estimate(asked, case)
     except CapplanError as error:
         return Served(
             gpu=gpu,
-            error=by_serving_labels(str(error), _FIELDS),
+            error=SERVING_FORM.labelled(str(error)),
             remedy=_remedy(error, question),
             memory=llm_memory_document(memory),
         )
@@ -153,7 +153,7 @@ def _served(question: LlmPageQuestion, gpu: str, case: TaskContext) -> Served:
 
 def _remedy(error: CapplanError, question: LlmPageQuestion) -> tuple[str, str]:
     tensor = error.tensor if isinstance(error, OversizeError) else None
-    return (f"{tensor} GPUs per replica", form_address(question, tp=tensor)) if tensor else ("", "")
+    return (f"{tensor} GPUs per replica", SERVING_FORM.address(question, tp=tensor)) if tensor else ("", "")
 
 
 def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None:
@@ -168,8 +168,8 @@ def _explained(question: LlmPageQuestion, case: TaskContext) -> Explained | None
         return None
     if not (clients.isascii() and clients.isdecimal() and 0 < int(clients) <= MOST_CLIENTS):
         raise UsageError(f"explain {question.explain[:60]!r}: write GPU/CLIENTS/FIGURE, such as l40s/32/tpot.")
-    estimate = answer_llm_estimate(_asked_estimate(question, gpu, (int(clients),)), case)
-    return explain_times(kind, estimate, answer_llm_memory(_asked_memory(question, gpu), case))
+    asked = SERVING_FORM.question(LLM_ESTIMATE, question, gpu=gpu, concurrency=[int(clients)])
+    return explain_times(kind, answer_llm_estimate(asked, case), answer_llm_memory(_memory_of(asked), case))
 
 
 def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
@@ -186,8 +186,10 @@ def _described(memory: MemoryAnswer, estimate: ServingEstimate) -> Served:
             f"{held.gpus} × {served.gpu}: room for {held.sequences_that_fit:,} sequences of {held.sequence_tokens:,} "
             f"tokens; {format_rate(last.output_tokens_per_s.expected)} tokens/s at {last.concurrency:,} clients."
         ),
+        prompt=f"{served.input_len:,.0f}",
+        answer=f"{served.output_len:,.0f}",
         points=tuple(_point(point) for point in served.points if point.concurrency in _SHOWN_CLIENTS),
-        notes=tuple(by_serving_labels(note, _FIELDS) for note in dict.fromkeys((*held.notes, *served.notes))),
+        notes=tuple(map(SERVING_FORM.labelled, dict.fromkeys((*held.notes, *served.notes)))),
         memory=held,
         estimate=served,
     )
@@ -200,6 +202,10 @@ def _point(point: ServingPointDocument) -> Point:
         ttft=f"{format_seconds(point.ttft_s.expected)} ({_span(point.ttft_s.low, point.ttft_s.high)})",
         tpot=f"{format_seconds(point.tpot_s.expected)} ({_span(point.tpot_s.low, point.tpot_s.high)})",
         tokens=f"{format_rate(point.output_tokens_per_s.expected)}",
+        power="" if point.power_w is UNSET else format_watts(point.power_w.expected),
+        joules=(
+            "" if point.joules_per_output_token is UNSET else format_joules(point.joules_per_output_token.expected)
+        ),
         queued=point.queued,
     )
 
@@ -282,6 +288,8 @@ class DeploymentRow:
     most: str
     price: str
     cost: str
+    power: str
+    joules: str
     evidence: str
     times: str
     lines: tuple[str, ...]
@@ -297,67 +305,27 @@ def render_deployments(question: LlmPageQuestion, case: TaskContext) -> str:
     Raises:
         CapplanError: a name is not known, or no load is stated.
     """
-    asked = plan_question(question)
+    asked = SERVING_FORM.question(LLM_PLAN, question)
     search = answer_llm_plan(asked, case)
     plan = search.plan
     nearest = nearest_rejections(plan)
     return render_template(
         "llm_deployments.html.j2",
-        q=question,
-        headline=headline(plan),
+        model=asked.model,
+        headline=SERVING_FORM.labelled(headline(plan)),
         found=[_deployment(fit, plan, question) for fit in plan.fits[:SHOWN]],
+        has_energy=any(fit.energy for fit in plan.fits),
         hidden=max(0, len(plan.fits) - SHOWN),
-        money=list(money_lines(search)),
-        apart=disaggregation_line(plan) if plan.fits else "",
-        rejections=[
-            (gpu, by_serving_labels(why_rejected(rejection), LLM_PLAN.fields)) for gpu, rejection in nearest.items()
-        ],
+        money=list(map(SERVING_FORM.labelled, money_lines(search))),
+        apart=SERVING_FORM.labelled(disaggregation_line(plan)) if plan.fits else "",
+        rejections=[(gpu, SERVING_FORM.labelled(why_rejected(rejection))) for gpu, rejection in nearest.items()],
         launch="" if search.launch is None else render([Section(launch_blocks(search.launch))], Format.TABLE),
-        notes=[by_serving_labels(note, LLM_PLAN.fields) for note in dict.fromkeys((*plan.assumptions, *plan.notes))],
-        downloads={name: plan_address(question, spelling) for spelling, name in FORMATS.items()},
+        notes=list(map(SERVING_FORM.labelled, dict.fromkeys((*plan.assumptions, *plan.notes)))),
+        downloads={
+            name: question_link("llm/plan", asked, format=spelling, download="1") for spelling, name in FORMATS.items()
+        },
         command=command_of(LLM_PLAN, asked),
     )
-
-
-def plan_question(question: LlmPageQuestion) -> LlmPlanQuestion:
-    """Return the search that a form asks for.
-
-    Args:
-        question: the form.
-
-    Raises:
-        UsageError: a field of the form cannot be read.
-    """
-    asked = {
-        "model": question.model,
-        "rate": question.rate,
-        "concurrency": None if question.rate else question.clients,
-        "input_len": question.input_len,
-        "output_len": question.output_len,
-        "max_ttft": question.max_ttft,
-        "max_tpot": question.max_tpot,
-        "percentile": question.percentile,
-        "gpus": question.gpus,
-        "engines": [] if question.engine == "any" else [question.engine],
-        "weights": question.weights,
-        "kv": question.kv,
-        "tp": [question.tp] if question.tp > 1 else [],
-        "redundancy": question.redundancy,
-    }
-    given = {name: value for name, value in asked.items() if value not in (None, "", [])}
-    return read_question(LlmPlanQuestion, given, door=Door.HTTP)
-
-
-def plan_address(question: LlmPageQuestion, spelling: str) -> str:
-    """Return where the API gives the same answer in a format.
-
-    Args:
-        question: the form.
-        spelling: the format.
-    """
-    link = question_link("llm/plan", plan_question(question), format=spelling, download="1")
-    assert link is not None, "a form holds plain values"
-    return link
 
 
 def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuestion) -> DeploymentRow:
@@ -375,10 +343,12 @@ def _deployment(fit: DeploymentFit, plan: DeploymentPlan, question: LlmPageQuest
         most=format_rate(fit.max_rate_per_s * fit.replicas),
         price="unknown" if fit.usd_per_hour is None else f"{fit.usd_per_hour:,.2f}",
         cost="unknown" if cost is None else f"{cost:.3g}",
+        power=format_watts(fit.energy.power_w.expected) if fit.energy else "",
+        joules=format_joules(fit.energy.joules_per_output_token.expected) if fit.energy else "",
         evidence=fit.evidence.partition(":")[0],
-        times=form_address(
-            question, find="times", gpus=(fit.gpu,), tp=fit.sharding.tensor, engine=fit.engine, weights=fit.weights,
-            explain="",
+        times=SERVING_FORM.address(
+            question, find="times", explain="", gpus=fit.gpu, engine=fit.engine, weights=fit.weights,
+            tp=fit.sharding.tensor, pp=fit.sharding.pipeline, ep=fit.sharding.expert, dp=fit.sharding.data,
         ),
         lines=tuple(explain_fit(fit, plan.load)),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit,
 from capplan.errors import CapplanError, UnknownNameError
 from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch, worthwhile_changes
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
-from capplan.serve.page.question import PageQuestion, address, by_labels, form_fields
+from capplan.serve.page.question import PLAN_FORM, PageQuestion
 from capplan.serve.page.svg import (
     MemoryRow,
     cost_chart,
@@ -148,7 +148,7 @@ def view_model(
         return ModelView(words=words, identity=identity, error=sentence, remedies=remedies), None
     except CapplanError as error:
         case.missing += list(case.needed)[before:]
-        return ModelView(words=words, identity=identity, error=by_labels(str(error))), None
+        return ModelView(words=words, identity=identity, error=PLAN_FORM.labelled(str(error))), None
 
 
 _COMMAND_LINE = re.compile(r"`capplan |FILE\.py")
@@ -221,12 +221,12 @@ def _view(
         fitting=f"{len(fitting)} of {len(asked_of)} {device_word(plan)} fit",
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
         rejections=tuple(
-            (rejection.gpu.id, by_labels(f"{rejection.constraint.value}: {rejection.reason}"))
+            (rejection.gpu.id, PLAN_FORM.labelled(f"{rejection.constraint.value}: {rejection.reason}"))
             for rejection in nearest[: None if question.every else SHOWN]
         ),
         more_rejections=0 if question.every else max(0, len(plan.rejections) - SHOWN),
         changes=tuple(_changed(change, question) for change in worthwhile_changes(plan)),
-        notes=tuple(map(by_labels, dict.fromkeys((*plan.cautions, *plan.notes)))),
+        notes=tuple(map(PLAN_FORM.labelled, dict.fromkeys((*plan.cautions, *plan.notes)))),
         parts=tuple(parts),
         curve_names=tuple(gpu.id for gpu, _ in curves),
         memory=memory_bars(named, parts, f"{identity}-memory"),
@@ -292,7 +292,7 @@ def _suggested(error: UnknownNameError, question: PageQuestion, words: str) -> t
         elif error.kind.endswith("model"):
             name = f"{library}{colon}{near}"
             changes.append((name, {"models": tuple(name if model == words else model for model in question.models)}))
-    return tuple((name, address(question, explain="", **changed)) for name, changed in changes)
+    return tuple((name, PLAN_FORM.address(question, explain="", **changed)) for name, changed in changes)
 
 
 def _remedies(nearest: Rejection, question: PageQuestion) -> tuple[tuple[str, str], ...]:
@@ -312,7 +312,7 @@ def _remedies(nearest: Rejection, question: PageQuestion) -> tuple[tuple[str, st
     limits = {name: "" for name in _NARROWING if question.options.get(name)}
     if limits:
         changes.append(("every GPU, without limits of price, memory and provider", limits))
-    return tuple((words, address(question, explain="", **changed)) for words, changed in changes)
+    return tuple((words, PLAN_FORM.address(question, explain="", **changed)) for words, changed in changes)
 
 
 _WORTH_TRYING = 4.0
@@ -389,9 +389,9 @@ def _changed(change: ConditionEffect, question: PageQuestion) -> tuple[str, str]
         f"{format_seconds(after)} instead of {format_seconds(before)}"
     )
     option, _, value = change.option.strip().removeprefix("--").partition(" ")
-    if option not in form_fields():
+    if option not in PLAN_FORM.fields:
         return words, ""
-    return by_labels(words), address(question, explain="", **{option: value or "true"})
+    return PLAN_FORM.labelled(words), PLAN_FORM.address(question, explain="", **{option: value or "true"})
 
 
 def _explained(

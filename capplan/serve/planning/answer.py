@@ -1,6 +1,5 @@
 """Answer one question from the data at hand, as the command line answers it."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from capplan.app.models import Model, ModelSource, QuantisedSource, open_model
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.errors import CapplanError, UsageError
 from capplan.printable import printable
-from capplan.report.documents.codec import to_plain
 from capplan.report.text.styled import plain_text
 from capplan.serve.planning.data import Data
 from capplan.serve.planning.messages import MEDIA_TYPES, Outcome, Refusal, Reply, Task, TraceJob, TracesNeeded
@@ -114,7 +112,7 @@ class TaskContext(Context):
         return words
 
     def _full_width(self, part: ModelFields) -> Model:
-        words = (part.model or "").strip()
+        words = part.model.strip()
         if part.config is not None:
             if words:
                 raise UsageError("give either `model` or `config`, not both.")
@@ -125,7 +123,7 @@ class TaskContext(Context):
             name, content = self.data.files.find(words.removeprefix(FILE_PREFIX))
             return self._served(model_request(part, file=name), content)
         if words.startswith(TRACE_PREFIX):
-            if part.freeze or part.arguments or part.inputs or part.input_size is not None or part.seq_len is not None:
+            if replace(part.of(""), weights=None, activations=None) != ModelFields():
                 raise UsageError(f"{words} is a trace: its arguments and inputs are fixed; trace the model again.")
             held = self.data.shelf.uploaded(words.removeprefix(TRACE_PREFIX))
             return UploadedModel(held=held, words=held.target, shelf=self.data.shelf)
@@ -189,11 +187,6 @@ def answer(task: Task, data: Data) -> Outcome:
         needed = case.missing or list(case.needed)
         return TracesNeeded(jobs=tuple(needed)) if needed else reply
     return replace(reply, hints=tuple(case.needed))
-
-
-def to_json(document: Any) -> str:
-    """Format a document as the command line does; NaN and infinity are bugs."""
-    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @singledispatch

@@ -5,9 +5,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from capplan.core.ops.flops import check_operators
@@ -22,28 +25,44 @@ ZIP_MAGIC, ONNX_START = b"PK\x03\x04", b"\x08"
 """First bytes of a zip archive, and of an ONNX file: the tag of its field `ir_version`."""
 MOST_KEPT = 2_000
 LARGEST_BYTES = 2**20
-_SUFFIX = ".trace.json.gz"
+TRACE_SUFFIX = ".trace.json.gz"
 _READERS = {".onnx": read_skeleton, ".pt2": without_weights}
 
 
 def _put(folder: Path, key: str, ending: str, content: bytes) -> None:
     """Write a file so that it is seen whole or not at all."""
-    partial = folder / f".{key}.{os.getpid()}.partial"
+    partial = folder / f".{key}.{os.getpid()}.{get_ident()}.partial"  # one content may be handed over twice at once
     partial.write_bytes(content)
     partial.replace(folder / f"{key}{ending}")
 
 
-def _by_age(folder: Path, pattern: str) -> list[Path]:
-    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+def read_kept(folder: Path, key: str, ending: str) -> bytes | None:
+    """Return the content of a file by its id; None where there is none, or another request has just removed it."""
+    if not is_trace_id(key):
+        return None
+    try:
+        return (folder / f"{key}{ending}").read_bytes()
+    except FileNotFoundError:
+        return None
 
 
-def _drop_oldest(paths: list[Path], limit_bytes: int) -> None:
+def _by_age(folder: Path, pattern: str) -> dict[Path, int]:
+    """Return files with their sizes, the oldest first, without those that another request has just removed. [bytes]"""
+    found = []
+    for path in folder.glob(pattern):
+        with suppress(FileNotFoundError):
+            held = path.stat()
+            found.append((held.st_mtime_ns, path, held.st_size))
+    return {path: size for _, path, size in sorted(found)}
+
+
+def _drop_oldest(sizes: Mapping[Path, int], limit_bytes: int) -> None:
     """Remove the first of files by age until the others keep within a size; the newest stays. [bytes]"""
-    excess = sum(path.stat().st_size for path in paths) - limit_bytes
-    for path in paths[:-1]:
+    excess = sum(sizes.values()) - limit_bytes
+    for path in [*sizes][:-1]:
         if excess <= 0:
             return
-        excess -= path.stat().st_size
+        excess -= sizes[path]
         path.unlink(missing_ok=True)
 
 
@@ -126,7 +145,7 @@ class Configs:
         text = json.dumps(kept, sort_keys=True).encode()
         key = digest(text)
         _put(self.folder, key, ".json", text)
-        for path in _by_age(self.folder, "*.json")[:-MOST_KEPT]:
+        for path in [*_by_age(self.folder, "*.json")][:-MOST_KEPT]:
             path.unlink(missing_ok=True)
         return {"model": f"{CONFIG_PREFIX}{key}", "name": name}
 
@@ -136,10 +155,10 @@ class Configs:
         Raises:
             UsageError: there is none of this id.
         """
-        path = self.folder / f"{key}.json"
-        if not is_trace_id(key) or not path.is_file():
+        content = read_kept(self.folder, key, ".json")
+        if content is None:
             raise UsageError(f"there is no config {key[:100]!r} here; hand it over again.")
-        config: Mapping[str, Any] = json.loads(path.read_bytes())
+        config: Mapping[str, Any] = json.loads(content)
         return config
 
 
@@ -164,36 +183,46 @@ class Uploads:
         check_operators(trace, where="the upload")
         packed = dump_trace(trace, compress=True)
         trace_id = digest(packed)
-        _put(self.folder, trace_id, _SUFFIX, packed)
-        _drop_oldest(_by_age(self.folder, f"*{_SUFFIX}"), self.limit_bytes)
+        _put(self.folder, trace_id, TRACE_SUFFIX, packed)
+        _drop_oldest(_by_age(self.folder, f"*{TRACE_SUFFIX}"), self.limit_bytes)
         kept = self.find(trace_id)
         assert kept is not None
         return kept
 
     def find(self, trace_id: str) -> dict[str, Any] | None:
         """Return what is said of an uploaded trace; None where there is none of this id."""
-        path = self.folder / f"{trace_id}{_SUFFIX}"
-        if not is_trace_id(trace_id) or not path.is_file():
+        path = self.folder / f"{trace_id}{TRACE_SUFFIX}"
+        if not is_trace_id(trace_id):
             return None
-        trace = load_trace(path.read_bytes(), where=trace_id)
-        stat = path.stat()
-        return {
-            "id": trace_id,
-            "model": f"trace:{trace_id}",
-            "name": trace.name,
-            "class": trace.class_name,
-            "parameters": sum(parameter.elements for parameter in trace.parameters if not parameter.is_buffer),
-            "recordings": [str(recording.configuration) for recording in trace.recordings],
-            "size_bytes": stat.st_size,
-            "uploaded": datetime.fromtimestamp(int(stat.st_mtime), tz=UTC).isoformat(),
-        }
+        try:
+            held = path.stat()
+            return dict(_described(path, held.st_mtime_ns, held.st_size))
+        except FileNotFoundError:
+            return None
 
     def content(self, trace_id: str) -> bytes | None:
         """Return an uploaded trace as the text of its file; None where there is none of this id."""
-        path = self.folder / f"{trace_id}{_SUFFIX}"
-        return gzip.decompress(path.read_bytes()) if is_trace_id(trace_id) and path.is_file() else None
+        packed = read_kept(self.folder, trace_id, TRACE_SUFFIX)
+        return None if packed is None else gzip.decompress(packed)
 
     def all(self) -> list[dict[str, Any]]:
         """Return what is said of every uploaded trace, the newest first."""
-        ids = [path.name.removesuffix(_SUFFIX) for path in reversed(_by_age(self.folder, f"*{_SUFFIX}"))]
+        ids = [path.name.removesuffix(TRACE_SUFFIX) for path in reversed(_by_age(self.folder, f"*{TRACE_SUFFIX}"))]
         return [held for trace_id in ids if (held := self.find(trace_id)) is not None]
+
+
+@lru_cache(maxsize=4096)
+def _described(path: Path, changed_ns: int, size_bytes: int) -> Mapping[str, Any]:
+    """Return what is said of an uploaded trace, read once: the page asks for all of them at every key."""
+    trace_id = path.name.removesuffix(TRACE_SUFFIX)
+    trace = load_trace(path.read_bytes(), where=trace_id)
+    return {
+        "id": trace_id,
+        "model": f"trace:{trace_id}",
+        "name": trace.name,
+        "class": trace.class_name,
+        "parameters": sum(parameter.elements for parameter in trace.parameters if not parameter.is_buffer),
+        "recordings": [str(recording.configuration) for recording in trace.recordings],
+        "size_bytes": size_bytes,
+        "uploaded": datetime.fromtimestamp(changed_ns // 10**9, tz=UTC).isoformat(),
+    }

@@ -41,6 +41,10 @@ class TraceJob:
         )
 
 
+BUG = 70
+"""The exit code of an exception that nothing expected, as of the command line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Why a question has no answer, or a model no trace: the sentence and exit code of the command line."""

@@ -17,8 +17,8 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Workload
 from capplan.errors import CapplanError, TraceError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.serve.planning.files import TRACE_SUFFIX, read_kept
 from capplan.serve.planning.messages import Refusal, TraceJob
-from capplan.serve.planning.naming import is_trace_id
 
 if TYPE_CHECKING:
     from capplan.probe.target.types import Target
@@ -66,10 +66,10 @@ class TraceShelf:
         """
         if (held := self._take(trace_id)) is not None:
             return held
-        path = self._uploads / f"{trace_id}.trace.json.gz"
-        if not is_trace_id(trace_id) or not path.is_file():
+        packed = read_kept(self._uploads, trace_id, TRACE_SUFFIX)
+        if packed is None:
             raise UsageError(f"there is no trace {trace_id[:100]!r} here; GET /api/v1/traces lists what was uploaded.")
-        trace = load_trace(path.read_bytes(), where=f"trace:{trace_id}")
+        trace = load_trace(packed, where=f"trace:{trace_id}")
         check_operators(trace, where=f"trace:{trace_id}")
         return self._hold(trace_id, trace)
 

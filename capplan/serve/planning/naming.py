@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from capplan.errors import UsageError
@@ -17,7 +18,6 @@ from capplan.probe.target.names import canonical_words
 from capplan.serve.questions import check_bounds
 from capplan.specs.pipeline_file import KNOWN_PREFIX, known_names
 from capplan.verbs.statement.fields import ModelFields
-from capplan.verbs.statement.words import assignment
 
 TRACE_PREFIX = "trace:"
 CONFIG_PREFIX = "config:"
@@ -65,19 +65,12 @@ def model_request(part: ModelFields, *, file: str | None = None) -> ModelRequest
         UsageError: the words name something that would run code of the asker's choice or read a file of the server.
         UnknownNameError: the libraries know no such model.
     """
-    words = checked_name(part.model or "") if file is None else file
+    words = checked_name(part.model) if file is None else file
     if code := [step for step in part.prepare if ":" in step]:
         raise UsageError(f"prepare: {code[0]!r} names code, which the service does not run.")
-    return ModelRequest(
-        words=words,
-        arg=tuple(assignment(name, value) for name, value in checked_arguments(part.arguments).items()),
-        inputs=tuple(part.inputs),
-        input_size=part.input_size,
-        seq_len=part.seq_len,
-        freeze=part.freeze,
-        prepare=part.prepare,
-        selected_share=part.selected_share,
-    )
+    checked_arguments(part.arguments)
+    # linear layers are quantised in the trace, by whoever opens the model
+    return replace(part.model_request(), words=words, weights=None, activations=None)
 
 
 def checked_name(words: str) -> str:
@@ -110,9 +103,10 @@ def checked_pipeline(words: str) -> str:
     Raises:
         UsageError: the words name a file, a folder or no such pipeline.
     """
-    if words.strip().removeprefix(KNOWN_PREFIX) in known_names() and words.strip().startswith(KNOWN_PREFIX):
-        return words.strip()
-    name = published_name(words.strip().removeprefix(PREFIX)) if words.strip().startswith(PREFIX) else None
+    named = words.strip()
+    if named.startswith(KNOWN_PREFIX) and named.removeprefix(KNOWN_PREFIX) in known_names():
+        return named
+    name = published_name(named.removeprefix(PREFIX)) if named.startswith(PREFIX) else None
     if name is None:
         raise UsageError(
             f"{words!r} is not taken here: name a published pipeline, such as {PREFIX}black-forest-labs/FLUX.1-dev, or "
@@ -121,8 +115,8 @@ def checked_pipeline(words: str) -> str:
     return f"{PREFIX}{name}"
 
 
-def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a constructor's arguments, which must be plain values that name no place to load from.
+def checked_arguments(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of a constructor that are not plain values, or name a place to load from.
 
     Raises:
         UsageError: one is not a plain value, or names weights, a file or an address.
@@ -140,7 +134,6 @@ def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 f"the argument {name!r} is not taken here: the service loads no weights, files or code that a request "
                 "names."
             )
-    return dict(arguments)
 
 
 def _holds_object(value: Any) -> bool:

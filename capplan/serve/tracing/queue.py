@@ -29,6 +29,10 @@ WALL_PER_CPU = 4
 _KEPT_FAILURES = 1_000
 _TRIES = 2
 """How often a model is traced whose process is lost."""
+_MOST_STARTS = 12
+"""How many processes are started for a model, if they are killed before they take it, as forks of a dying process."""
+_START_AGAIN_S = 0.25
+"""The time between two of these starts. [s]"""
 _HINTS_LATER_S = 3600.0
 """A hint is traced after all models that questions wait for, unless it has waited so long. [s]"""
 _MOST_HINTS = 64
@@ -227,16 +231,18 @@ class TraceQueue:
         return None
 
     async def _traced(self, job: TraceJob) -> bytes | Refusal:
-        """Trace a model, once again where its process is lost.
+        """Trace a model, once again where its process is lost; one that was killed before it took the model is no try.
 
         Raises:
             BusyError: it was lost again by a kill from outside, which says nothing of the model.
         """
-        for tries in range(1, _TRIES + 1):
+        tries = 0
+        for _ in range(_MOST_STARTS):
             result: bytes | Refusal | WorkerDiedError = await self._in_thread(partial(self._trace_once, job))
             if not isinstance(result, WorkerDiedError):
                 return result
             died = result
+            tries += died.began or died.death is not Death.KILLED
             log("a tracer was lost", death=died.death.value, reason=str(died), tries=tries)
             self._lost("tracer", died.death.value)
             if died.death is Death.TIME:
@@ -245,6 +251,10 @@ class TraceQueue:
                     f"tracing took longer than {self._limits.trace_s:g} s of the processor or "
                     f"{WALL_PER_CPU * self._limits.trace_s:g} s in all, the limit of this service",
                 )
+            if tries == _TRIES:
+                break
+            if not died.began:
+                await asyncio.sleep(_START_AGAIN_S)
         if died.death is Death.CRASH:
             return self._stopped(job, f"tracing was stopped, because {died}")
         raise BusyError("the processes that traced the model were lost", retry_after_s=5, status=503)

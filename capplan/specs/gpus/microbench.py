@@ -110,16 +110,23 @@ def import_microbench(
         known: GPUs by id; rows of others are left out and named.
         folder: built-in specs or a folder of own ones; it is made where it is missing.
         retrieved: the day on which the sources were read.
+
+    Raises:
+        UsageError: the folder or a file in it cannot be written.
     """
     summaries: Summaries = summarise([row for row in rows if not _is_emulated(row, known.get(row.gpu))])
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for gpu, rates in summaries.items():
-        if gpu not in known:
-            continue
-        path = folder / f"{gpu}.yaml"
-        path.write_text(with_measured(path.read_text() if path.exists() else "", rates, retrieved))
-        written.append(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for gpu, rates in summaries.items():
+            if gpu not in known:
+                continue
+            path = folder / f"{gpu}.yaml"
+            held = path.read_text(encoding="utf-8") if path.exists() else ""
+            path.write_text(with_measured(held, rates, retrieved), encoding="utf-8")
+            written.append(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot write into {folder}: {getattr(error, 'strerror', None) or error}.") from error
     return ImportedMicrobenchmarks(written=tuple(written), unknown=tuple(gpu for gpu in summaries if gpu not in known))
 
 

@@ -15,7 +15,7 @@ from capplan.errors import UsageError
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
-from capplan.verbs.statement.options import HERE, Option, Topic
+from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from capplan.llm.core.weights import Adapters
 
 ENGINES = tuple(engine.value for engine in Engine)
+SHOWN = ANYWHERE | Door.PAGE
+"""A field that the form about serving shows, too."""
 Word = Annotated[str, Meta(max_length=200)]
 Degree = Annotated[int, Meta(ge=1, le=10**7)]
-_LONGEST_TOKENS = 10**8
-Tokens = Annotated[int, Meta(ge=1, le=_LONGEST_TOKENS)]
+Tokens = Annotated[int, Meta(ge=1, le=10**8)]
 
 
 def _write_clients(clients: tuple[int, ...]) -> str:
@@ -87,7 +88,8 @@ class LanguageModelFields:
         Option(
             help="A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, "
             "FILE.gguf.",
-            metavar="MODEL", topic=Topic.MODEL, is_argument=True,
+            metavar="MODEL", topic=Topic.MODEL, is_argument=True, doors=SHOWN, label="Language model",
+            placeholder="llama-3.1-8b-instruct",
         ),
     ]  # fmt: skip
 
@@ -142,23 +144,42 @@ class DeploymentFields(OffloadFields):
         Word | None,
         Option(
             help="bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.", metavar="FORMAT",
-            topic=Topic.MODEL,
+            topic=Topic.MODEL, doors=SHOWN, label="Weights", placeholder="the checkpoint's; or fp8",
         ),
     ] = None  # fmt: skip
-    kv: Annotated[Word | None, Option(help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT")] = (
-        None
-    )
-    tp: Annotated[int, Meta(ge=1, le=10**7), Option(help="GPUs that share every matrix.", shows_default=True)] = 1
-    pp: Annotated[int, Meta(ge=1, le=10**7), Option(help="Pipeline stages.", shows_default=True)] = 1
-    ep: Annotated[
-        int, Meta(ge=1, le=10**7), Option(help="GPUs among which whole experts are distributed.", shows_default=True)
+    kv: Annotated[
+        Word | None,
+        Option(
+            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", doors=SHOWN, label="KV cache",
+            placeholder="the engine's; or fp8",
+        ),
+    ] = None  # fmt: skip
+    tp: Annotated[
+        Degree,
+        Option(help="GPUs that share every matrix.", shows_default=True, doors=SHOWN, label="GPUs per replica"),
     ] = 1
+    pp: Annotated[Degree, Option(help="Pipeline stages.", shows_default=True, doors=SHOWN, label="Pipeline stages")] = 1
+    ep: Annotated[
+        Degree,
+        Option(
+            help="GPUs among which whole experts are distributed.", shows_default=True, doors=SHOWN,
+            label="GPUs that share experts",
+        ),
+    ] = 1  # fmt: skip
     dp: Annotated[
-        int, Meta(ge=1, le=10**7), Option(help="Ranks of attention data parallelism.", shows_default=True)
+        Degree,
+        Option(
+            help="Ranks of attention data parallelism.", shows_default=True, doors=SHOWN, label="Data-parallel ranks"
+        ),
     ] = 1
     engine: Annotated[
         Word | None,
-        Option(help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm."),
+        Option(
+            help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.",
+            doors=SHOWN,
+            label="Engine",
+            placeholder="usual; or sglang",
+        ),
     ] = None
     engine_version: Annotated[
         Word | None, Option(help="Version of the engine, such as 0.19; the newest by default.", metavar="VERSION")
@@ -317,17 +338,24 @@ class HostCpuFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettingFields:
-    """The engine's memory fraction, and how it samples tokens."""
+class MemoryFractionFields:
+    """The engine's memory fraction."""
 
     utilization_fraction: Annotated[
         float | None,
         Meta(ge=0.01, le=1.0),
         Option(
             help="The engine's memory fraction; its default if left out.",
-            flags=("--utilization", "--gpu-memory-utilization"),
+            flags=("--utilization", "--gpu-memory-utilization"), doors=SHOWN, label="Memory fraction",
+            placeholder="the engine's",
         ),
     ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingFields(MemoryFractionFields):
+    """The engine's memory fraction, and how it samples tokens."""
+
     sampling: Annotated[
         Sampling,
         Option(
@@ -411,8 +439,11 @@ class PrefixFields:
     prefix_fraction: Annotated[
         float,
         Meta(ge=0, le=0.999),
-        Option(help="Share of a prompt that the prefix cache holds.", flags=("--prefix-hits",), shows_default=True),
-    ] = 0.0
+        Option(
+            help="Share of a prompt that the prefix cache holds.", flags=("--prefix-hits",), shows_default=True,
+            doors=SHOWN, label="Prefix cache hits",
+        ),
+    ] = 0.0  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,10 +451,12 @@ class MeanLengthFields:
     """The mean tokens of prompts and answers."""
 
     input_len: Annotated[
-        int, Meta(ge=1, le=_LONGEST_TOKENS), Option(help="Mean tokens of a prompt.", shows_default=True)
+        Tokens,
+        Option(help="Mean tokens of a prompt.", shows_default=True, doors=SHOWN, label="Tokens of a prompt"),
     ] = 1024
     output_len: Annotated[
-        int, Meta(ge=1, le=_LONGEST_TOKENS), Option(help="Mean tokens of an answer.", shows_default=True)
+        Tokens,
+        Option(help="Mean tokens of an answer.", shows_default=True, doors=SHOWN, label="Tokens of an answer"),
     ] = 256
 
 
@@ -517,7 +550,7 @@ class TaskFields:
     ] = (1024, 1024)
     image_tokens: Annotated[
         int | None,
-        Meta(ge=1, le=_LONGEST_TOKENS),
+        Meta(ge=1, le=10**8),
         Option(help="Tokens of an image; by the model's encoder and size by default."),
     ] = None
 
@@ -541,8 +574,11 @@ class TaskFields:
         return changed if self.task == ServingTask.GENERATE else replace(changed, output_len=1.0, output_cv=0.0)
 
 
-def _limit(flag: str, words: str) -> Option:
-    return Option(help=words, flags=(flag,), metavar="TIME", words=TIME_LIMIT)
+def _limit(flag: str, words: str, *, of: str, example: str) -> Option:
+    return Option(
+        help=f"{words}: {example}.", flags=(flag,), metavar="TIME", words=TIME_LIMIT, doors=SHOWN, label=f"Limit, {of}",
+        placeholder=example,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -550,17 +586,23 @@ class LatencyLimitFields:
     """Limits on what requests see, and of which requests."""
 
     max_ttft_s: Annotated[
-        float | None, Meta(le=1e15), _limit("--max-ttft", "Limit of the time to first token: 1s.")
+        float | None,
+        Meta(le=1e15),
+        _limit("--max-ttft", "Limit of the time to first token", of="first token", example="1s"),
     ] = None
     max_tpot_s: Annotated[
-        float | None, Meta(le=1e15), _limit("--max-tpot", "Limit of the time between tokens: 40ms.")
+        float | None,
+        Meta(le=1e15),
+        _limit("--max-tpot", "Limit of the time between tokens", of="per token", example="40ms"),
     ] = None
-    max_e2e_s: Annotated[float | None, Meta(le=1e15), _limit("--max-e2e", "Limit of a whole answer: 10s.")] = None
+    max_e2e_s: Annotated[
+        float | None, Meta(le=1e15), _limit("--max-e2e", "Limit of a whole answer", of="whole answer", example="10s")
+    ] = None
     percentile: Annotated[
         Statistic,
         Option(
             help="Requests that keep the limits: mean, 50, 90, 95, 99.", metavar="P", words=STATISTIC,
-            shows_default=True,
+            shows_default=True, doors=SHOWN, label="Limits for percentile",
         ),
     ] = Statistic.MEAN  # fmt: skip
 
@@ -582,32 +624,60 @@ class SearchFields:
         Meta(max_length=400),
         Option(
             help="Only this GPU; repeatable. All rented data-centre GPUs by default.", flags=("--gpu",),
-            metavar="ID", topic=Topic.GPUS, completes="gpus",
+            metavar="ID", topic=Topic.GPUS, completes="gpus", doors=SHOWN, label="GPUs",
+            placeholder="usual; or l40s,a100-sxm4-80gb",
         ),
     ] = ()  # fmt: skip
     engines: Annotated[
         tuple[Word, ...],
         Meta(max_length=16),
-        Option(help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.", flags=("--engine",)),
+        Option(
+            help="vllm, sglang, trtllm (the default), llama.cpp or all; repeatable.",
+            flags=("--engine",),
+            doors=SHOWN,
+            label="Engine",
+        ),
     ] = ()
     weights: Annotated[
         tuple[Word, ...],
         Meta(max_length=16),
         Option(
-            help="bf16, fp8, ...; repeatable; the checkpoint's by default.", metavar="FORMAT", topic=Topic.MODEL
+            help="bf16, fp8, ...; repeatable; the checkpoint's by default.", metavar="FORMAT", topic=Topic.MODEL,
+            doors=SHOWN, label="Weights",
         ),
     ] = ()  # fmt: skip
-    kv: Annotated[Word | None, Option(help="Number format of the KV cache.", metavar="FORMAT")] = None
-    tp: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Tensor parallelism; repeatable.")] = ()
-    pp: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Pipeline stages; repeatable.")] = ()
-    ep: Annotated[tuple[Degree, ...], Meta(max_length=16), Option(help="Expert parallelism; repeatable.")] = ()
+    kv: Annotated[
+        Word | None,
+        Option(help="Number format of the KV cache.", metavar="FORMAT", doors=SHOWN, label="KV cache"),
+    ] = None
+    tp: Annotated[
+        tuple[Degree, ...],
+        Meta(max_length=16),
+        Option(help="Tensor parallelism; repeatable.", doors=SHOWN, label="GPUs per replica"),
+    ] = ()
+    pp: Annotated[
+        tuple[Degree, ...],
+        Meta(max_length=16),
+        Option(help="Pipeline stages; repeatable.", doors=SHOWN, label="Pipeline stages"),
+    ] = ()
+    ep: Annotated[
+        tuple[Degree, ...],
+        Meta(max_length=16),
+        Option(help="Expert parallelism; repeatable.", doors=SHOWN, label="GPUs that share experts"),
+    ] = ()
     dp: Annotated[
-        tuple[Degree, ...], Meta(max_length=16), Option(help="Ranks of attention data parallelism; repeatable.")
+        tuple[Degree, ...],
+        Meta(max_length=16),
+        Option(help="Ranks of attention data parallelism; repeatable.", doors=SHOWN, label="Data-parallel ranks"),
     ] = ()
     max_seqs: Annotated[
         tuple[Degree, ...], Meta(max_length=16), Option(help="Most sequences at a time in a replica; repeatable.")
     ] = ()
-    redundancy: Annotated[int, Meta(ge=0, le=10**7), Option(help="Replicas beyond need (N+k).", shows_default=True)] = 0
+    redundancy: Annotated[
+        int,
+        Meta(ge=0, le=10**7),
+        Option(help="Replicas beyond need (N+k).", shows_default=True, doors=SHOWN, label="Spare replicas"),
+    ] = 0
 
     def searched_engines(self, offload: "HostOffload | None" = None) -> tuple[str, ...]:
         """Return the engines to try; by default llama.cpp alone where all weights are of GGUF formats.

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from capplan.errors import UsageError
-from capplan.verbs.llm.fields import DOWNLOAD, AdapterFields, DeploymentFields, LanguageModelFields, ReplicaGpuFields
+from capplan.verbs.llm.fields import (
+    DOWNLOAD,
+    AdapterFields,
+    DeploymentFields,
+    LanguageModelFields,
+    MemoryFractionFields,
+    ReplicaGpuFields,
+)
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields):
+class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields, AdapterFields, MemoryFractionFields):
     """How a GPU's memory is divided among weights, activations and the KV cache, and what fits."""
 
     max_len: Annotated[
@@ -29,14 +36,6 @@ class LlmMemoryQuestion(LanguageModelFields, ReplicaGpuFields, DeploymentFields,
         Meta(ge=1, le=10**8),
         Option(help="Longest sequence served; the model's own limit by default.", metavar="TOKENS"),
     ] = None
-    utilization_fraction: Annotated[
-        float | None,
-        Meta(ge=0.01, le=1.0),
-        Option(
-            help="The engine's memory fraction; its default if left out.",
-            flags=("--utilization", "--gpu-memory-utilization"), topic=Topic.LIMITS,
-        ),
-    ] = None  # fmt: skip
     max_num_batched_tokens: Annotated[
         int | None, Meta(ge=1, le=10**8), Option(help="Tokens of one step; the engine's default if left out.")
     ] = None

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
+    SHOWN,
     AdapterFields,
     CardPowerFields,
     FilesHereFields,
@@ -41,13 +42,17 @@ class _LoadFields:
     rate_per_s: Annotated[
         float | None,
         Meta(le=1e15),
-        Option(help="Requests per second to all replicas together.", flags=("--rate",), metavar="PER_S"),
-    ] = None
+        Option(
+            help="Requests per second to all replicas together.", flags=("--rate",), metavar="PER_S", doors=SHOWN,
+            label="Requests per second",
+        ),
+    ] = None  # fmt: skip
     concurrency: Annotated[
         float | None,
         Meta(le=1e15),
         Option(
-            help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N"
+            help="Clients that wait for answers, instead of a rate.", flags=("--concurrency", "-c"), metavar="N",
+            doors=SHOWN, label="Clients at a time",
         ),
     ] = None  # fmt: skip
     prompts: Annotated[
@@ -130,10 +135,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
     from capplan.llm.answer.deployments import on_demand_offers, searched_gpus
-    from capplan.llm.answer.plan_serving import plan_fleet
-    from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_WORDS
+    from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, with_patience
+    from capplan.llm.core.fleet.limits import PATIENCE_WORDS
     from capplan.llm.core.search.search import SearchSpace
-    from capplan.llm.core.serving.asked import ServingTask
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.units import counted
 
@@ -144,13 +148,10 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     job, offload = question.job(), question.offload()
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
-    limits = question.limits()
-    is_patient = question.rate_per_s is not None and question.task == ServingTask.GENERATE and not limits.are_set
-    asked = SearchSpace(
+    stated = SearchSpace(
         model=model,
         load=question.with_task(load, deployments.model(model)),
-        limits=replace(PATIENCE, statistic=limits.statistic) if is_patient else limits,
-        certainty_fraction=question.certainty_fraction or (0.5 if is_patient else DEFAULT_CERTAINTY),
+        limits=question.limits(),
         gpus=tuple(gpus.find(name).id for name in names_of(question.gpus)) or searched_gpus(gpus, rents),
         engines=question.searched_engines(offload),
         weights=question.searched_weights(deployments.model(model)),
@@ -169,6 +170,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         kv_offload_bytes=question.kv_offload_bytes,
         max_power_draw_w=question.max_power_draw_w,
     )
+    asked = with_patience(stated, certainty_fraction=question.certainty_fraction)
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         found = plan_fleet(
             asked,
@@ -178,7 +180,7 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             money=question.money(),
             measured=question.named_runs(),
         )
-    if is_patient:
+    if is_read_by_people(stated.load, stated.limits):
         found = replace(found, plan=replace(found.plan, notes=(PATIENCE_WORDS, *found.plan.notes)))
     return replace(found, local=question.local_currency())
 

@@ -157,6 +157,17 @@ def laid_out_by(path: str, *, part: str = "", **asked: str) -> Callable[[Sequenc
     return lay_out
 
 
+def to_json(document: object) -> str:
+    """Format a document as indented JSON; NaN and infinity are bugs.
+
+    Args:
+        document: a struct of `capplan.report.documents`, or plain mappings and lists.
+    """
+    from capplan.report.documents.codec import to_plain
+
+    return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 TEXT_FORMATS = ("table", "csv", "md")
 """The formats that sections are written in by `capplan.report.render`."""
 
@@ -261,10 +272,7 @@ class Verb(Generic[Question, Answer]):
         if look.format in self.files_in:
             return self.files_in[look.format](answers, question)
         if look.format == "json" and self.document is not None:
-            from capplan.report.documents.codec import to_plain
-
-            document = to_plain(self.document(answers, question))
-            return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            return to_json(self.document(answers, question))
         if look.format == "table" and self.lines is not None:
             lines = self.lines(answers, question, look)
             if lines is not None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Text = str
 Name = Annotated[str, Meta(min_length=1)]
 Pattern = Annotated[str, Meta(min_length=1, max_length=256)]
-Share = Annotated[float, Meta(ge=0.01, le=1.0)]
 
+DEFAULT_TORCH = Workload().torch_version
 EVERYWHERE = ANYWHERE | Door.CONFIG
 """A field of any question, whose default a configuration file may set."""
 ON_PAGE = EVERYWHERE | Door.PAGE
@@ -389,7 +389,7 @@ class WorkloadFields(RecordingFields, TrainingFields):
             help="PyTorch version to answer for; it decides kernels.", flags=("--torch",), metavar="MAJOR.MINOR",
             topic=Topic.WORKLOAD, words=TORCH_VERSION, shows_default=True, doors=EVERYWHERE | Door.SWEEP,
         ),
-    ] = (2, 11)  # fmt: skip
+    ] = DEFAULT_TORCH  # fmt: skip
 
     def workload(self, default: Precision = Precision.FP32) -> Workload:
         """Return the workload.

@@ -221,13 +221,14 @@ def renamed_options(sentence: str, fields: Iterable[Field], *, door: Door) -> st
     Args:
         sentence: what may name options, such as "add --gpus N".
         fields: the fields whose options are replaced; others stay.
-        door: Python; HTTP, whose names are those of the JSON; or the page, whose names are the labels of its form.
+        door: Python; HTTP, whose names are those of the JSON; or the page, whose names are the labels of its form, and
+            those of the JSON for what its form does not show.
     """
 
     def name_of(field: Field) -> str:
-        if door is Door.PAGE:
-            return f"“{field.option.label}”" if field.option.label else field.flag
-        return field.wire if door is Door.HTTP else field.name
+        if door is Door.PAGE and field.option.label:
+            return f"“{field.option.label}”"
+        return field.name if door is Door.PYTHON else field.wire
 
     names = {flag: name_of(field) for field in fields for flag in (field.flag, *field.option.flags)}
     return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", lambda match: names.get(match[0], match[0]), sentence)

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, is_dataclass, replace
+from dataclasses import MISSING, is_dataclass
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -13,6 +13,7 @@ import msgspec
 
 from capplan.core.workload import known_words
 from capplan.errors import UnknownNameError, UsageError
+from capplan.units import counted
 from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.options import Door, Field, fields_of
 from capplan.verbs.statement.words import assignment
@@ -141,8 +142,8 @@ def _in_words(reason: str, field: Field) -> str:
     kinds = [kind for kind in expected[1].split(" | ") if kind != "null"]
     words = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
     if expected[2]:
-        unit = "items" if "array" in kinds else "characters"
-        return f"expected {words} of at {'most' if expected[2] == '<=' else 'least'} {int(expected[3]):,} {unit}"
+        count, unit = int(expected[3]), "item" if "array" in kinds else "character"
+        return f"expected {words} of at {'most' if expected[2] == '<=' else 'least'} {counted(count, unit)}"
     if field.meta is None or not {"int", "float"} & set(kinds):
         return f"expected {words}"
     limits = (field.meta.ge, field.meta.gt, field.meta.le)
@@ -168,13 +169,18 @@ def bounded_type(field: Field) -> Any:
 
 
 def _shaped(field: Field, value: Any, *, door: Door) -> Any:
-    """Put one value where several are wanted into a list, and take the only item of a list where one value is."""
+    """Put one value where several are wanted into a list, and take the only item of a list where one value is.
+
+    A set is put into the order of its texts, so that the same question has the same answer in every process.
+    """
     if field.is_list:
+        if isinstance(value, set | frozenset):
+            value = sorted(value, key=str)
         if isinstance(value, str) or (isinstance(value, Path | int | float) and not isinstance(value, bool)):
             value = [value]
-        if field.enumeration is not None or (door & Door.HTTP):
+        if field.enumeration is not None or door & (Door.HTTP | Door.PAGE):
             return _parted(value)
-        return list(value) if isinstance(value, tuple | set | frozenset) else value
+        return list(value) if isinstance(value, tuple) else value
     if field.option.words is None and not field.is_mapping and isinstance(value, list) and len(value) == 1:
         return value[0]
     return value
@@ -224,11 +230,13 @@ def _hook(wanted: Any, value: Any) -> Any:
     """Convert what msgspec does not know: paths."""
     if wanted is Path and isinstance(value, str | Path):
         return Path(value)
-    raise NotImplementedError(f"{wanted} cannot be read")
+    raise ValueError("expected the path of a file")
 
 
 def _lowered(words: str) -> str:
-    return words[:1].lower() + words[1:300].partition(" - at `$")[0]
+    """Return a sentence as the end of another one; what begins as GPUs does keeps its capitals."""
+    first = words[:1] if words[1:2].isupper() else words[:1].lower()
+    return first + words[1:300].partition(" - at `$")[0]
 
 
 def short_repr(value: Any) -> str:
@@ -290,11 +298,11 @@ def _option_words(field: Field, value: Any) -> list[str]:
         return [word for name, item in value.items() for word in (field.flag, assignment(name, item))]
     if isinstance(value, tuple) and field.is_list:
         texts = [getattr(item, "value", str(item)) for item in value]
-        return [field.flag, ",".join(texts)] if field.name == "gpus" else [w for t in texts for w in (field.flag, t)]
+        return [field.flag, ",".join(texts)] if field.name == "gpus" else [v for t in texts for v in (field.flag, t)]
     if field.option.words is not None:
         return [field.flag, field.option.words.write(value)]
     text = getattr(value, "value", None)
-    return [field.flag, text if text is not None else f"{value:g}" if isinstance(value, float) else str(value)]
+    return [field.flag, text if text is not None else f"{value:.15g}" if isinstance(value, float) else str(value)]
 
 
 def wire_type(question: type) -> type[msgspec.Struct]:
@@ -323,8 +331,3 @@ def _wire_default(field: Field) -> Any:
     assert field.option.words is not None
     value = None if field.default in (None, MISSING) else field.option.words.to_wire(field.default)
     return msgspec.field(default_factory=dict) if value == {} else value
-
-
-def with_model(question: Kind, words: str) -> Kind:
-    """Return the same question of another model."""
-    return replace(question, model=words)  # type: ignore[type-var]  # a dataclass with a field `model`

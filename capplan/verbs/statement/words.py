@@ -99,7 +99,7 @@ COUNT = Words(
     write=lambda value: f"{value:.15g}",
     wire=float | _Text,
     is_number=True,
-    python="float | str | None",
+    python="float | str",
 )
 """A number of things, with a decimal prefix where it is long: 15T, 10G (or 10B), 50k."""
 
@@ -127,13 +127,13 @@ WATTS = Words(
 
 
 def _read_share(given: Any, what: str) -> float:
-    share: float | None = _value_of("fraction", "a share; write 95% or 0.95.")(given, what)
-    if share is None or not 0 < share < 1:
+    share: float = _value_of("fraction", "a share; write 95% or 0.95.")(given, what)
+    if not 0 < share < 1:
         raise UsageError(f"{what}: {given!r} is not a share; write 95% or 0.95.")
     return share
 
 
-SHARE = Words(python="float | str", read=_read_share, write=lambda value: f"{value:.6g}", wire=float | _Text)
+SHARE = Words(python="float | str", read=_read_share, write=lambda value: f"{value:.12g}", wire=float | _Text)
 """A share between 0 and 1: 95%, 0.95."""
 
 
@@ -144,7 +144,7 @@ def _read_batches(given: Any, what: str) -> Batches:
         return parse_batches(given, what=what)
     if isinstance(given, int) and not isinstance(given, bool):
         given = [given]
-    if not isinstance(given, Sequence) or not given:
+    if not isinstance(given, Sequence) or isinstance(given, bytes) or not given:
         raise UsageError(f"{what} {given!r} lists no batches; give sizes, or words such as '1..256'.")
     if not all(isinstance(size, int) and not isinstance(size, bool) for size in given):
         return parse_batches(",".join(map(str, given)), what=what)
@@ -178,6 +178,8 @@ BATCHES = Words(
 
 
 def _read_version(given: Any, what: str) -> tuple[int, int]:
+    if isinstance(given, float) and str(given).endswith(".1"):
+        raise UsageError(f'{what} {given} may be {given} or {given}0; write it as text: "{given}" or "{given}0".')
     if not isinstance(given, str):
         given = ".".join(map(str, given)) if isinstance(given, Sequence) else str(given)
     pieces = given.split("+", maxsplit=1)[0].split(".")
@@ -199,7 +201,7 @@ TORCH_VERSION = Words(
 def _read_shape(given: Any, what: str) -> str:
     if isinstance(given, str):
         return given
-    if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
+    if not isinstance(given, Sequence) or not all(type(size) is int for size in given):
         raise UsageError(f"{what} {given!r} is not a shape; write CxHxW, such as 3x224x224.")
     return "x".join(map(str, given))
 
@@ -230,7 +232,7 @@ def _read_assignments(given: Any, what: str) -> dict[str, Any]:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 
 
@@ -302,7 +304,7 @@ def _read_pixels(given: Any, what: str) -> tuple[int, int]:
     pieces = given.lower().split("x") if isinstance(given, str) else given
     sizes = [str(piece) for piece in pieces] if isinstance(pieces, Sequence) else []
     if len(sizes) != 2 or not all(
-        size.isascii() and size.isdigit() and 1 <= int(size) <= _MOST_PIXELS for size in sizes
+        size.isascii() and size.isdigit() and 1 <= int(size[:9]) <= _MOST_PIXELS for size in sizes
     ):
         raise UsageError(f"{what} {given}: write width and height in pixels, such as 1024x768.")
     return int(sizes[0]), int(sizes[1])
@@ -330,7 +332,7 @@ def _read_change(given: Any, what: str) -> float:
     return value
 
 
-CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{100 * value:g}%", wire=float | _Text)
+CHANGE = Words(python="float | str", read=_read_change, write=lambda value: f"{100 * value:.12g}%", wire=float | _Text)
 """A share by which something grows: 50%, 0.5, -10%."""
 
 

@@ -197,3 +197,16 @@ def test_settings_that_say_nothing_are_refused(pipeline_file: Path, settings: di
 def test_a_setting_beside_a_model_is_refused(pipeline_file: Path) -> None:
     with pytest.raises(CapplanError, match="describe a pipeline"):
         capplan.plan("mixer.py:Mixer", inputs=["x=77x64"], settings={"steps": 3})
+
+
+def test_a_job_on_two_gpus_takes_twice_the_time_from_batch_to_batch(pipeline_file: Path) -> None:
+    plan = capplan.plan(
+        str(pipeline_file), gpus=[GPU], batches=[1], samples=7200, part_settings={"decoder.on": "another"}
+    )
+    [fit] = plan.fits
+    hours = plan.gpu_hours(fit)
+    assert hours is not None
+    assert fit.latency.interval_s is not None
+    # 7,200 batches of one item, one after the other at the interval, on two GPUs: 7200 · 2 / 3600 = 4 hours a second
+    assert hours.expected == pytest.approx(4 * fit.latency.interval_s.expected)
+    assert hours.high == pytest.approx(4 * fit.latency.interval_s.high)

@@ -2,14 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import capplan
+from capplan.app.gpu_choice import GpuRequest
+from capplan.app.pipelines.answer import PipelineRequest, TracedParts, prepare_pipeline
+from capplan.app.plan import PlanContext
+from capplan.app.priced_gpus import PriceFilters
 from capplan.app.sweep.expand import expand_sweep
+from capplan.app.sweep.keys import KeyMaker
+from capplan.app.sweep.request import SweepRequest
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import preview_sweep, sweep
 from capplan.app.sweep.stages import pipeline_columns
+from capplan.core.pipelines.measured import PipelineCalibration
 from capplan.core.sweep.definition import Conditions
 from capplan.errors import UsageError
 from capplan.report.procurement.render import render_report
@@ -101,3 +109,65 @@ def test_a_report_of_a_pipeline_obeys_formats_and_renders_its_risk(pipeline_file
     assert "95th percentile at peak" in str(render_report(made["fp32"], ".html"))
     with pytest.raises(UsageError, match="is a pipeline: seq_len belongs to a model"):
         capplan.make_report(str(pipeline_file), gpus=["l4"], batches=[1], seq_len=8)
+
+
+def rows_of(request: SweepRequest) -> list[dict[str, Any]]:
+    """Return what the planning stage answers of a sweep of one pipeline under one workload."""
+    asked = expand_sweep(request)
+    [conditions] = asked.context.workloads.values()
+    assert isinstance(conditions, Conditions)
+    columns = pipeline_columns(asked.models[0], conditions, asked.context, list(asked.context.gpus.values()))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_a_sweep_counts_both_gpus_of_a_pipeline_that_has_a_part_on_another(pipeline_file: Path, tmp_path: Path) -> None:
+    entry = {"model": str(pipeline_file), "part": {"decoder.on": "another"}}
+    [row] = rows_of(make_request(tmp_path / "out", [entry], gpus=["l4"], workloads=[{"batch": [1]}]))
+    assert (row["status"], row["gpus"]) == ("fits", 2)
+
+
+def test_layers_that_are_copied_ahead_are_weights_of_the_row(pipeline_file: Path, tmp_path: Path) -> None:
+    entry = {"model": str(pipeline_file), "offload": "streamed"}
+    [row] = rows_of(
+        make_request(tmp_path / "out", [entry], gpus=["l4"], workloads=[{"batch": [1], "precision": "fp16"}])
+    )
+    # Two layers of a part are on the GPU at once: those of a mixer of 64, or of 128, in two bytes.
+    mixers = {2 * (width * 4 * width + 4 * width + 4 * width * width + width) for width in (64, 128)}
+    assert row["weight_bytes"] in mixers
+
+
+def test_an_answer_goes_stale_with_a_trace_that_is_a_part(pipeline_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "part.trace.json"
+    known = tmp_path / "traced.pipeline.yaml"
+    known.write_text("parts: {mixer: {model: part.trace.json}}\n", encoding="utf-8")
+    asked = expand_sweep(make_request(tmp_path / "out", [str(known)]))
+    keys = set()
+    for content in (b"one", b"one", b"two"):
+        path.write_bytes(content)
+        keys.add(KeyMaker.of(asked.context, cache=None).model_key(asked.models[0], asked.context.workloads.values()))
+    assert len(keys) == 2
+
+
+def test_parts_that_differ_in_their_arguments_alone_are_two_models(pipeline_file: Path) -> None:
+    traced = TracedParts(
+        context=PlanContext.of(GpuRequest(ids=("l4",)), PriceFilters()), calibration=PipelineCalibration()
+    )
+    counts = []
+    for depth in (1, 3):
+        (pipeline_file.parent / "deep.py").write_text(DEEP, encoding="utf-8")
+        path = pipeline_file.parent / f"deep-{depth}.pipeline.yaml"
+        part = f'{{model: "deep.py:Deep", arguments: {{depth: {depth}}}, inputs: ["x=8"]}}'
+        path.write_text(f"parts: {{deep: {part}}}\n", encoding="utf-8")
+        [place] = prepare_pipeline(PipelineRequest(words=str(path)), traced)
+        counts.append(place.facts.parameter_count)
+    assert counts == [8 * 8 + 8, 3 * (8 * 8 + 8)]
+
+
+DEEP = """
+import torch
+
+
+class Deep(torch.nn.Sequential):
+    def __init__(self, depth):
+        super().__init__(*[torch.nn.Linear(8, 8) for _ in range(depth)])
+"""

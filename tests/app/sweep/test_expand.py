@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from capplan.app.sweep.expand import expand_models, expand_sweep
+from capplan.app.sweep.keys import KeyMaker
 from capplan.app.sweep.request import SweepRequest
 from capplan.core.sweep.definition import ModelEntry
 from capplan.errors import UsageError
 from capplan.verbs.sweep_file import read_sweep_file
+from tests.app.sweep.conftest import make_request
 
 
 def labels(*words: str, beside: Path | None = None) -> list[str]:
@@ -89,3 +91,13 @@ def test_a_file_of_data_imports_no_code_unless_that_is_allowed(words: str, tmp_p
     assert not (tmp_path / "made").exists()
     assert expand_sweep(replace(request, allow_code=True)).models
     assert expand_sweep(replace(request, file=None)).models
+
+
+def test_energy_of_another_law_of_power_is_another_answer(traces: Path, tmp_path: Path) -> None:
+    asked = expand_sweep(make_request(tmp_path / "out", [str(traces)], workloads=[{"batch": [1], "energy": True}]))
+    law = asked.context.power_law
+    assert law is not None
+    other = replace(asked.context, power_law=replace(law, others=replace(law.others, memory=2 * law.others.memory)))
+    [label] = asked.context.workloads
+    keys = {KeyMaker.of(context, cache=None).unit_key("model", label) for context in (asked.context, other)}
+    assert len(keys) == 2

@@ -45,6 +45,36 @@ def test_a_job_is_done_in_time_and_costs_what_its_hours_cost(run: Run) -> None:
     assert "Job      400,000 requests in" in run(*PLAN, *job).stdout
 
 
+def test_a_job_takes_at_least_as_long_as_one_of_its_answers(run: Run) -> None:
+    """An L4 reads the 16 GB of weights for each of 256 tokens: 256 × 16.06 GB ÷ 300 GB/s are 13.7 s."""
+    words = (
+        "llm",
+        "plan",
+        "llama-3.1-8b-instruct",
+        "--gpu",
+        "l4",
+        "--tp",
+        "1",
+        "--pp",
+        "1",
+        "--prompts",
+        "5",
+        "--json",
+    )
+    found = json.loads(run(*words, "--within", "25s").stdout)
+    assert found["fits"]
+    assert all(13.7 < fit["job_s"] == fit["e2e_s"]["expected"] <= 25 for fit in found["fits"])
+    found = json.loads(run(*words, "--within", "10s").stdout)
+    assert not found["fits"]
+    assert "nothing searched keeps --within" in found["advice"]
+
+
+def test_the_most_sequences_that_are_asked_hold_where_prompts_have_replicas_of_their_own(run: Run) -> None:
+    found = json.loads(run(*ONE_GPU, "--rate", "10", "--max-seqs", "4", "--json").stdout)
+    assert found["disaggregated"]
+    assert all(pair["decode"]["running"] <= 4 for pair in found["disaggregated"])
+
+
 def test_experts_of_a_plan_may_be_left_to_the_host(run: Run) -> None:
     words = ("llm", "plan", "qwen3-30b-a3b", "--gpu", "rtx-4090", "--weights", "q4_k_m", "-c", "1")
     found = run(*words, "--n-cpu-moe", "20", "--launch").stdout

@@ -8,8 +8,9 @@ import pytest
 
 from capplan.llm.answer.plan_serving import question_of
 from capplan.llm.core.search.search import SearchSpace
-from capplan.llm.read.load_file import read_serving_load
+from capplan.llm.read.load_file import LARGEST, read_serving_load
 from capplan.specs import load_gpus
+from capplan.verbs.statement.registry import find_verb
 from tests.cli.conftest import Run
 
 LOAD = """
@@ -89,9 +90,17 @@ def test_a_load_without_limits_holds_what_a_reader_waits_for(load: Path) -> None
 
     held = question("rate: 5/s")
     assert (held.limits.ttft_s, held.limits.tpot_s, held.certainty_fraction) == (10.0, 0.2, 0.5)
+    assert question("rate: 5/s\ncertainty: 95%").certainty_fraction == 0.95
     asked = question("rate: 5/s\nlimits: {tpot: 40 ms}")
     assert (asked.limits.ttft_s, asked.limits.tpot_s, asked.certainty_fraction) == (None, 0.04, 0.9)
     assert not question("prompts: 1000\nwithin: 8h").limits.are_set  # a job may wait
+
+
+def test_the_charts_over_the_load_are_of_the_replica_that_the_file_states(run: Run, load: Path, tmp_path: Path) -> None:
+    load.write_text("rate: 5/s\ninput_len: 1000\noutput_len: 200\ngpu: l40s\nengine: vllm\ntp: 1\nutilization: 0.6\n")
+    run("report", "qwen3-8b", "--llm", load, "-o", tmp_path / "report.json")
+    # `capplan llm memory qwen3-8b --gpu l40s --utilization 0.6 --max-len 1200`: 64 sequences fit, 145 by default
+    assert int(json.loads((tmp_path / "report.json").read_text())["simulation"]["sequences_that_fit"]) == 64
 
 
 def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_path: Path) -> None:
@@ -103,6 +112,13 @@ def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_pat
     words = (tmp_path / "report.md").read_text()
     assert "2,607 of 8,760 hours a year have load" in words
     assert "Who should check what before signing" in words
+
+
+def test_a_load_file_has_the_bounds_of_the_options() -> None:
+    fields = {field.name: field for field in find_verb("llm plan").fields}
+    bounds = {key: fields[key].bounds for key in LARGEST if fields[key].bounds is not None}
+    assert {key: bound.le for key, bound in bounds.items()} == {key: LARGEST[key] for key in bounds}
+    assert set(LARGEST) - set(bounds) == {"years"}  # which another sentence refuses
 
 
 @pytest.mark.parametrize(
@@ -120,6 +136,7 @@ def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_pat
         ("rate: 1/s\ntp: [0]", "must be a whole number of at least 1"),
         ("rate: 1/s\nhours: 8-30", "must be whole hours of a day such as 8-18 or 22-6, not '8-30'"),
         ("rate: 1/s\ndays_per_week: 9", "must be at most 7, not 9"),
+        ("rate: 1/s\ndraft_tokens: 100000000\nacceptance: 0.5", "must be at most 32, not 1e+08"),
     ],
 )
 def test_a_bad_load_file_is_refused(run: Run, load: Path, text: str, sentence: str) -> None:
@@ -127,6 +144,12 @@ def test_a_bad_load_file_is_refused(run: Run, load: Path, text: str, sentence: s
     done = run("report", "qwen3-8b", "--llm", load)
     assert done.exit_code == 2
     assert sentence in done.stderr
+
+
+def test_an_option_that_the_report_would_not_read_is_refused(run: Run, load: Path) -> None:
+    done = run("report", "qwen3-8b", "--llm", load, "--gpu", "l40s", "--currency", "EUR", "--max-capex", "9")
+    assert done.exit_code == 2
+    assert "would not read --max-capex, --currency; drop that" in done.stderr
 
 
 def test_several_models_are_refused(run: Run, load: Path) -> None:

@@ -96,6 +96,15 @@ def test_runs_of_another_deployment_are_refused(run: Run, calibration: Path, tmp
     assert points(run, LLAMA[0], "--gpu", "l40s", "-c", 8, "--measured", path, "--calibration", calibration)
 
 
+def test_a_measured_run_that_is_too_large_to_step_through_is_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    document = {"completed": 100, "total_output_tokens": 25_600, "mean_tpot_ms": 30, "max_concurrency": 10}
+    path.write_text(json.dumps({**document, "total_input_tokens": 10**12}))
+    result = run("llm", "estimate", *LLAMA, "-c", 8, "--measured", path)
+    assert result.exit_code == 2
+    assert "10000000256 tokens a request are more than 2000000" in result.stderr
+
+
 def test_more_clients_give_more_tokens_and_wait_longer_for_each(run: Run, calibration: Path) -> None:
     found = points(run, *LLAMA, "--concurrency", "1..64", "--calibration", calibration)
     tokens = [point["output_tokens_per_s"]["expected"] for point in found]  # type: ignore[index]
@@ -251,6 +260,16 @@ def test_power_and_energy_are_shown_where_asked_and_nowhere_else(run: Run, calib
     one, many = found
     assert many["power_w"]["expected"] > one["power_w"]["expected"]
     assert many["joules_per_output_token"]["expected"] < one["joules_per_output_token"]["expected"]
+
+
+def test_prompts_that_the_cache_holds_take_no_energy(run: Run) -> None:
+    asked = ("llama-3.1-8b-instruct", "--gpu", "l40s", "--prefix-hits", "0.9", "--energy", "-c", "32", "--json")
+    estimate = json.loads(run("llm", "estimate", *asked).stdout)
+    simulated = json.loads(run("llm", "simulate", *asked, "--spread", "0.11", "--requests", "300").stdout)["loads"][0]
+    # the simulation admits each prompt with what of it is cached, one by one
+    joules = estimate["points"][0]["joules_per_output_token"]["expected"]
+    assert joules == pytest.approx(simulated["joules_per_output_token"]["expected"], rel=0.05)
+    assert any("90% of each prompt in the prefix cache" in note for note in estimate["notes"])
 
 
 def test_a_csv_and_a_table_of_energy_have_its_columns(run: Run, calibration: Path) -> None:

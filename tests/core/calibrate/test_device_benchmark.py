@@ -9,7 +9,9 @@ from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpee
 from capplan.core.gpus.spec import GpuSpec, Microbenchmark, PeakKind
 from capplan.core.latency.calibration import Calibration, prior_calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.workload import Precision
+from capplan.core.latency.lookup import gpu_evidence, is_known
+from capplan.core.latency.types import Evidence
+from capplan.core.workload import Precision, Workload
 
 GPU = GpuSpec(
     id="made-up",
@@ -69,6 +71,15 @@ def test_small_and_slow_formats_do_not_count() -> None:
     changed = replace(MEASURED, matmuls=(replace(first, latency_s=99.0), replace(small, latency_s=99.0), *fast))
     before, after = calibrated(MEASURED).gpus["made-up"], calibrated(changed).gpus["made-up"]
     assert after.compute == pytest.approx(2 * before.compute)
+
+
+def test_single_kernels_are_no_timed_steps() -> None:
+    made = replace(calibrated(MEASURED), serves="eager")
+    found = gpu_evidence(made, GPU, Workload(precision=Precision.BF16))
+    assert (found.evidence, found.reason) == (
+        Evidence.MICROBENCHMARKS, "single kernels timed on this GPU, no whole step",
+    )  # fmt: skip
+    assert not is_known(made, GPU)
 
 
 def test_a_gpus_old_factors_do_not_leak_into_its_new_ones() -> None:

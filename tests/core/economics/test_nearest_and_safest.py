@@ -11,7 +11,17 @@ from capplan.core.economics.options import Case, evaluate
 from capplan.core.gpus.prices import PurchasePrice, Term
 from capplan.core.serving.load import Service
 from tests.core.economics.test_cost import NODE
-from tests.core.economics.test_decision import FAST, JOB, SLOW, answer, candidate, near, rent, standards
+from tests.core.economics.test_decision import (
+    FAST,
+    JOB,
+    SLOW,
+    answer,
+    assumption,
+    candidate,
+    near,
+    rent,
+    standards,
+)
 
 
 def test_the_nearest_alternative_may_be_the_same_gpu_under_another_term():
@@ -51,7 +61,7 @@ def test_a_fleet_that_misses_its_deadline_too_often_yields_to_one_that_keeps_it(
     assert found.recommendation.choice.gpu == "roomy"
     concerns = {option.gpu: found.standards.concerns(option) for option in found.options}
     assert Concern.FEW_SCENARIOS in concerns["tight"] or Concern.SAFER_NEARBY in concerns["tight"]
-    assert dict(found.confidence.carried_by_option)["roomy/on-demand"] == 1.0
+    assert found.standards.carried["roomy/on-demand"] == 1.0
 
 
 def test_where_more_gpus_are_the_cheapest_certainty_the_option_stays():
@@ -67,7 +77,7 @@ def test_no_fleet_is_dearer_by_more_than_five_per_cent_for_the_sake_of_safety():
     # 93 of 100 scenarios are carried where 90 are asked for: enough, as the safer fleet costs 50 % more.
     nearly, roomy = candidate("nearly", 0.009, spread=0.12), candidate("roomy", 0.005)
     found = answer(rent("nearly", 2.0), rent("roomy", 6.0), candidates=(nearly, roomy))
-    assert 0.9 <= dict(found.confidence.carried_by_option)["nearly/on-demand"] < 0.99
+    assert 0.9 <= found.standards.carried["nearly/on-demand"] < 0.99
     assert found.recommendation.choice.gpu == "nearly"
 
 
@@ -169,3 +179,25 @@ def test_staff_at_which_buying_and_renting_cost_the_same():
 
 def pair_case(pair, money, load, card):
     return Case(load=load, money=money, sizings=(pair.bought.sizing,), rents=(), purchases=(card,))
+
+
+def test_a_cap_that_nothing_exceeds_costs_nothing() -> None:
+    # The cheaper option is passed over for its few scenarios, with the cap as without it.
+    tight, roomy = candidate("tight", 0.020), candidate("roomy", 0.005)
+    made = replace(standards("tight", "roomy"), constraints=Constraints(max_capex_usd=1e12))
+    found = answer(rent("tight", 1.0, gpus=2), rent("roomy", 4.08), candidates=(tight, roomy), standard=made)
+    assert found.recommendation.choice.gpu == "roomy"
+    assert found.limits == ()
+
+
+def test_a_discount_on_rents_is_one_on_the_prices_of_spot_zones_too() -> None:
+    # At half of every price each amount is half of what it was, the ends of its range included.
+    job = replace(JOB, allow_spot=True)
+    spot = replace(rent("fast", 1.0, term=Term.SPOT), zones_usd=(0.5, 2.0))
+
+    def ends_usd(factor: float) -> tuple[float, float]:
+        discount = assumption("rent_price_factor", factor, factor, factor)
+        sure = answer(spot, rent("slow", 1.0), load=job, assumptions=(discount,)).confidence
+        return sure.cost_p10_usd, sure.cost_p90_usd
+
+    assert ends_usd(0.5) == near(tuple(end / 2 for end in ends_usd(1.0)))

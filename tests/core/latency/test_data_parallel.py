@@ -8,6 +8,7 @@ from capplan.core.latency.data_parallel import (
     all_reduce_s,
     exchanged_bytes,
     gradient_bytes,
+    link_bytes_per_s,
     link_of,
     on_several_gpus,
 )
@@ -72,6 +73,13 @@ def test_cards_with_bridges_between_pairs_count_as_joined_by_pcie():
     assert link_of(replace(CARD, name="NVIDIA GeForce RTX 3090")) is Link.CONSUMER
     # 2 · 1/2 · 0.8 GB = 0.8 GB at 0.25 of 32 GB/s: 0.1 s
     assert all_reduce_s(size_bytes=0.8e9, gpu=CARD, gpu_count=2, laws=LAWS) == pytest.approx(0.1)
+
+
+def test_superchips_of_a_rack_are_joined_by_its_switches_and_not_by_pcie():
+    # GB200 NVL72: 1.8 TB/s of NVLink both ways. A GH200's printed link leads to its own processor.
+    rack = gpu(id="gb200-186gb", form_factor="Superchip module", nvlink_bytes_per_s=1.8e12, pcie_bytes_per_s=128e9)
+    assert (link_of(rack), link_bytes_per_s(rack)) == (Link.SWITCHED, 0.9e12)
+    assert link_of(replace(rack, id="gh200-96gb")) is Link.HOST
 
 
 def test_modules_older_than_the_switches_share_a_mesh_of_links():

@@ -47,6 +47,11 @@ def test_a_conditional_pointwise_convolution_runs_grouped_kernels():
     assert kernel_class(conditional(per_group=112, out=672, channels=112, window=1)) == "conv grouped"
 
 
+def test_another_librarys_convolution_is_no_convolution_of_pytorch():
+    one = operand(4, 4)
+    assert kernel_class(Kernel(name="my.convolution", inputs=(one,), outputs=(one,))) == "pointwise"
+
+
 def test_folding_divides_for_each_pixel_and_each_window_over_it():
     # 3x3 windows at stride 2: at most 2x2 of them hold a pixel; 7 + 4 x 4 divisions of 4 units, 28x28 pixels, 5 samples
     fold = Kernel(

@@ -1,14 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from capplan.core.gpus.spec import PeakKind
+from capplan.core.latency.breakdown import classic_bound
 from capplan.core.latency.calibration import prior_calibration
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
 from capplan.core.latency.kernel_time import PeakUse, tile_utilisation
 from capplan.core.latency.lookup import architecture_source, calibration_notes
 from capplan.core.latency.predict import estimate_latencies
-from capplan.core.latency.step import ExecutedStep
+from capplan.core.latency.step import ExecutedStep, in_own_precision
 from capplan.core.latency.types import Binding, LatencyEstimate
+from capplan.core.trace.types import Affine, Kernel, Op, Operand
 from capplan.core.workload import Framework, Precision, Workload
 from tests.core.latency.latency_cases import LAWS, gpu, linear_recording
 
@@ -99,6 +103,43 @@ def rates(spec, precision, version=(2, 9)) -> DeviceRates:
     return found
 
 
+def test_what_a_users_formula_counts_takes_its_time():
+    # 1 TFLOP at 100 TFLOP/s: 10 ms at the printed peak; its tensors of 2 · 16 bytes and its launch are nothing beside.
+    alone = linear_recording(repeats=1)
+    tensor = Operand(dtype="half", shape=(Affine(4), Affine(4)))
+    own = Kernel(name="my.op", inputs=(tensor,), outputs=(tensor,), flops=Affine(10**12))
+    recording = replace(alone, kernels=(own,), ops=(Op(kernel=0, module=0, reads=(0,), writes=(1,)),))
+    (found,) = estimate(gpu(), [1], recording=recording)
+    assert found.bound_s == pytest.approx(0.010)
+    assert found.latency_s.expected == pytest.approx(found.bound_s, rel=0.2)
+    assert found.bound_by is Binding.COMPUTE
+
+
+def test_the_classic_bound_counts_products_in_fp8():
+    # 128 rows of 4096 by 4096 at 200 TFLOP/s: 2 · 128 · 4096² FLOPs
+    card = gpu(peak_flops_per_s={**gpu().peak_flops_per_s, PeakKind.FP8: 200e12})
+    step = ExecutedStep.of(linear_recording(dtype="float8_e4m3fn"), FP16)
+    (work,) = classic_bound(step, rates=rates(card, Precision.FP16), batch=1).work
+    assert (work.use, work.flops, work.time_s) == (PeakUse.FP8, 2 * 128 * 4096**2, 2 * 128 * 4096**2 / 200e12)
+
+
+def test_products_in_fp64_run_on_tensor_cores_where_there_are_any():
+    # NVIDIA's A100 datasheet: 9.7 TFLOP/s in fp64, 19.5 on tensor cores.
+    peaks = {**gpu().peak_flops_per_s, PeakKind.FP64: 9.7e12, PeakKind.FP64_TENSOR: 19.5e12}
+    assert rates(gpu(peak_flops_per_s=peaks), Precision.FP32).printed_flops_per_s[PeakUse.DOUBLE] == 19.5e12
+
+
+def test_a_model_in_two_formats_has_the_precision_of_most_of_its_arithmetic():
+    # One product of 256 · 64² in fp32, which runs once, and one of 128 · 64² in bf16, which runs three times.
+    wide, narrow = (linear_recording(rows=rows, k=64, n=64, dtype=dtype) for rows, dtype in MIXED)
+    ops = tuple(Op(kernel=kernel, module=0, reads=(0, 1), writes=(2,)) for kernel in (0, 1, 1, 1))
+    mixed = replace(wide, kernels=(wide.kernels[0], narrow.kernels[0]), ops=ops)
+    assert in_own_precision(mixed, Workload()).precision is Precision.BF16
+
+
+MIXED = ((256, "float32"), (128, "bfloat16"))
+
+
 def test_default_fp32_runs_convolutions_alone_in_tf32_since_torch_1_12():
     # torch.backends: cudnn.allow_tf32 is on by default, cuda.matmul.allow_tf32 off since 1.12.
     found = rates(gpu(), Precision.FP32).printed_flops_per_s
@@ -157,3 +198,11 @@ def test_an_uncalibrated_estimate_says_so():
 def test_priors_know_no_architecture():
     assert architecture_source(prior_calibration(), gpu()) is None
     assert calibration_notes(None, gpu(), FP16)
+
+
+def test_no_interval_reaches_where_no_card_can():
+    # 128 rows a sample of 4096 by 4096 are bound by arithmetic; cards run up to 15 % above their printed clock, so
+    # that nothing lies more than a sixth below the bound, however wide the interval without a calibration is.
+    for found in estimate(gpu(), [8, 64, 512]):
+        assert found.latency_s.low >= found.bound_s * 5 / 6 * (1 - 1e-12)
+        assert found.latency_s.low <= found.latency_s.expected

@@ -47,6 +47,15 @@ def test_copies_longer_than_the_step_leave_themselves() -> None:
     assert advice.speedup == pytest.approx(1.5)
 
 
+def test_graphs_hide_what_the_device_waits_for_the_host_and_no_time_of_its_own() -> None:
+    # Of 10 ms, launches bind 9, of which the device waits for the host for 6: 4 ms are left, ×2.5 and not ×10.
+    step = replace(taking(10e-3, launches=0.9), waits_s=6e-3)
+    (advice,) = advise(step, [step], alternatives={})
+    assert advice.speedup == pytest.approx(2.5)
+    # Where the device's own small kernels take the time, as in a graph, there is nothing to hide.
+    assert advise(taking(10e-3, launches=0.9), [step], alternatives={}) == ()
+
+
 def test_small_gains_are_not_told_and_large_ones_come_first() -> None:
     found = advise(taking(10e-3), [taking(10e-3)], alternatives={"a": taking(9.9e-3), "b": taking(5e-3)})
     assert [(each.change, each.speedup) for each in found] == [("b", pytest.approx(2.0))]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capplan.core.latency.step import ExecutedStep
 from capplan.core.measurement.batch_search import largest_running_batch, measured_curve, still_pays
-from capplan.core.measurement.compare import RunVerdict, compare_runs
+from capplan.core.measurement.compare import RunVerdict, Theory, compare_runs
 from capplan.core.measurement.format import parse_points, point_to_json, point_to_line, points_to_json
 from capplan.core.measurement.types import (
     Clocks,
@@ -26,8 +27,9 @@ from capplan.core.measurement.types import (
     TheoryFigures,
     WarmUp,
 )
-from capplan.core.workload import BatchSearch, Framework, Layout, Precision, TimingMethod
+from capplan.core.workload import BatchSearch, Framework, Layout, Precision, TimingMethod, Workload
 from capplan.errors import MeasurementFileError
+from tests.core.latency.latency_cases import gpu, linear_recording
 
 FULL = Measurement(
     model=ModelIdentity(
@@ -204,3 +206,11 @@ def test_a_curve_that_always_pays_has_no_knee() -> None:
 
 def test_one_point_is_no_curve() -> None:
     assert measured_curve([FULL, FULL]) is None
+
+
+def test_mfu_counts_the_products_of_a_model_alone() -> None:
+    # 2 · 128 · 4096² FLOPs at 100 TFLOP/s in one second; the GELU that follows is no FLOP of the model.
+    step = ExecutedStep.of(linear_recording(), Workload(precision=Precision.FP16))
+    figures = Theory(step=step, gpu=gpu()).figures_at(batch=1, median_s=1.0)
+    assert isinstance(figures, TheoryFigures)
+    assert figures.mfu_fraction == pytest.approx(2 * 128 * 4096**2 / 100e12)

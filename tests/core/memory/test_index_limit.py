@@ -8,8 +8,12 @@ from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch, refused_above
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import UNCALIBRATED
+from capplan.core.sweep.definition import Conditions
+from capplan.core.sweep.grid import GridPlanner
 from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Operand, Recording, Trace
-from capplan.core.workload import Framework, Precision, Workload
+from capplan.core.workload import BatchChoice, Batches, Framework, Precision, Workload
+from capplan.specs import load_gpus
+from capplan.specs.calibration import load_calibration
 from tests.core.small_recordings import chain
 
 LAST, FIRST = MemoryFormat.CHANNELS_LAST, MemoryFormat.CONTIGUOUS
@@ -109,3 +113,16 @@ def test_reflection_padding_counts_its_input_in_32_bits() -> None:
     padding = Kernel(name="aten.reflection_pad2d", inputs=(image(64, 128),), outputs=(image(64, 130),))
     assert refused_above(recording(padding), Workload()) == LIMIT
     assert refused_above(recording(padding), Workload(framework=Framework.COMPILE)) is None
+
+
+def test_a_sweep_refuses_a_batch_whose_tensors_a_kernel_refuses_as_a_plan_does() -> None:
+    traced = chain(4000, 4000)
+    traced = _with(traced, (replace(traced.recordings[0], kernels=(convolution(groups=64, window=7, stride=1),)),))
+    sizes = Batches(choice=BatchChoice.LISTED, sizes=(LIMIT, LIMIT + 1))
+    conditions = Conditions(workload=Workload(torch_version=(2, 4)), batches=sizes, utilization_fraction=0.9)
+    planner = GridPlanner(
+        trace=traced, conditions=conditions, calibration=load_calibration(), memory_calibration=UNCALIBRATED
+    )
+    found = planner.columns([load_gpus().find("b200-sxm-180gb")])
+    assert (found["status"], found["max_batch"][0]) == (["fits", "unsupported"], LIMIT)
+    assert f"{LIMIT} is the largest batch" in str(found["reason"][1])

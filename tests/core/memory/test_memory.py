@@ -11,11 +11,11 @@ from capplan.core.memory.allocator import replay
 from capplan.core.memory.fit import largest_fitting_batch, usable_memory
 from capplan.core.memory.index_limit import index_limit_batch
 from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.schedule import Bound, live_curve
+from capplan.core.memory.schedule import live_curve
 from capplan.core.memory.sharding import gpus_to_shard
 from capplan.core.memory.summary import answer_memory
 from capplan.core.memory.types import UNCALIBRATED, ContextSize, FitStatus, fit_status
-from capplan.core.numbers import Interval
+from capplan.core.numbers import End, Interval
 from capplan.core.trace.types import Affine, AssumedValue, MemoryFormat, Op, Parameter, Role, Storage
 from capplan.core.workload import Framework, Precision, Workload
 from capplan.errors import MissingRecordingError, UsageError
@@ -117,7 +117,7 @@ def test_the_largest_batch_fits_and_the_next_does_not(sizes, available_mib):
         if batch:
             capacity = int(available_mib * MIB - context)
             schedule = model.schedule(device)
-            replayed = replay(schedule.sizes(batch, Bound.EXPECTED), schedule.events, capacity_bytes=capacity)
+            replayed = replay(schedule.sizes(batch, End.EXPECTED), schedule.events, capacity_bytes=capacity)
             assert (replayed.failed_event is None) is fits
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.ops.catalogue import (
     BY_FILTER,
@@ -56,6 +58,23 @@ def test_a_product_without_a_formula_is_reported_as_uncounted() -> None:
     assert not is_counted(kernel("aten._conv_depthwise2d", [x, x], [x]))
     assert not is_counted(kernel("mine.attention", [x], [x]))
     assert is_counted(kernel("aten.relu", [x], [x]))
+
+
+# Elementwise by torch's own tag, but written by torch as calls of other operators, which the recorder sees.
+WRITTEN_AS_OTHERS = {"__ixor__", "__ilshift__", "_conj_physical", "clip", "float_power", "positive", "rrelu"}
+
+
+def test_every_operator_that_torch_tags_as_pointwise_is_known_and_holds_no_product() -> None:
+    torch = pytest.importorskip("torch")
+    known = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    tagged = set()
+    for name in {name.removeprefix("aten::").partition(".")[0] for name in known}:
+        packet = getattr(torch.ops.aten, name)
+        if any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads()):
+            tagged.add(name if name.endswith("__") else name.removesuffix("_"))
+    assert len(tagged) > 150
+    assert tagged - operator_rows().keys() <= WRITTEN_AS_OTHERS
+    assert {name for name in tagged & operator_rows().keys() if operator_rows()[name].products} == set()
 
 
 def test_profilers_report_attention_and_recurrent_layers_under_torchs_names() -> None:

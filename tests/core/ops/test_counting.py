@@ -159,6 +159,29 @@ def test_a_lookup_reads_only_the_rows_it_returns():
     assert traffic(embedding, 2) == Traffic(read_bytes=2 * 128 * 8, weight_bytes=rows, written_bytes=rows)
 
 
+@pytest.mark.parametrize("name", ["aten._embedding_bag", "aten._embedding_bag_forward_only"])
+def test_an_embedding_bag_reads_a_row_for_each_index(name: str):
+    # 300 indices of 8 bytes pick rows of 64 · 4 bytes of a table of 10,000; ten bags of 64 · 4 bytes are written.
+    bags = kernel(
+        name, [operand(10_000, 64, weight=True), operand(300, dtype="int64"), operand(10, dtype="int64")],
+        [operand(10, 64)],
+    )  # fmt: skip
+    assert traffic(bags, 1) == Traffic(read_bytes=310 * 8, weight_bytes=300 * 256, written_bytes=2560)
+
+
+def test_a_bilinear_layer_multiplies_with_a_matrix_that_need_not_be_a_weight():
+    # 5 samples of x₁ᵀ W x₂ for 7 outputs, W [7, 3, 4]: 5 · 7 · 3 · 4 = 420 multiply-accumulates
+    factors = [operand(5, 3), operand(7, 3, 4), operand(5, 4)]
+    assert kernel_macs(kernel("aten._trilinear", factors, [operand(5, 7)]), 1) == 420
+
+
+def test_a_matrix_exponential_is_five_products_of_each_matrix():
+    # A polynomial of degree 18 in five products (Bader, Blanes, Casas 2019): 5 · 3³ multiply-accumulates for each of 8.
+    exponential = kernel("aten.linalg_matrix_exp", [operand(8, 3, 3)], [operand(8, 3, 3)])
+    assert kernel_macs(exponential, 1) == 8 * 5 * 27
+    assert kernel_flops(exponential, 1) == 2 * 8 * 5 * 27
+
+
 def test_what_no_formula_knows_is_named_and_weighed():
     known = kernel("aten.relu", [operand(BATCH, 100)], [operand(BATCH, 100)])
     unknown = kernel("my.op", [operand(BATCH, 50)], [operand(BATCH, 50)])

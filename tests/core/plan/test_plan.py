@@ -160,6 +160,9 @@ def test_a_throughput_beyond_reach_rejects() -> None:
     # 1e13 FLOP/s ÷ 2·16384² FLOP = 18,626 samples/s at best
     rejection = planned([gpu("card", memory_gib=4)], "1", limits=Limits(min_throughput_per_s=1e6)).rejections[0]
     assert rejection.constraint is Constraint.THROUGHPUT
+    # the option that the reason names counts every GPU at the low end of its rate
+    plan = planned([gpu("card", memory_gib=4)], "1", limits=Limits(rate_per_s=1e6))
+    assert f"{plan.gpus_for_rate(plan.fits[0])} GPUs needed (--rate 1e+06/s)" in rejection.reason
 
 
 def test_latency_is_never_below_its_bound() -> None:

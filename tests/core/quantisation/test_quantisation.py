@@ -153,6 +153,20 @@ def test_the_products_stay_and_parameters_are_counted_as_before(name: str) -> No
     assert any(name in note for note in made.provenance.notes)
 
 
+def test_weights_stored_with_inputs_first_count_the_columns_of_the_output() -> None:
+    # transformers' Conv1D keeps [inputs, outputs]: 16 rows of 256 by 512, and of 512 by 128 in lm_head, two FLOPs each.
+    wide = model()
+    shapes = {"up.weight": (INPUTS, OUTPUTS)}
+    turned = replace(
+        wide,
+        parameters=tuple(
+            replace(parameter, shape=shapes.get(parameter.names[0], parameter.shape)) for parameter in wide.parameters
+        ),
+    )
+    (recording,) = quantise_trace(turned, SCHEMES["awq"]).recordings
+    assert sum(kernel_flops(kernel, 1) for kernel in recording.kernels) == 2 * 16 * (256 * 512 + 512 * 128)
+
+
 def names(name: str) -> list[str]:
     (recording,) = quantise_trace(model(), SCHEMES[name]).recordings
     return [recording.kernels[op.kernel].name.partition(".")[2] for op in recording.ops]

@@ -179,19 +179,26 @@ def test_training_by_hand():
     assert sizing.need == 3
 
 
-def exchange(*, inside: float = 300e9, network: float = 1.25e9, gradients: float = 1.25e9) -> Exchange:
-    """Return 1.25 GB of gradients over NVLink at 300 GB/s inside a server and 10 Gbit/s between servers."""
+def exchange(*, inside_s: float = 0.008, network: float = 1.25e9, gradients: float = 1.25e9) -> Exchange:
+    """Return 1.25 GB of gradients that take 8 ms and 1 % of a step in a server, and cross 10 Gbit/s between servers."""
     return Exchange(
-        gradient_bytes=gradients, inside_bytes_per_s=inside, inside_name="NVLink", network_bytes_per_s=network
-    )
+        gradient_bytes=gradients, inside_s=inside_s, inside_fraction=0.01, inside_name="NVLink",
+        network_bytes_per_s=network,
+    )  # fmt: skip
 
 
 def test_what_an_exchange_of_gradients_leaves_of_a_step():
     # Across: 2 × 1.25 GB / 1.25 GB/s = 2 s; a step of 0.6 s hides two thirds of itself, 0.4 s: 0.6 / (0.6 + 1.6).
-    # Inside: 2.5 GB / 300 GB/s = 8.33 ms, all hidden but the last of 25 MiB: 8.33 ms × 26,214,400 / 1.25e9 = 0.1748 ms.
+    # Inside: 0.6 s, 1 % of it and 8 ms.
     found = exchange()
     assert found.kept_fraction(step_s=0.6, is_across=True) == near(0.6 / 2.2)
-    assert found.kept_fraction(step_s=0.6, is_across=False) == near(0.6 / 0.60017476, rel=1e-6)
+    assert found.kept_fraction(step_s=0.6, is_across=False) == near(0.6 / 0.614)
+
+
+def test_servers_apart_never_train_faster_than_one_server():
+    # 1 TB/s between servers hides all but the last of 25 MiB: 0.05 ms. Inside they wait 50 ms and 1 %, and still do.
+    found = exchange(inside_s=0.05, network=1e12)
+    assert found.kept_fraction(step_s=0.6, is_across=True) == near(0.6 / 0.656)
 
 
 def test_training_over_a_slow_network_is_not_credited_like_one_server():

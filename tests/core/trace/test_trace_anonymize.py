@@ -1,5 +1,7 @@
 """A trace without names says nothing of the model but its shapes."""
 
+from dataclasses import replace
+
 from capplan.core.trace.format import anonymize_trace, dump_trace
 from capplan.core.trace.types import (
     Affine,
@@ -49,6 +51,21 @@ SECRET = Trace(
 def test_no_name_is_left_anywhere_in_the_file():
     text = dump_trace(anonymize_trace(SECRET), compress=False).decode()
     assert [word for word in SECRETS if word in text] == []
+
+
+def test_operators_of_quantisation_libraries_keep_the_names_that_count_their_products():
+    recording = SECRET.recordings[0]
+    weight = Operand(dtype="int8", shape=(Affine(8), Affine(4)), is_weight=True)
+    product = Kernel(name="quanto.qbytes_mm", inputs=(TENSOR, weight), outputs=(TENSOR,))
+    quantised = replace(SECRET, recordings=(replace(recording, kernels=(product, recording.kernels[1])),))
+    kept, own = anonymize_trace(quantised).recordings[0].kernels
+    assert (kept, own.name) == (product, "custom.op0")
+
+
+def test_an_operator_that_only_an_assumed_value_names_is_renamed_too():
+    value = AssumedValue(what="proprietary.route", count=1)
+    routed = replace(SECRET, recordings=(replace(SECRET.recordings[0], assumed_values=(value,)),))
+    assert anonymize_trace(routed).recordings[0].assumed_values[0].what == "custom.op1"
 
 
 def test_modules_keep_their_place_in_the_tree_and_shapes_stay():

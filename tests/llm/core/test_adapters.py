@@ -39,3 +39,19 @@ def test_one_sequence_computes_its_own_adapter_alone() -> None:
 
     # 2 FLOPs for each of the 41.9 M elements of one adapter, however many are resident
     assert flops(Adapters(count=20, rank=16)) - flops(None) == pytest.approx(2 * 41_943_040)
+
+
+def test_each_rank_of_attention_computes_the_adapters_of_its_own_sequences() -> None:
+    def flops(ranks: int) -> float:
+        formats = Formats(
+            quantisation=default_quantisation(LLAMA_8B, find_weight_format("bf16")),
+            cache_bytes=2.0,
+            units=frozenset({Arithmetic.HALF}),
+            adapters=Adapters(count=4, rank=16),
+        )
+        kernels = stage_kernels(LLAMA_8B, sharding=Sharding(data=ranks), formats=formats)
+        work = step_work(kernels, Load.of(decoding=8, context=1))
+        return float((work.flops * work.count).sum())
+
+    # a rank decodes 8 sequences, whatever the others do: a dense model exchanges no tokens between ranks
+    assert flops(4) == flops(1)

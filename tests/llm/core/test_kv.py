@@ -8,7 +8,6 @@ from capplan.core.serving_engines import Engine
 from capplan.llm.core.kv import (
     PagedPool,
     kv_element_bytes,
-    longest_sequence,
     stage_cache,
     state_element_bytes,
     uniform_tokens,
@@ -123,14 +122,6 @@ def test_an_engine_keeps_states_in_the_bits_of_the_configuration(family, stated,
 def test_a_longer_sequence_never_keeps_less(tokens, more):
     found = cache(cases.GEMMA_3_27B)
     assert found.sequence_bytes(tokens + more, block=16) >= found.sequence_bytes(tokens, block=16)
-
-
-@given(pool=st.integers(0, 1 << 36))
-def test_the_longest_sequence_fits_and_one_block_more_does_not(pool):
-    found = cache(cases.GPT_OSS_120B)
-    longest = longest_sequence(found, pool, block=16, limit=1 << 20)
-    assert longest == 0 or found.sequence_bytes(longest, block=16) <= pool
-    assert longest == 1 << 20 or found.sequence_bytes(longest + 1, block=16) > pool
 
 
 def test_uniform_blocks_are_rounded_down():

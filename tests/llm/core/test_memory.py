@@ -3,14 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.serving_engines import Engine
+from capplan.core.weights import find_weight_format
 from capplan.errors import UsageError
 from capplan.llm.core.engines import sglang_static_fraction, vllm_step_limits
-from capplan.llm.core.memory_answer import StatedDeployment, answer_memory
+from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, default_kv
 from capplan.llm.core.model_query import LanguageModel
-from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.quantisation import default_quantisation
+from capplan.llm.core.sharding import HostOffload, Sharding
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
 from tests.llm.core.memory_cases import CONSTANTS, GIB, H100_BYTES
@@ -161,3 +165,63 @@ def test_bytes_of_a_file_replace_the_formula():
     assert found.stage.weight_bytes == pytest.approx(17_000_000_000)
     other = answer_memory(StatedDeployment(model=exact, gpu=H100, engine=Engine.TRTLLM, weights="fp8"), CONSTANTS)
     assert other.stage.weight_bytes < 10_000_000_000
+
+
+def test_sglang_counts_ranks_of_attention_and_larger_graphs():
+    # server_args.py of SGLang 0.5.5 in MiB. H200, --tp-size 8 --dp-size 8 --enable-dp-attention: 512 + 1.5 · 8192
+    # + 2 · 512 + 8/8 · 1024 + (3 + 1.5) · 512 · 8 = 33,280 of 144,384
+    ranks = sglang_static_fraction(total_bytes=141 * GIB, tensor=1, pipeline=1, data=8)
+    assert ranks == pytest.approx(1 - 33_280 / 144_384, abs=5e-4)
+    # B200, alone: 512 + 1.5 · 16384 + 2 · 512 + 128 = 26,240 of 184,320
+    alone = sglang_static_fraction(total_bytes=180 * GIB, tensor=1, pipeline=1, data=1)
+    assert alone == pytest.approx(1 - 26_240 / 184_320, abs=5e-4)
+    # 16 GiB, --tp-size 4: 512 + 1.5 · 2048 + 2 · 8 + 512 = 4,112 of 16,384
+    small = sglang_static_fraction(total_bytes=16 * GIB, tensor=4, pipeline=1, data=1)
+    assert small == pytest.approx(1 - 4_112 / 16_384, abs=5e-4)
+
+
+def test_the_stage_with_most_whole_sequences_limits_their_number():
+    # 62 layers in 8 stages: 7, 8, ..., 8, 7. Every sixth layer keeps all tokens: layers 23 and 29 share the fourth
+    # stage, whose sequences of 131,072 tokens take 16 heads · 256 elements · 2 bytes · (2 · 131,072 + 6 · 1,024).
+    found = answer(
+        cases.GEMMA_3_27B, engine=Engine.SGLANG, fraction=0.85, sharding=Sharding(pipeline=8), sequence_tokens=131_072
+    )
+    fourth = found.memory.stages[3].pool_bytes / (16 * 256 * 2 * (2 * 131_072 + 6 * 1024))
+    assert found.sequences == int(fourth)
+    assert found.sequences < 0.6 * found.stage.sequences(131_072)  # the stage with the smallest pool
+
+
+def test_memory_sets_no_limit_where_no_layer_on_the_gpu_keeps_anything():
+    # the last layer of a Nemotron-H is an MLP alone, and the other layers lie in host memory with their states
+    config = {**cases.NEMOTRON_LAYER, "num_hidden_layers": 2, "hybrid_override_pattern": "M-"}
+    kept = answer(config, engine=Engine.LLAMACPP, sharding=Sharding(offload=HostOffload(gpu_layers=1)))
+    assert not kept.stage.cache.layers
+    assert kept.fits
+
+
+@pytest.mark.parametrize(
+    ("weights", "engine", "kv"),
+    [
+        (None, Engine.VLLM, "fp8"),
+        ("fp8", Engine.SGLANG, "fp8"),
+        ("awq", Engine.VLLM, "bf16"),
+        (None, Engine.LLAMACPP, "fp16"),
+    ],
+)
+def test_the_cache_follows_the_checkpoint(weights, engine, kv):
+    # vLLM reads `kv_cache_scheme`, SGLang's `configure_kv_cache_dtype` `kv_cache_quant_algo`: "auto" is then fp8
+    architecture = parse_config(cases.LLAMA_8B, name="model")
+    own = default_quantisation(architecture, find_weight_format("fp8"))
+    model = LanguageModel(
+        architecture=architecture, dtype="bf16", quantisation=own, source="test", declares_fp8_cache=True
+    )
+    assert default_kv(model, model.stored_as(weights), engine) == kv
+
+
+@settings(max_examples=20)
+@given(pool=st.integers(0, 1 << 36))
+def test_the_longest_sequence_fits_and_one_token_more_does_not(pool):
+    found = answer(cases.GPT_OSS_120B, engine=Engine.SGLANG, pool_bytes=float(pool))
+    longest, cache = found.max_context, found.stage.cache
+    assert longest == 0 or cache.sequence_bytes(longest) <= pool
+    assert longest == 131_072 or cache.sequence_bytes(longest + 1) > pool

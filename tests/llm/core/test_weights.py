@@ -4,9 +4,9 @@ import pytest
 
 from capplan.core.weights import find_weight_format
 from capplan.errors import UnknownNameError
-from capplan.llm.core.quantisation import default_quantisation
+from capplan.llm.core.quantisation import GgufPlace, default_quantisation, gguf_bits
 from capplan.llm.core.sharding import Sharding
-from capplan.llm.core.tensors import WeightRole
+from capplan.llm.core.tensors import WeightRole, count_parameters, layer_tensors
 from capplan.llm.core.weights import EngineLayout, stage_weights
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
@@ -66,6 +66,21 @@ def test_gguf_mixes_give_the_sizes_of_published_files(mix, billion_bytes):
     for config, published in zip((cases.LLAMA_8B, cases.LLAMA_70B), billion_bytes, strict=True):
         if published is not None:
             assert weight_bytes(config, mix) / 1e9 + 0.0078 == pytest.approx(published, rel=5e-4)
+
+
+def test_iq4_xs_takes_the_bits_that_llamacpp_states():
+    # tools/quantize/README.md of llama.cpp, Llama-3.1-8B: 4.4597 bits/weight
+    parameters = count_parameters(parse_config(cases.LLAMA_8B, name="model"))
+    assert 8 * weight_bytes(cases.LLAMA_8B, "iq4_xs") / parameters == pytest.approx(4.4597, abs=1e-4)
+
+
+def test_llamacpp_widens_attention_beside_eight_experts():
+    # llama_tensor_get_type, n_expert == 8: attn_k and attn_v in Q8_0 (8.5 bits), attn_output in Q5_K (5.5 bits)
+    model = parse_config(cases.MIXTRAL_8X7B, name="model")
+    place = GgufPlace(layer=9, layer_count=32, query_heads_per_kv_head=4, expert_count=8, tied=False)
+    tensors = layer_tensors(model.layers[9], hidden_dim=model.hidden_dim)
+    bits = {tensor.name: gguf_bits(tensor, "q4_k_m", place) for tensor in tensors}
+    assert [bits[name] for name in ("q", "k", "v", "o")] == [4.5, 8.5, 8.5, 5.5]
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,24 @@ def test_tied_embeddings_are_counted_once():
         ({"num_attention_heads": 60}, "not a multiple"),
         ({"layer_types": ["full_attention"] * 79}, "80 entries"),
         ({"vocab_size": None}, "vocab_size"),
+        (
+            {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+             "decoder_sparse_step": 1, "mlp_only_layers": 5},
+            "mlp_only_layers must be a list of indexes of 80 layers, not 5",
+        ),
+        (
+            {"model_type": "nemotron-nas",
+             "block_configs": [{"attention": {"n_heads_in_group": 128}, "ffn": {"ffn_mult": 1}}] * 80},
+            "64 query heads are not a multiple of n_heads_in_group 128",
+        ),
+        (
+            {"model_type": "qwen2_5_vl",
+             "vision_config": {"hidden_size": 16, "depth": 3, "intermediate_size": 32, "patch_size": 14,
+                               "fullatt_block_indexes": [7]}},
+            "fullatt_block_indexes must be a list of indexes of 3 layers",
+        ),
     ],
-)
+)  # fmt: skip
 def test_what_no_formula_covers_is_refused_by_name(change, word):
     with pytest.raises(CapplanError, match=word):
         parse_config({**cases.LLAMA_70B, **change}, name="model.json")

@@ -31,10 +31,16 @@ def test_a_calibration_that_was_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("staged_bytes: 14000000.0", "", "switched: staged_bytes is missing; make the file again"),
-        ("bus_decline: 1.03", "bus_decline: 1.03, bus_declin: 1.0", "unknown key 'bus_declin'"),
-        ("  tpot, dense:", "  tpot dense:", "widths.tpot, dense is missing"),
+        ("staged_bytes: 14000000.0", "", "switched.staged_bytes: is missing"),
+        (
+            "bus_decline: 1.03",
+            "bus_decline: 1.03, bus_declin: 1.0",
+            "switched.bus_declin: unknown key; did you mean bus_decline",
+        ),
+        ("  tpot, dense:", "  tpot dense:", "widths.tpot, dense: is missing"),
         ("schema_version: 1", "schema_version: 9", "is not a calibration of LLM step times of schema_version 1"),
+        ("bus_decline: 1.03", "bus_decline: fast", "switched.bus_decline: must be a number, not 'fast'"),
+        ("same: 1.2", "same: 0.8", "same: must lie from 1 "),  # the interval's low end would be above its high one
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -50,5 +56,5 @@ def test_a_calibration_without_a_class_of_kernels_is_refused_by_its_name(tmp_pat
     path = tmp_path / "older.yaml"
     lines = dump_time_calibration(calibration()).splitlines(keepends=True)
     path.write_text("".join(text for text in lines if "state-space update" not in text))
-    with pytest.raises(SpecError, match=r"kernels\.state-space update is missing"):
+    with pytest.raises(SpecError, match=r"kernels\.state-space update: is missing"):
         load_time_calibration(path)

@@ -1,5 +1,7 @@
 """Requests read from CSV files and from the public forms of traces."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,8 @@ def test_a_large_cache_holds_what_a_small_one_has_dropped(tmp_path):
         ('{"timestamp": 0\n', "is not JSON Lines"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,374,44\n", "TIMESTAMP must be a time"),
         ("input_len,output_len\n", "holds 0 requests"),
+        ("Timestamp,Request tokens,Response tokens\n0,9,many\n", "line 2: Response tokens must be a number"),
+        (f"[{{{'0' * 200_000}", "is not CSV"),
     ],
 )
 def test_a_file_that_cannot_be_simulated_is_refused_in_a_sentence(text, said, tmp_path):
@@ -75,6 +79,20 @@ def test_a_file_that_cannot_be_simulated_is_refused_in_a_sentence(text, said, tm
     path.write_text(text)
     with pytest.raises(UsageError, match=said):
         read_requests(path)
+
+
+def test_times_of_a_trace_do_not_depend_on_the_zone_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")  # where no clock showed 2:30 on this day
+    time.tzset()
+    path = tmp_path / "azure.csv"
+    path.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-31 01:59:59,5,1\n2024-03-31 03:00:01,5,1\n", encoding="utf-8"
+    )
+    try:
+        assert read_requests(path).at_s.tolist() == [0.0, 3602.0]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_fewer_lines_than_requests_are_drawn_again(tmp_path):

@@ -22,9 +22,9 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path: Path) -> None:
     ("old", "new", "sentence"),
     [
         ("schema_version: 1", "schema_version: 9", "is not a calibration of LLM training of schema_version 1"),
-        ("grouped: 0.5", "grouped: -1", "time.grouped is -1; write a number above 0"),
-        ("grouped: 0.5", "grouping: 0.5", "unknown key 'grouping'"),
-        ("measured_chips", "measured_chps", "measured_chips is missing"),
+        ("grouped: 0.5", "grouped: -1", "time.grouped: must lie above 0"),
+        ("grouped: 0.5", "grouping: 0.5", "time.grouping: unknown key; did you mean grouped"),
+        ("measured_chips", "measured_chps", "measured_chips: is missing"),
     ],
 )
 def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, old: str, new: str, sentence: str) -> None:

@@ -146,6 +146,27 @@ def test_a_row_that_cannot_be_read_says_why(columns: dict[str, str], reason: str
         run(**columns)
 
 
+@pytest.mark.parametrize(
+    ("words", "implementation"),
+    [
+        ("flash_attention_2", AttentionImplementation.FLASH),  # "attention" holds the letters of TransformerEngine
+        ("te flash", AttentionImplementation.TUNED),
+        ("flash/cudnn", AttentionImplementation.TUNED),
+        ("flash (1 or 2)", AttentionImplementation.FLASH1),
+    ],
+)
+def test_attention_is_read_by_whole_words(words: str, implementation: AttentionImplementation) -> None:
+    assert run(attention=words).job.attention is implementation
+
+
+def test_true_is_read_however_it_is_written() -> None:
+    for word in ("1", "true", "True"):
+        job = run(framework="megatron", tp="2", compile=word, sequence_parallel=word).job
+        assert job.compiled
+        assert job.layout.sequence_parallel
+    assert not run(framework="megatron", tp="2", sequence_parallel="0").job.layout.sequence_parallel
+
+
 def test_a_file_without_a_column_of_sharding_means_what_frameworks_do() -> None:
     assert run().job.layout.shard is Shard.ZERO3  # torchtitan shards by FSDP
     assert run(framework="megatron").job.layout.shard is Shard.ZERO1

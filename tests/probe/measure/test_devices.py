@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -249,6 +250,11 @@ def test_channels_last_reaches_weights_and_inputs() -> None:
     assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
 
 
+@dataclass
+class Detections:
+    scores: torch.Tensor
+
+
 @pytest.mark.parametrize(
     ("output", "is_finite"),
     [
@@ -256,6 +262,7 @@ def test_channels_last_reaches_weights_and_inputs() -> None:
         (torch.tensor([1.0, float("nan")]), False),
         ((torch.ones(2), {"logits": torch.tensor([float("inf")])}), False),
         ([torch.tensor([1, 2])], True),
+        (Detections(scores=torch.tensor([0.5, float("nan")])), False),
         (None, True),
     ],
 )
@@ -280,6 +287,18 @@ def test_a_profile_is_matched_to_the_trace(tmp_path: Any) -> None:
     whole_s = sum(row.measured_s for row in found)
     assert whole_s == pytest.approx(sum(operator.time_s for operator in profile.operators) / profile.steps)
     assert next((row.measured_s for row in found if row.label == UNMATCHED), 0.0) < 0.2 * whole_s
+
+
+def test_operators_in_a_range_that_a_model_marks_are_in_its_profile(tmp_path: Any) -> None:
+    rows = torch.ones(4, 8)
+
+    def run() -> None:
+        with torch.profiler.record_function("block"):
+            torch.relu(rows @ rows.T)
+
+    profile = profile_steps(run, bench=Bench(device=open_device("cpu")), chrome_trace=tmp_path / "trace.json")
+    names = [operator.name for operator in profile.operators]
+    assert (names.count("matmul"), names.count("relu")) == (profile.steps, profile.steps)
 
 
 def test_time_outside_the_trace_is_told() -> None:

@@ -268,6 +268,18 @@ def test_without_any_counter_a_point_is_measured_all_the_same(cuda: FakeCuda, mo
     assert point.memory.process_bytes is None
 
 
+def test_two_seconds_of_power_behind_a_naive_figure_are_two_seconds_of_work(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capplan.probe.measure.session.open_nvml", lambda _: nvml_with())
+    with session(cuda, "cuda:0", rules={"method": TimingMethod.NAIVE}) as running:
+        point = running.measure(1)
+    assert isinstance(point, Measurement)
+    assert point.latency.median == pytest.approx(LAUNCH_S), "the launch alone"
+    # a launch takes 5 µs and its work 10 ms: two seconds are 200 runs, which would be 400,000 by the launch
+    assert cuda.log.count("work") < 300
+
+
 def test_in_a_container_one_foreign_process_is_this_one() -> None:
     # The driver numbers processes as the host does: of two that cannot be seen here the younger is taken for us.
     unseen = [2**22 + 7, 2**22 + 9]  # above the kernel's largest pid

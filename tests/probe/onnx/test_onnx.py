@@ -374,6 +374,31 @@ def test_where_a_shape_decides_its_branch_is_counted(tmp_path: Path) -> None:
     assert not any("branch" in note for note in target.notes)
 
 
+@pytest.mark.parametrize("comparison", ["Greater", "Less"])
+@pytest.mark.parametrize("as_nodes", [True, False], ids=["nodes", "initializers"])
+def test_branches_that_call_different_constants_alike_keep_their_own(
+    as_nodes: bool, comparison: str, tmp_path: Path
+) -> None:
+    """The 64 channels are greater than 1: one branch reshapes to [N, 2, 32], the other to [N, 64]."""
+
+    def branch(shape: list[int]) -> Any:
+        values = helper.make_tensor("shape", TensorProto.INT64, [len(shape)], shape)
+        nodes = [helper.make_node("Constant", [], ["shape"], value=values)] if as_nodes else []
+        nodes.append(helper.make_node("Reshape", ["x", "shape"], [f"made{len(shape)}"]))
+        return helper.make_graph(nodes, "b", [], [tensor(f"made{len(shape)}", None)], [] if as_nodes else [values])
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "one"], ["channels"]),
+        helper.make_node(comparison, ["channels", "one"], ["holds"]),
+        helper.make_node("If", ["holds"], ["y"], then_branch=branch([-1, 2, 32]), else_branch=branch([-1, 64])),
+    ]
+    one = onnx.numpy_helper.from_array(numpy.int64(1), "one")
+    path = save(tmp_path / "if.onnx", model_of(nodes, [tensor("x", ["N", 64])], [tensor("y", None)], [one]))
+    (made,) = find(path).build()(torch.zeros(3, 64))
+    assert made.shape == ((3, 2, 32) if comparison == "Greater" else (3, 64))
+
+
 def test_module_paths_come_from_the_names_of_nodes() -> None:
     assert module_path("/layer1/layer1.0/conv1/Conv") == "layer1.0.conv1"
     assert module_path("/encoder/layers/layers.0/self_attention/Add") == "encoder.layers.0.self_attention"

@@ -206,6 +206,43 @@ def test_an_operator_gives_the_shapes_that_onnx_expects(operator: str) -> None:
     assert checked
 
 
+def network_of(node: Any, inputs: dict[str, list[int]], *, opset: int) -> OnnxNetwork:
+    from onnx import TensorProto, helper
+
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    axis = helper.make_tensor("axis", TensorProto.INT64, [], [-2])
+    model = helper.make_model(
+        helper.make_graph([node], "g", ports, [output], [axis]),
+        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)],
+    )
+    return OnnxNetwork(model_from(model, Path("net.onnx")), ShapeInference(Path("net.onnx")))
+
+
+@pytest.mark.parametrize("inputs", [["x", "", "axis"], ["x"]], ids=["stated", "by default"])
+def test_the_axis_of_a_fourier_transform_counts_the_two_parts_of_a_number(inputs: list[str]) -> None:
+    """ONNX's DFT of opset 20 transforms axis -2 of [batch, time, 1], the time, if nothing else is stated."""
+    from onnx import helper
+
+    network = network_of(helper.make_node("DFT", inputs, ["y"], onesided=1), {"x": [4, 3, 16, 1]}, opset=20)
+    (made,) = network(torch.ones(4, 3, 16, 1))
+    assert made.shape == (4, 3, 9, 2)
+    assert made[..., 0, 0].flatten().tolist() == [16.0] * 12  # the sum of each row stands first
+
+
+def test_the_bias_of_a_product_of_few_bits_is_added() -> None:
+    """Weights are not read: a linear layer of zeros gives its bias, the sixth input (com.microsoft.MatMulNBits)."""
+    from onnx import helper
+
+    node = helper.make_node(
+        "MatMulNBits", ["x", "b", "s", "", "", "bias"], ["y"], domain="com.microsoft", K=32, N=4, bits=4, block_size=32
+    )
+    shapes = {"x": [2, 32], "b": [4, 1, 16], "s": [4], "bias": [4]}
+    network = network_of(node, shapes, opset=17)
+    (made,) = network(torch.ones(2, 32), torch.zeros(4, 1, 16), torch.ones(4), torch.arange(4.0))
+    assert made.tolist() == [[0.0, 1.0, 2.0, 3.0]] * 2
+
+
 @pytest.mark.parametrize(
     ("attributes", "sizes"),
     [

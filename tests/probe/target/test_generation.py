@@ -52,6 +52,36 @@ def test_an_encoder_runs_once_for_all_new_tokens() -> None:
     assert macs("hf:t5", arg=sizes, seq_len=12, new_tokens=tokens) == encoder + own + cross + head
 
 
+def test_a_decoding_step_takes_one_token_however_long_the_text_is() -> None:
+    """Behind a cache of 10: one query by 11 keys; a layer's products as above, and the head once."""
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96
+    expected = 2 * (layer + 2 * 64 * 11) + 64 * 1000
+    assert macs("hf:llama", arg=LLAMA, prepare=("decode=10",)) == expected
+    assert macs("hf:llama", arg=LLAMA, prepare=("decode=10",), seq_len=1) == expected
+
+
+def test_a_decoding_step_of_a_pair_takes_its_decoders_token() -> None:
+    """T5 of one decoder layer, 32 wide, behind 6 tokens of its own and 6 of the source, whose keys are made already."""
+    sizes = (
+        "num_layers=1", "num_decoder_layers=1", "d_model=32", "d_ff=64", "num_heads=4", "d_kv=8", "vocab_size=100",
+        "architectures=['T5ForConditionalGeneration']",
+    )  # fmt: skip
+    own, cross = 4 * 32 * 32 + 2 * 32 * 7, 2 * 32 * 32 + 2 * 32 * 6
+    assert macs("hf:t5", arg=sizes, prepare=("decode=6",)) == own + cross + 2 * 32 * 64 + 32 * 100
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("mamba", "mamba has no decoder_attention_heads or num_attention_heads"),
+        ("whisper", "--input input_ids=int64:Nx1"),
+    ],
+)
+def test_models_without_such_a_step_are_refused(model: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        macs(f"hf:{model}", prepare=("decode=6",))
+
+
 OWN = """
 import torch
 

@@ -420,7 +420,13 @@ def test_attention_is_fused_and_no_cache_is_kept() -> None:
 
 @pytest.mark.zoo
 @pytest.mark.parametrize(
-    ("content", "said"), [("{", "is not JSON"), ("[]", "no model_type"), ('{"model_type": "brt"}', "did you mean bert")]
+    ("content", "said"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "no model_type"),
+        ('{"model_type": ["bert"]}', "no model_type"),
+        ('{"model_type": "brt"}', "did you mean bert"),
+    ],
 )
 def test_a_file_that_is_no_config_is_told(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "config.json"

@@ -100,6 +100,23 @@ def test_steps_and_frozen_parameters_that_a_measurement_names_are_applied(tmp_pa
     assert (trace.parameter_count, trace.trainable_count) == (108, 0)
 
 
+def test_flags_and_numbers_that_a_measurement_names_are_read(tmp_path: Path) -> None:
+    code, folder = tmp_path / "net.py", TraceFolder(tmp_path / "traces")
+    code.write_text(NET)
+    trace = folder.obtain(run_of(f"{code}:Net --as-cpu --grad --selected-share 0.5 --input input=Nx3x10x12"))
+    assert any("gradients are on in inference" in note for note in trace.provenance.notes)
+    assert "--selected-share 0.5 --as-cpu --grad" in trace.target
+
+
+def test_another_release_of_a_model_library_has_a_key_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, run = TraceFolder(tmp_path), run_of("timm:resnet18")
+    before = folder._path(run)
+    monkeypatch.setattr("capplan.probe.trace.measured.versions_of", lambda *_: {"timm": "0.0.1"})
+    assert folder._path(run) != before
+
+
 def test_a_function_of_inputs_that_changed_has_a_key_of_its_own(tmp_path: Path) -> None:
     code, made, folder = tmp_path / "net.py", tmp_path / "made.py", TraceFolder(tmp_path)
     code.write_text(NET)
@@ -116,7 +133,9 @@ def test_a_function_of_inputs_that_changed_has_a_key_of_its_own(tmp_path: Path) 
         ("timm:resnet18 --size 8", "'--size' is none of --arg, --input, --input-size"),
         ("timm:resnet18 --seq-len", "each option takes one value"),
         ("timm:resnet18 --seq-len 8 --seq-len 9", "only --arg, --input, --prepare and --freeze may be repeated"),
+        ("timm:resnet18 --arg depth=1 --arg", "each option takes one value"),
         ("timm:resnet18 --seq-len eight", "'eight' is not a whole number"),
+        ("timm:resnet18 --selected-share half", "'half' is not a number"),
     ],
 )
 def test_options_that_measure_does_not_write_are_refused(words: str, reason: str, tmp_path: Path) -> None:

@@ -161,6 +161,50 @@ def test_an_lstm_is_one_op():
     assert macs(recording) == 245_760  # 10 · 4 · 64 · (32 + 64)
 
 
+def test_a_projection_narrows_an_lstms_states_and_not_its_gates():
+    layer = nn.LSTM(8, 32, proj_size=16, batch_first=True)
+    recording = record(layer, 10, 8, training=Training())
+    [kernel] = [kernel for kernel in recording.kernels if kernel.name == "capplan.rnn"]
+    assert kernel.attributes["hidden_size"] == layer.hidden_size
+    # four gates, the state before its projection and the cell, of 32 each, for each of 10 steps
+    assert kernel.outputs[-1].shape[0].per_sample == 10 * (4 + 2) * 32
+
+
+def test_lists_of_indices_select_what_they_select_of_values():
+    class Selecting(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert (x[:, []].shape, x[[]].shape) == ((len(x), 0), (0, 3))  # as numpy and PyTorch do
+            assert (x[[slice(1), 2]].shape, x[[[0, 1], [1, 2]]].shape) == ((1,), (2,))  # lists that stand for tuples
+            return x[:, [0, 2]]
+
+    assert record(Selecting(), 3).kernels[-1].outputs[0].shape == (Affine(0, 1), Affine(2))
+
+
+def test_operators_take_their_arguments_by_name_and_by_place():
+    class Called(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.softmax(input=x, dim=-1) + torch.log_softmax(x.half(), -1, torch.float32)
+            x = x + x.half().softmax(-1, torch.float32) + torch.rms_norm(input=x, normalized_shape=(4,))
+            return torch.dropout(input=x, p=0.5, train=False)
+
+    recording = record(Called(), 4)
+    found = Counter(names(recording))
+    assert (found["aten._softmax"], found["aten._log_softmax"], found["aten._fused_rms_norm"]) == (2, 1, 1)
+    assert recording.backend == "meta"
+
+
+def test_a_sum_is_added_to_a_number_of_the_models():
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift, self.weight = nn.Parameter(torch.empty(())), nn.Parameter(torch.empty(4, 5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.addmm(self.shift, x, self.weight)
+
+    assert macs(record(Shifted(), 4)) == 4 * 5
+
+
 def test_cudnn_adds_a_bias_after_the_convolution_but_depthwise_kernels_take_it():
     dense = record(nn.Conv2d(3, 8, 3), 3, 16, 16)
     assert names(dense) == ["aten.convolution", "aten.add"]
@@ -438,6 +482,22 @@ def test_values_copied_to_the_host_are_assumed_and_counted():
     recording = record(Post(), 4)
     assert [(guess.what, guess.count) for guess in recording.assumed_values] == [("values copied to the host", 1)]
     assert names(recording) == ["aten.neg"]
+
+
+def test_gradients_of_layers_without_products_are_all_known():
+    class Rare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv3d(2, 2, 1)
+            self.bag = nn.EmbeddingBag(10, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = functional.rrelu(functional.softshrink(functional.hardshrink(self.first(x))), training=True)
+            x = functional.adaptive_max_pool3d(x, 4) + functional.interpolate(x, size=4, mode="nearest-exact")
+            bags = self.bag(torch.zeros(len(x), 3, dtype=torch.int64, device=x.device))
+            return torch.polygamma(1, torch.special.i1e(x)).flatten(1)[:, :8] + bags
+
+    assert uncounted(record(Rare(), 2, 8, 8, 8, training=Training())) == ()
 
 
 def test_lists_as_indices_keep_their_values():

@@ -507,6 +507,24 @@ def test_attention_of_jagged_tensors_counts_each_sequence_by_its_length(
     assert len(attention) == kernels
 
 
+def test_a_jagged_tensor_is_made_on_the_device_of_its_values() -> None:
+    """It says cuda while it is traced; autograd of a PyTorch built for CUDA wants a stream of a tensor made there."""
+    kept: list[Tensor] = []
+
+    class Keeps(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            nested = torch.nested.as_nested_tensor([x, x[:1]], layout=torch.jagged)
+            assert nested.device.type == "cuda"
+            kept.append(nested)
+            return nested.values()
+
+    def make(batch: int, *, device: Any) -> SimpleNamespace:
+        return SimpleNamespace(args=(torch.rand(batch, 4, device=device),), kwargs={}, names=("x",))
+
+    trace_module(Keeps(), make, name="test", configurations=[Configuration()], exact_batch=2)
+    assert {nested.device.type for nested in kept} == {"meta"}
+
+
 def test_products_of_two_dtypes_are_refused_with_the_input_to_give() -> None:
     """The meta device multiplies them; the CPU and CUDA refuse."""
     said = r"mat1 and mat2 must have the same dtype.* such as --input x=bfloat16:Nx16\.$"

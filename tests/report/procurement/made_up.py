@@ -18,6 +18,7 @@ from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.load import demand_without_load, read_demand, read_load_file
 from capplan.specs.prices import load_prices, read_price_section
+from capplan.specs.rate_laws import load_rate_laws
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -38,6 +39,7 @@ CIRCUMSTANCES = Circumstances(
     command="capplan report toynet",
     title="GPUs for toynet",
     power_law=load_power_law(),
+    data_parallel=load_rate_laws().data_parallel,
 )
 
 
@@ -107,7 +109,13 @@ def made_answer(load: str) -> Answer:
     plan = read_plan(plan_document(), where="toynet")
     demand = read_demand(EXAMPLES / f"{load}.load.yaml")
     return decide(
-        candidates_of(plan, gpus, power_law=load_power_law(), assumptions=demand.assumptions),
+        candidates_of(
+            plan,
+            gpus,
+            power_law=load_power_law(),
+            data_parallel=load_rate_laws().data_parallel,
+            assumptions=demand.assumptions,
+        ),
         demand=demand,
         rents=prices.hourly,
         purchases=prices.purchase,

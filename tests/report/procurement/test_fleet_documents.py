@@ -5,15 +5,19 @@ import io
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.fleet import Owned
+from capplan.report.documents.diff import compare_documents
 from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.build import Market, PlannedService, build_fleet_report
+from capplan.report.procurement.checks import checks_table
 from capplan.report.procurement.csv import render_report_csv
+from capplan.report.procurement.figures import offer
 from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.markdown import render_report_markdown
@@ -85,6 +89,45 @@ def test_the_signature_of_the_pdf_stands_on_page_one(report: Report, tmp_path: P
     ).stdout.split("\f")[:-1]
     assert ["Approved by" in words for words in pages] == [True] + [False] * (len(pages) - 1)
     assert len(pages) <= 12
+
+
+def test_what_is_to_be_checked_is_the_fleet_not_one_service(report: Report) -> None:
+    fleet = report.fleet
+    assert fleet is not None
+    choice = fleet.option(fleet.choice)
+    assert choice is not None
+    alone = report.models[0].option(choice.key)
+    assert alone is not None
+    machines = -(-choice.added_by_year[0] // alone.count.server_slots)
+    table = checks_table(report)
+    assert table is not None
+    whats = [row[1] for row in table.rows]
+    assert [what for what in whats if what.startswith("quota")] == [f"quota for {machines} × {offer(alone)}"]
+    assert "samples, runs a year and growth of the job, its deadline" in whats, "the nightly job is a service, too"
+
+
+def test_no_price_and_no_quota_is_to_be_checked_where_what_is_owned_suffices(report: Report) -> None:
+    assert report.fleet is not None
+    kept = tuple(replace(option, added_by_year=(0, 0, 0)) for option in report.fleet.options)
+    table = checks_table(replace(report, fleet=replace(report.fleet, options=kept)))
+    assert table is not None
+    assert not {"procurement", "operations"} & {row[0] for row in table.rows}, "no price, no quota, no site to ask for"
+
+
+def test_a_difference_of_two_fleets_names_the_service_and_the_fleet(report: Report) -> None:
+    before, after = (json.loads(json.dumps(report_to_json(report), default=str)) for _ in range(2))
+    # Two services may run one model: what changes of the second is not taken for the first's.
+    for document in (before, after):
+        for model in document["models"]:
+            model["name"] = "net"
+    after["models"][1]["demand"]["load"]["peak_per_s"] *= 2
+    after["models"][1]["options"][0]["gpus"] += 1
+    after["fleet"]["choice"] = "other"
+    changes = compare_documents(before, after, names=("a", "b"))
+    service, key = report.models[1].service, report.models[1].options[0].key
+    assert [(change.where, change.what) for change in changes] == [
+        ("fleet", "choice"), (f"{service}: load", "peak_per_s"), (f"{service}: net, {key}", "gpus"),
+    ]  # fmt: skip
 
 
 def test_every_calculator_starts_from_its_own_service(report: Report, page: str) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from capplan.core.gpus.machines import LocalCurrency
+from capplan.core.serving.load import Job
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.json import report_to_json
 from capplan.report.procurement.money_tables import local_cards
 from capplan.report.procurement.tables import price_table, refusal_table
 from capplan.report.procurement.types import InfeasibleGpu, Report
+from capplan.report.procurement.verdict import describe_load
 from tests.report.procurement.made_up import EXAMPLES, made_report
 
 pytestmark = pytest.mark.slow
@@ -115,6 +117,22 @@ def test_a_cost_in_the_buyer_s_currency_has_the_tax_of_the_place() -> None:
     (unknown,) = local_cards(local, 10_000, None)
     assert unknown.note.startswith("VAT not known")
     assert local_cards(None, 10_000, "de") == []
+
+
+def test_one_is_written_in_the_singular() -> None:
+    job = Job(
+        samples=1000,
+        deadline_s=3600.0,
+        start_up_s=0.0,
+        runs_per_year=1,
+        growth_per_year_fraction=0.0,
+        spares=0,
+        utilization_ceiling_fraction=0.9,
+    )
+    assert describe_load(job, "images") == "1,000 images within 1 hour, once a year"
+    assert describe_load(replace(job, deadline_s=7200.0, runs_per_year=12), "images").endswith(
+        "2 hours, 12 times a year"
+    )
 
 
 def test_prices_without_quotes_have_no_column_for_their_terms() -> None:

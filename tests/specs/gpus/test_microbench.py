@@ -89,6 +89,13 @@ def test_a_row_that_would_be_taken_says_what_is_wrong_with_it(tmp_path: Path, ro
         read_microbench(written(tmp_path, f"{HEAD}{row}\n"))
 
 
+def test_a_folder_that_is_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    rows = read_microbench(written(tmp_path))
+    (tmp_path / "specs").write_text("")
+    with pytest.raises(UsageError, match="cannot write into"):
+        import_microbench(rows, known=load_gpus(), folder=tmp_path / "specs", retrieved=DAY)
+
+
 def test_a_measured_value_must_state_quality_and_regime(tmp_path: Path) -> None:
     """A block without them is refused with the words that are known."""
     (tmp_path / "t4.yaml").write_text(

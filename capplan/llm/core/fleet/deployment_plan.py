@@ -14,6 +14,7 @@ from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer
+from capplan.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class DeploymentFit:
         rate_per_s: Requests per second of all replicas at the load.
         running: Requests that one replica processes at a time, at its share of the load.
         batch_limit: Sequences at a time with which a replica still keeps the limits.
+        max_sequences: Sequences at a time that the engine is told to run at most; None for its default.
         ttft_s, tpot_s, e2e_s: What a request sees with all replicas up, with the interval of the estimate. [s]
         prefill_fraction: Share of the replicas' busy time that goes to prompts.
         curve: One replica from idle to full.
@@ -86,6 +88,7 @@ class DeploymentFit:
     simulated: LoadAnswer | None = None
     energy: ServingEnergy | None = None
     prompts: int | None = None
+    max_sequences: int | None = None
 
     @property
     def gpus(self) -> int:
@@ -106,8 +109,13 @@ class DeploymentFit:
 
     @property
     def job_s(self) -> float | None:
-        """Return the time that all replicas take for a job at their highest rate; None without a job. [s]"""
-        return None if self.prompts is None else self.prompts / (self.max_rate_per_s * self.replicas)
+        """Return the time that all replicas take for a job at their highest rate; None without a job. [s]
+
+        No job is done before an answer is.
+        """
+        if self.prompts is None:
+            return None
+        return max(self.prompts / (self.max_rate_per_s * self.replicas), self.e2e_s.expected)
 
     @property
     def job_usd(self) -> float | None:
@@ -157,9 +165,9 @@ class DeploymentFit:
     @property
     def words(self) -> str:
         """Return the fleet in words, such as "16 GPUs = 4 replicas × 4 GPUs"."""
-        size = self.sharding.gpus
-        replicas = f"{self.replicas} replica{'s' if self.replicas > 1 else ''}"
-        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''} = {replicas} × {size} GPU{'s' if size > 1 else ''}"
+        return (
+            f"{counted(self.gpus, 'GPU')} = {counted(self.replicas, 'replica')} × {counted(self.sharding.gpus, 'GPU')}"
+        )
 
 
 class Obstacle(StrEnum):

@@ -5,16 +5,17 @@ network to a decode replica, whose steps hold no prompt tokens.
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
+from capplan.core.numbers import ceil_guarded
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.serving.service import ServedDeployment, decode_step_s, lone_ttft_s, most_running
+from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s, lone_ttft_s, most_running
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
+from capplan.units import counted
 
 HANDOVER_S = 0.15
 """What a first token takes beside its prefill, the moved cache and a decode step: routing, queues of two engines, and
@@ -25,14 +26,15 @@ connections between them. Median of ten published runs with at most eight client
 class Side:
     """One kind of replicas of a disaggregated deployment: what serves on it, and the cache of its GPUs.
 
-    `capacity` sequences fit in a replica; a token takes `kv_bytes_per_token` on each GPU. [bytes] `rent` is the offer
-    of its GPU, `fast_gpus` the largest stage that was timed over fast links.
+    `demand` is what one replica is asked, with the sequences that fit in it. A token takes `kv_bytes_per_token` on each
+    GPU. [bytes] `rent` is the offer of its GPU, `fast_gpus` the largest stage that was timed over fast links. It has
+    one pipeline stage.
     """
 
     gpu: str
     service: ServedDeployment
     sharding: Sharding
-    capacity: float
+    demand: Demand
     kv_bytes_per_token: float
     rent: RentedGpu | None = None
     fast_gpus: int = 8
@@ -72,7 +74,7 @@ class PlacedSide:
 class DisaggregatedFit:
     """Prefill replicas and decode replicas that carry a load within limits. [s, 1/s]
 
-    `prefill_s` is the time of one prompt alone, `transfer_s` that of its cache over the network.
+    `prefill_s` is the time of one prompt alone with its images, `transfer_s` that of its cache over the network.
     """
 
     engine: str
@@ -118,10 +120,10 @@ class DisaggregatedFit:
     def words(self) -> str:
         """Return the fleet in words."""
         prompts, answers = (
-            f"{side.replicas} {kind} replica{'s' if side.replicas > 1 else ''} × {side.sharding.gpus}"
+            f"{counted(side.replicas, f'{kind} replica')} × {side.sharding.gpus}"
             for side, kind in ((self.prefill, "prefill"), (self.decode, "decode"))
         )
-        return f"{self.gpus} GPUs = {prompts} + {answers}"
+        return f"{counted(self.gpus, 'GPU')} = {prompts} + {answers}"
 
 
 def disaggregate(
@@ -147,21 +149,21 @@ def disaggregate(
     """
     if load.rate_per_s is None:
         return None
-    demand = load.demand(decode.capacity)
-    prompt_s = lone_ttft_s(prefill.service, load.demand(prefill.capacity))
-    moved = demand.prefill_len * max(prefill.kv_bytes_per_token * prefill.sharding.pipeline, decode.kv_bytes_per_token)
+    demand = decode.demand
+    prompt_s = lone_ttft_s(prefill.service, prefill.demand) + prefill.demand.encoder_s
+    moved = demand.prefill_len * max(prefill.kv_bytes_per_token, decode.kv_bytes_per_token)
     transfer_s = moved / link_bytes_per_s
+    moved_s = transfer_s + prefill.demand.loaded_s  # a prefix comes from host memory while others are served
     sizes = np.unique(np.round(np.geomspace(1.0, most_running(decode.service, demand), 32), 2))
-    stages = decode.sharding.pipeline
     context = load.input_len + load.output_len / 2
-    passes_s = stages * decode_step_s(
-        decode.service, sizes / decode.sharding.data / stages, context=context, speculation=load.speculation
+    passes_s = decode_step_s(
+        decode.service, sizes / decode.sharding.data, context=context, speculation=load.speculation
     )
     for index in range(sizes.size - 1, -1, -1):
         step_s = float(passes_s[index])
         tpot_s = step_s / demand.tokens_per_step
         found = _sized(
-            prompt_s, transfer_s, step_s=step_s, tpot_s=tpot_s, running=float(sizes[index]), load=load, limits=limits
+            prompt_s, moved_s, step_s=step_s, tpot_s=tpot_s, running=float(sizes[index]), load=load, limits=limits
         )
         if found is not None:
             prefills, decodes, ttft_s = found
@@ -184,7 +186,7 @@ def disaggregate(
 
 def _sized(
     prompt_s: float,
-    transfer_s: float,
+    moved_s: float,
     *,
     step_s: float,
     tpot_s: float,
@@ -199,7 +201,7 @@ def _sized(
     rate = load.rate_per_s or 0.0
 
     def ttft(busy: float) -> float:
-        return prompt_s * (1.0 + busy / (2.0 * (1.0 - busy))) + transfer_s + 1.5 * step_s + HANDOVER_S
+        return prompt_s * (1.0 + busy / (2.0 * (1.0 - busy))) + moved_s + 1.5 * step_s + HANDOVER_S
 
     def keeps(busy: float) -> bool:
         first = ttft(busy)
@@ -216,6 +218,6 @@ def _sized(
         high = low
     if high <= 0:
         return None
-    prefills = max(1, ceil(rate * prompt_s / high - 1e-9))
-    decodes = max(1, ceil(rate * load.output_len * tpot_s / (running * SATURATION) - 1e-9))
+    prefills = max(1, ceil_guarded(rate * prompt_s / high))
+    decodes = max(1, ceil_guarded(rate * load.output_len * tpot_s / (running * SATURATION)))
     return prefills, decodes, ttft(rate * prompt_s / prefills)

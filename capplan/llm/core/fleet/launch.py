@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from capplan.core.serving_engines import Engine
+from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.service import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
@@ -119,9 +120,14 @@ def _online_format(setting: Setting) -> str | None:
     return "fp8" if converts and setting.weights == "fp8" and not setting.is_own_format else None
 
 
-def _cache(setting: Setting) -> str | None:
-    """Return the format of a cache that is narrower than 16 bits; None for the default."""
-    return setting.kv if setting.kv in ("fp8", "fp8_e4m3", "fp8_e5m2", "q8_0", "q4_0", "int8") else None
+def _cache(setting: Setting) -> tuple[str, str] | None:
+    """Return the format of a cache that is narrower than 16 bits, and what it is for; None for the default."""
+    size = kv_element_bytes(setting.kv)
+    if size >= 2:
+        return None
+    if size == 1:
+        return setting.kv, "halves the cache, so that twice as many tokens fit"
+    return setting.kv, f"stores {size:g} bytes an element instead of 2, so that {2 / size:.2g} times as many tokens fit"
 
 
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
@@ -151,7 +157,7 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
     if (online := _online_format(setting)) is not None:
         yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
     if (cache := _cache(setting)) is not None:
-        yield _option("--kv-cache-dtype", cache, "halves the cache, so that twice as many tokens fit")
+        yield _option("--kv-cache-dtype", *cache)
     if setting.adapters is not None:
         yield _option("--enable-lora", None, "serves adapters beside the model")
         yield _option("--max-loras", setting.adapters.count, "adapters in one step, all of which stay resident")
@@ -202,8 +208,15 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
     if (online := _online_format(setting)) is not None:
         yield _option("--quantization", online, "converts the 16-bit checkpoint to fp8 when it is loaded")
     if (cache := _cache(setting)) is not None:
-        name = "fp8_e4m3" if cache == "fp8" else cache
-        yield _option("--kv-cache-dtype", name, "halves the cache, so that twice as many tokens fit")
+        name, why = cache
+        yield _option("--kv-cache-dtype", "fp8_e4m3" if name == "fp8" else name, why)
+    if setting.adapters is not None:
+        yield _option("--enable-lora", None, "serves adapters beside the model")
+        yield _option(
+            "--max-loras-per-batch", setting.adapters.count, "adapters in one step, all of which stay resident"
+        )
+        yield _option("--max-lora-rank", setting.adapters.rank, "the largest rank of an adapter")
+        yield _option("--lora-target-modules", "all", "makes room for adapters of every dense matrix, as planned")
     if not setting.prefix_fraction:
         yield _option("--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
@@ -234,6 +247,10 @@ def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
     yield from _served(Engine.TRTLLM)
 
 
+_TRTLLM_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_gate", "mlp_4h_to_h")
+"""The dense matrices of a layer as TensorRT-LLM names them (documentation, "LoRA module id mapping")."""
+
+
 def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     """Return TensorRT-LLM's file of further settings."""
     if setting.engine is not Engine.TRTLLM:
@@ -241,11 +258,18 @@ def _files(setting: Setting) -> tuple[tuple[str, str], ...]:
     lines = []
     if setting.sharding.data > 1:
         lines.append("enable_attention_dp: true  # each rank keeps whole attention for its own sequences")
-    cache = _cache(setting)
     lines.append("kv_cache_config:")
     lines.append(f"  enable_block_reuse: {'true' if setting.prefix_fraction else 'false'}  # prefixes, as planned")
-    if cache is not None:
-        lines.append("  dtype: fp8  # halves the cache, so that twice as many tokens fit")
+    if (cache := _cache(setting)) is not None:
+        name, why = cache
+        lines.append(f"  dtype: {'fp8' if name.startswith('fp8') else name}  # {why}")
+    if setting.adapters is not None:
+        lines += [
+            "lora_config:  # serves adapters beside the model",
+            f"  max_loras: {setting.adapters.count}  # adapters in one step, all of which stay resident",
+            f"  max_lora_rank: {setting.adapters.rank}  # the largest rank of an adapter",
+            f"  lora_target_modules: [{', '.join(_TRTLLM_MODULES)}]",
+        ]
     return (("extra.yaml", "\n".join(lines) + "\n"),)
 
 
@@ -267,7 +291,7 @@ def _llamacpp(setting: Setting) -> Iterator[LaunchOption]:
     yield _option("-b", setting.token_budget, "tokens of a step that the times were computed for")
     yield _option("-fa", "on", "computes attention without storing its matrix")
     if (cache := _cache(setting)) is not None:
-        name = "q8_0" if cache == "fp8" else cache
+        name = "q8_0" if cache[0].startswith("fp8") else cache[0]
         yield _option("-ctk", name, "stores keys in this format")
         yield _option("-ctv", name, "stores values in this format")
     yield from _served(Engine.LLAMACPP)

@@ -19,6 +19,7 @@ from capplan.core.economics.options import server_of, server_slots
 from capplan.core.formulas import HOURS_PER_YEAR, SECONDS_PER_HOUR, hours_at_level
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.prices import COMMITMENT_YEARS, Price, PriceTier, PurchasePrice, Term
+from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
@@ -52,7 +53,7 @@ def fleets_by_year(fit: DeploymentFit, *, growth_fraction: float, years: int) ->
 
     def fleet(year: int) -> FleetYear:
         rate = fit.rate_per_s * (1.0 + growth_fraction) ** year
-        needed = fit.needed if year == 0 else max(1, ceil(rate / _rate_per_replica(fit) - 1e-9))
+        needed = fit.needed if year == 0 else max(1, ceil_guarded(rate / _rate_per_replica(fit)))
         replicas = needed + redundancy
         return FleetYear(
             year=year, rate_per_s=rate, needed=needed, replicas=replicas, gpus=replicas * fit.sharding.gpus
@@ -334,7 +335,7 @@ def _break_even(*, usd_per_replica: float, usd_per_rate: float, most_per_s: floa
     if usd_per_rate <= 0 or most_per_s * usd_per_rate <= usd_per_replica:
         return None
     least = redundancy * usd_per_replica / (most_per_s * usd_per_rate - usd_per_replica)
-    replicas = max(1, ceil(least - 1e-9))
+    replicas = max(1, ceil_guarded(least))
     return (replicas + redundancy) * usd_per_replica / usd_per_rate
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.gpu_sharing import FleetPart, SharedGpus, sharing_groups
+from capplan.units import counted
 
 SLOTS = 8
 """GPUs of a server: boards with NVLink hold eight, and a replica does not cross servers."""
@@ -88,7 +89,7 @@ class SharedFleet:
             for part in self.parts
         )
         fleets = " + ".join((*alone, *(group.words for group in self.shared)))
-        return f"{self.gpus} GPUs in {self.servers} server{'s' if self.servers > 1 else ''} = {fleets}"
+        return f"{counted(self.gpus, 'GPU')} in {counted(self.servers, 'server')} = {fleets}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ def _side(search: Search, fit: DeploymentFit) -> Side:
         gpu=fit.gpu,
         service=search.service(deployment),
         sharding=fit.sharding,
-        capacity=deployment.sequences_that_fit(search.question.load.cached_len),
+        demand=search.demand(deployment, search.capacity(deployment)),
         kv_bytes_per_token=deployment.stage.cache.bytes_per_token,
         fast_gpus=fit.fast_gpus,
     )

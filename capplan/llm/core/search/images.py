@@ -41,8 +41,9 @@ def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLo
     """Return the time that the image encoder takes for a request. [s]
 
     2 FLOPs per parameter and patch at the share of the 16-bit peak that matrix products reach, and attention between
-    the patches of an image at the share that prefill attention reaches. Every GPU of a replica runs the whole encoder,
-    as engines do by default.
+    the patches of an image at the share that prefill attention reaches. The time is that of the whole encoder on one
+    GPU: engines cut it like the language model by default, but the all-reduces of its layers, which are not counted,
+    take back much of what that saves.
 
     Args:
         deployment: The deployment.

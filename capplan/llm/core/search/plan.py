@@ -4,9 +4,10 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from math import ceil, inf
+from math import inf
 
 from capplan.core.assumed import NETWORK_BYTES_PER_S
+from capplan.core.numbers import ceil_guarded
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.deployment_plan import (
@@ -83,7 +84,7 @@ def plan_deployments(search: Search) -> DeploymentPlan:
             *_cost_notes(question, fits),
             *_near_miss_notes(question, fits),
         ),
-        advice=None if fits else advice(question.limits, rescued),
+        advice=None if fits else advice(question.limits_of_answers, rescued),
     )
 
 
@@ -343,7 +344,7 @@ def _two_kinds(
     rest = rate_per_s - count * one.max_rate_per_s
     if rest <= 0:
         return None
-    counts = (count, ceil(rest / other.max_rate_per_s - 1e-9))
+    counts = (count, ceil_guarded(rest / other.max_rate_per_s))
     carried = sum(number * fit.max_rate_per_s for fit, number in zip((one, other), counts, strict=True))
     spare = one.replicas - one.needed
     spares = (spare, 0) if one.max_rate_per_s >= other.max_rate_per_s else (0, spare)

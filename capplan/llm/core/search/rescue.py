@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
+from capplan.core.numbers import ceil_guarded
 from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import CapplanError
-from capplan.llm.core.engines import version_of
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentRejection, Obstacle
 from capplan.llm.core.fleet.limits import expected_limits, fullest_point, highest_point
 from capplan.llm.core.fleet.token_load import TokenLoad
@@ -82,8 +81,9 @@ def _other_formats(search: Search, rejection: DeploymentRejection) -> str | None
         weights=rejection.weights,
         kv=asked.kv or None,
         engine=find_engine(rejection.engine),
-        version=version_of(""),
         sequence_tokens=max(1, round(asked.load.cached_len)),
+        fraction=asked.utilization_fraction,
+        adapters=asked.adapters,
     )
     try:
         answer = answer_memory(request, search.memory)
@@ -109,7 +109,9 @@ def advice(limits: LatencyLimits, rejections: Sequence[DeploymentRejection]) -> 
             f"what keeps the other limits draws more than {DRAW_OPTION} allows; raise it, or ask for other GPUs "
             "(--gpu) or narrower weights (--weights)."
         )
-    asked = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s}
+    asked = {
+        "--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s, "--max-e2e": limits.e2e_s, "--within": limits.e2e_s,
+    }  # fmt: skip
     broken = [
         (rejection.least_s / (asked.get(rejection.broken_option) or 1.0), rejection.least_s, rejection)
         for rejection in rejections
@@ -188,7 +190,7 @@ def near_miss(fit: DeploymentFit, load: TokenLoad, limits: LatencyLimits, *, cer
     held = expected_limits(limits, certainty=certainty, ttft=fit.ttft_s, tpot=fit.tpot_s)
     expected = _carried(fit, load, held, factor=1.0)
     best = _carried(fit, load, limits, factor=factor)
-    needed = max(1, ceil((asked or 0.0) / best - 1e-9))
+    needed = max(1, ceil_guarded((asked or 0.0) / best))
     if needed >= fit.needed:
         return None
     replicas = needed + fit.replicas - fit.needed

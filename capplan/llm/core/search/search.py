@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import ceil
+from math import inf
 
 import numpy as np
 
 from capplan.core.gpus.machines import is_bridged, joined_gpus
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.numbers import Interval
-from capplan.core.power import CapEnd, PowerLaw
+from capplan.core.numbers import End, Interval, ceil_guarded
+from capplan.core.power import PowerLaw
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError
 from capplan.llm.core.deployment import NamedDeployment, ReplicaSettings, ServingDeployment
@@ -36,7 +36,7 @@ from capplan.llm.core.search.replica import Replica, request_demand
 from capplan.llm.core.serving.asked import Statistic
 from capplan.llm.core.serving.cases import Metric, Serving, width_name
 from capplan.llm.core.serving.energy import ServedTokens, ServingEnergy, load_energy, of_replicas
-from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, half_width, interval, widened
+from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
 from capplan.llm.core.serving.load_curve import LoadPoint, load_curve, load_points, point_at_rate
 from capplan.llm.core.serving.service import Demand, ServedDeployment
 from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice, shardings
@@ -85,6 +85,12 @@ class SearchSpace(ReplicaSettings):
     rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
     offload: HostOffload | None = None
     max_power_draw_w: float | None = None
+
+    @property
+    def limits_of_answers(self) -> LatencyLimits:
+        """Return the limits on times: no answer of a job takes longer than the job may."""
+        job = self.load.job
+        return self.limits if job is None else replace(self.limits, e2e_s=min(job.within_s, self.limits.e2e_s or inf))
 
     def words(self, *, gpu: str, engine: str, sharding: Sharding, weights: str, fast_gpus: int) -> NamedDeployment:
         """Return the words of a deployment of the model, with what is asked of all of them."""
@@ -158,7 +164,7 @@ class Search:
             weights=fit.weights,
             fast_gpus=self.fast_gpus(fit.gpu),
         )
-        return replace(words, kv=fit.kv)
+        return replace(words, kv=fit.kv, max_sequences=fit.max_sequences)
 
     def offer_for(self, fit: DeploymentFit) -> DeploymentFit:
         """Return a deployment with the offer whose machines hold all its replicas at the least cost."""
@@ -171,12 +177,9 @@ class Search:
             deployment = self.find(words)
         except CapplanError as error:
             return rejection(words, str(error), Obstacle.SETTING)
-        load = self.question.load
-        capacity = deployment.sequences_that_fit(load.cached_len)
+        load, capacity = self.question.load, self.capacity(deployment)
         if capacity < 1:
             return rejection(words, _memory_reason(deployment, load.cached_len), Obstacle.MEMORY)
-        if words.max_sequences:
-            capacity = min(capacity, float(words.max_sequences))
         curve = load_curve(self.service(deployment), self.demand(deployment, capacity))
         broken = broken_at(curve[0], self.expected_limits(deployment), load.output_len)
         if broken is not None:
@@ -198,6 +201,11 @@ class Search:
         learnt = self.adjustment(deployment)
         return deployment.service(self.constants, time_factor=learnt.factor if learnt else 1.0)
 
+    def capacity(self, deployment: ServingDeployment) -> float:
+        """Return how many requests a replica holds at a time: as many as fit, at most those that it is told to run."""
+        fitting = deployment.sequences_that_fit(self.question.load.cached_len)
+        return min(fitting, float(deployment.words.max_sequences or inf))
+
     def expected_limits(self, deployment: ServingDeployment) -> LatencyLimits:
         """Return the limits on the expected times of a deployment with which it keeps those that are asked."""
         asked, evidence = self.question, self._evidence(deployment)
@@ -205,12 +213,14 @@ class Search:
             interval(1.0, width=self._width(metric, deployment), evidence=evidence, adjustment=Adjustment())
             for metric in (Metric.TTFT, Metric.TPOT)
         )
-        return expected_limits(asked.limits, certainty=asked.certainty_fraction, ttft=ttft, tpot=tpot)
+        return expected_limits(asked.limits_of_answers, certainty=asked.certainty_fraction, ttft=ttft, tpot=tpot)
 
     def _asked(self, broken: BrokenLimit) -> BrokenLimit:
         """Return a broken limit as it was asked, beside the time that is not exceeded with the certainty asked for."""
-        limits = self.question.limits
+        limits, job = self.question.limits_of_answers, self.question.load.job
         asked = {"--max-ttft": limits.ttft_s, "--max-tpot": limits.tpot_s}.get(broken.option, limits.e2e_s)
+        if job is not None and asked == job.within_s:
+            broken = replace(broken, option="--within")
         assert asked is not None  # a limit that is not asked does not break
         return replace(broken, limit_s=asked, value_s=broken.value_s * asked / broken.limit_s)
 
@@ -231,9 +241,9 @@ class Search:
         best = highest_point(curve, limits, load.output_len) or curve[0]
         fullest = fullest_point(curve, limits, load.output_len) or curve[0]
         if load.concurrency is None:
-            needed = max(1, ceil((load.rate_per_s or 0.0) / best.rate_per_s - 1e-9))
+            needed = max(1, ceil_guarded((load.rate_per_s or 0.0) / best.rate_per_s))
         else:
-            needed = max(1, ceil(load.concurrency / max(1.0, np.floor(fullest.running + 1e-6)) - 1e-9))
+            needed = max(1, ceil_guarded(load.concurrency / max(1.0, np.floor(fullest.running + 1e-6))))
         replicas = needed + self.question.redundancy
         times = self._times(deployment, self._point(deployment, curve, capacity, replicas=replicas), replicas)
         fit = DeploymentFit(
@@ -255,6 +265,7 @@ class Search:
             fast_gpus=self.fast_gpus(deployment.gpu.id),
             tdp_w=deployment.gpu.tdp_w,
             prompts=load.job.prompts if load.job else None,
+            max_sequences=deployment.words.max_sequences,
             vendor=deployment.gpu.vendor,
             ttft_s=times.ttft_s,
             tpot_s=times.tpot_s,
@@ -301,8 +312,7 @@ class Search:
         width = self._width(Metric.TPOT, deployment)
         ttft = interval(ttft_s, width=self._width(Metric.TTFT, deployment), evidence=evidence, adjustment=Adjustment())
         tpot = interval(tpot_s, width=width, evidence=evidence, adjustment=Adjustment())
-        factor = half_width(width, evidence)
-        e2e = Interval(low=e2e_s / factor, expected=e2e_s, high=e2e_s * factor)
+        e2e = interval(e2e_s, width=width, evidence=evidence, adjustment=Adjustment())
         ends = self._ends_under_cap(deployment, running)
         if not ends:
             return ttft, tpot, e2e
@@ -319,8 +329,8 @@ class Search:
         cap = deployment.machine.cap
         if cap is None:
             return []
-        demand = self.demand(deployment, deployment.sequences_that_fit(self.question.load.cached_len))
-        ends = (cap.end, CapEnd.LOW, CapEnd.HIGH)
+        demand = self.demand(deployment, self.capacity(deployment))
+        ends = (cap.end, End.LOW, End.HIGH)
         machines = [replace(deployment.machine, cap=replace(cap, end=end)) for end in ends]
         services = [self.service(replace(deployment, machine=machine)) for machine in machines]
         return [load_points(service, demand, running=np.array([max(1.0, running)]))[0] for service in services]

@@ -90,7 +90,7 @@ class StepGrid:
             return row[0]
         index = bisect_left(self.chunks, chunk, 1, len(self.chunks) - 1)
         if index == 1:
-            return row[1] if chunk <= self.chunks[1] else row[2]
+            return row[1]
         low, high = self.chunks[index - 1], self.chunks[index]
         return row[index - 1] + (row[index] - row[index - 1]) * (chunk - low) / (high - low)
 

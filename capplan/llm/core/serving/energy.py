@@ -163,7 +163,6 @@ def serving_energy(
         output_tokens_per_s: Output of the replica. [1/s]
         law: Power of cards.
     """
-
     rates = output_tokens_per_s
     work = card_work(kernels, gpu, sharding, tokens, output_tokens_per_s=rates.expected)
     in_step = tokens.running / sharding.pipeline  # tokens of all sequences in the time of one pass of a stage

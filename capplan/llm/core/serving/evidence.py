@@ -104,12 +104,7 @@ def half_width(width: Width, evidence: ServingEvidence) -> float:
             return width.other_gpu
         case ServingEvidence.OTHER_BOTH:
             return width.other_both
-        case (
-            ServingEvidence.NETWORK
-            | ServingEvidence.STREAMS
-            | ServingEvidence.STREAMS_ELSEWHERE
-            | ServingEvidence.TRANSFER
-        ):
+        case _:  # transferred
             return width.transfer
 
 
@@ -136,7 +131,7 @@ def widened(found: Interval, factors: Sequence[float]) -> Interval:
         found: The interval.
         factors: Factors of other cases, such as both ends of what a power cap may cost.
     """
-    least, most = min(1.0, *factors, 1.0), max(1.0, *factors, 1.0)
+    least, most = min([1.0, *factors]), max([1.0, *factors])
     return Interval(low=found.low * least, expected=found.expected, high=found.high * most)
 
 

@@ -168,8 +168,9 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
         counts, places = np.unique(running, return_inverse=True)
-        decode_s = decode_step_s(service, counts / data / stages, context=context, speculation=demand.speculation)
-        decode_s = decode_s[places]
+        decoding, speculation = counts / data / stages, demand.speculation
+        decode_s = decode_step_s(service, decoding, context=context, speculation=speculation)[places]
+        drafting_s = drafting_step_s(service, decoding, context=context, speculation=speculation)[places]
         prefilled = chunk[chunk > 0] / data
         load = Load(
             decoding=running[chunk > 0] / data / stages,
@@ -177,11 +178,11 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
             prefilled=prefilled,
             prompts=np.maximum(prefilled / demand.prefill_len, 1e-6),
             pairs=prefilled * (past + demand.prefill_len / 2),
-            drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
+            drafted=float(speculation.drafts) if speculation else 0.0,
         )
         images_s = demand.encoder_s / stages * prefilled * data / demand.prefill_len
         step_s = decode_s.copy()
-        step_s[chunk > 0] = service.step(load).total_s + images_s
+        step_s[chunk > 0] = service.step(load).total_s + images_s + np.where(running > 0, drafting_s, 0.0)[chunk > 0]
         felt_s = np.where(running > 0, decode_s + share * (step_s - decode_s), step_s)
         return np.asarray(stages * felt_s)
 
@@ -193,6 +194,22 @@ def decode_step_s(
 ) -> FloatArray:
     """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
 
+    Args:
+        service: The deployment.
+        decoding: Sequences of each step on one rank.
+        context: Mean tokens of a sequence.
+        speculation: What is drafted; None for nothing.
+    """
+    drafted = float(speculation.drafts) if speculation else 0.0
+    verified_s = service.step(Load.of(decoding=decoding, context=context, drafted=drafted)).total_s
+    return verified_s + drafting_step_s(service, decoding, context=context, speculation=speculation)
+
+
+def drafting_step_s(
+    service: ServedDeployment, decoding: FloatArray, *, context: float, speculation: Speculation | None
+) -> FloatArray:
+    """Compute the time in which the tokens of steps are drafted, prompt tokens beside them or not; 0 for nothing. [s]
+
     A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
 
     Args:
@@ -201,13 +218,11 @@ def decode_step_s(
         context: Mean tokens of a sequence.
         speculation: What is drafted; None for nothing.
     """
-    plain = service.step(Load.of(decoding=decoding, context=context))
     if speculation is None:
-        return plain.total_s
-    drafts = float(speculation.drafts)
-    verified = service.step(Load.of(decoding=decoding, context=context, drafted=drafts)).total_s
+        return np.zeros_like(decoding)
+    plain = service.step(Load.of(decoding=decoding, context=context))
     head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
-    return np.asarray(verified + drafts * (plain.total_s / service.kernels.layers + head_s))
+    return np.asarray(speculation.drafts * (plain.total_s / service.kernels.layers + head_s))
 
 
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:

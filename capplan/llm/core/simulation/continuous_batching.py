@@ -13,7 +13,7 @@ from math import ceil, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.core.numbers import FloatArray
+from capplan.core.numbers import FloatArray, ceil_guarded
 from capplan.llm.core.serving.closed_loop import StepGrid
 from capplan.llm.core.simulation.arrivals import Arrivals
 
@@ -51,13 +51,12 @@ class RequestTimes:
     `ttft_s` is from arrival to the first token, `tpot_s` the mean gap between further tokens (0 for answers of one
     token), `e2e_s` from arrival to the last token. `span_s` is from the first arrival to the last completion.
     `gaps_s` are times between tokens and `gap_weights` how many tokens saw each. `preemptions` counts evictions.
-    `finished_s` is when each request was complete. `met_work` is True for requests that came while the engine worked.
+    `met_work` is True for requests that came while the engine worked.
     """
 
     ttft_s: FloatArray
     tpot_s: FloatArray
     e2e_s: FloatArray
-    finished_s: FloatArray
     span_s: float
     gaps_s: FloatArray
     gap_weights: FloatArray
@@ -124,7 +123,6 @@ class _ReplicaState:
             ttft_s=first - at,
             tpot_s=(done - first) / further,
             e2e_s=done - at,
-            finished_s=done,
             span_s=span_s,
             gaps_s=np.array(self.gaps),
             gap_weights=np.array(self.weights),
@@ -190,7 +188,7 @@ class _ReplicaState:
             self.first[request] = self.now
         self.given[request] += 1
         self.used += 1.0 if self.admission.preempts else 0.0
-        steps = ceil((self.answers[request] - self.given[request]) / self.admission.tokens_per_step - 1e-9)
+        steps = ceil_guarded((self.answers[request] - self.given[request]) / self.admission.tokens_per_step)
         self.started[request] = self.step
         self.newest.append(request)
         self.finish[request] = self.step + steps

@@ -13,9 +13,7 @@ from capplan.llm.core.simulation.continuous_batching import RequestTimes
 WARM_UP_FRACTION = 0.1
 """Share of the first requests that is left out, because they find an empty replica."""
 _PILE_UP = 1.5
-"""The last third of the requests waits this many times longer than the first third where work piles up."""
-
-
+"""The last third of the requests waits this many times longer than the second third where work piles up."""
 _PERCENTS = [50, 90, 95, 99]
 
 

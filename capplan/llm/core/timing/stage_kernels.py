@@ -168,6 +168,7 @@ class _Lister:
                 input_bytes=ADAPTER_BYTES,
                 arithmetic=Arithmetic.HALF,
                 kernel_class=KernelClass.MOE_16,
+                gathers_ranks=False,
             )
 
     def _outputs(self, tensor: Tensor) -> float:
@@ -206,12 +207,13 @@ class _Lister:
             heads = max(1.0, mixer.kv_heads / tensor)
             yield AttentionKernel(
                 decode_flops=2 * queries * pair,
-                cache_bytes=heads * (mixer.key_dim if mixer.keys_are_values else pair) * cached,
+                cache_bytes=heads * pair * cached,
                 prefill_flops=2 * queries * pair,
                 count=count,
                 kernel_class=self.formats.decode,
                 prefill_class=self.formats.prefill,
                 window=float(mixer.window or 1e12),
+                prefill_window=mixer.window / 2 if mixer.window and mixer.chunked else float(mixer.window or 1e12),
             )
         if isinstance(mixer, LatentAttention):
             queries, indexer = mixer.query_heads / tensor, mixer.indexer

@@ -83,14 +83,14 @@ def weight_kernel(quantisation: Quantisation, role: WeightRole, *, units: Set[Ar
         role: What the matrix is for.
         units: Arithmetic that the GPU has.
     """
-    name, bits = quantisation.format.name, quantisation.bits(role)
-    if bits >= 16:
+    stored, bits = quantisation.format_of(role), quantisation.bits(role)
+    if stored is None or bits >= 16:
         return replace(_HALF, weight_bytes=bits / 8)
-    kernel = _KERNELS.get(name)
+    kernel = _KERNELS.get(stored.name)
     if kernel is not None and kernel.arithmetic in units:
         return kernel
     emulated = _weight_only(bits / 8)
-    return replace(emulated, moe=KernelClass.MOE_MXFP4_A16) if name == "mxfp4" else emulated
+    return replace(emulated, moe=KernelClass.MOE_MXFP4_A16) if stored.name == "mxfp4" else emulated
 
 
 IntArray = NDArray[np.int64]
@@ -123,6 +123,7 @@ class ExpertProduct:
 
     `elements` are the weight elements of one expert on this GPU, `hidden` and `intermediate` its width (the latter on
     this GPU), `experts` and `per_token` those of the whole layer, `local_experts` the experts that lie on this GPU.
+    The tokens of all ranks of attention data parallelism reach them if it `gathers_ranks`.
     """
 
     elements: float
@@ -136,6 +137,7 @@ class ExpertProduct:
     input_bytes: float
     arithmetic: Arithmetic
     kernel_class: KernelClass
+    gathers_ranks: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +145,9 @@ class AttentionKernel:
     """Attention of `count` layers on one GPU.
 
     `decode_flops` are FLOPs for one decoding sequence and token of context, `cache_bytes` the KV bytes it reads for
-    that; `prefill_flops` the FLOPs of a pair of query and key while prefilling. Contexts end at `window`; a sparse
-    layer reads at most `selected` tokens, chosen by an indexer that costs `index_flops` and `index_bytes` for every
-    token of context.
+    that; `prefill_flops` the FLOPs of a pair of query and key while prefilling. Contexts end at `window`, of which
+    prompts see `prefill_window` keys in the mean at most; a sparse layer reads at most `selected` tokens, chosen by an
+    indexer that costs `index_flops` and `index_bytes` for every token of context.
     """
 
     decode_flops: float
@@ -155,6 +157,7 @@ class AttentionKernel:
     kernel_class: KernelClass
     prefill_class: KernelClass = KernelClass.PREFILL
     window: float = 1e12
+    prefill_window: float = 1e12
     selected: float = 1e12
     index_flops: float = 0.0
     index_bytes: float = 0.0
@@ -397,25 +400,25 @@ def _padding(kernels: Kernels, load: Load, *, columns: int) -> FloatArray:
     """Return by what factor padding multiplies the FLOPs of each kernel [step, kernel]: 1 but for experts."""
     padding = np.ones((*load.tokens.shape, columns))
     for index, item in enumerate(kernels.experts, start=len(kernels.products)):
-        rows, touched = _expert_rows(item, load.tokens * kernels.data_parallel)
+        rows, touched = _expert_rows(item, load.tokens, kernels.data_parallel)
         padding[..., index] = padded_rows(rows=rows, experts=touched) / np.maximum(rows, 1e-9)
     return padding
 
 
-def _expert_rows(item: ExpertProduct, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _expert_rows(item: ExpertProduct, tokens: FloatArray, data_parallel: int) -> tuple[FloatArray, FloatArray]:
     """Return the rows that reach the experts of one GPU, and how many of its experts they touch."""
     share = item.local_experts / item.experts
+    tokens = tokens * data_parallel if item.gathers_ranks else tokens
     touched = experts_touched(experts=item.experts, per_token=item.per_token, tokens=tokens) * share
     return tokens * item.per_token * share, touched
 
 
 def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
-    tokens = load.tokens * data_parallel
-    rows, touched = _expert_rows(item, tokens)
+    rows, touched = _expert_rows(item, load.tokens, data_parallel)
     traffic = touched * item.elements * item.weight_bytes + rows * (
         item.hidden * (item.input_bytes + 2.0 + _PERMUTED_BYTES) + 3.0 * item.intermediate * 2.0
     )
-    return 2.0 * rows * item.elements, traffic, np.where(tokens > 0, item.count, 0.0)
+    return 2.0 * rows * item.elements, traffic, np.where(load.tokens > 0, item.count, 0.0)
 
 
 def _decode(item: AttentionKernel, load: Load) -> _Column:
@@ -425,7 +428,7 @@ def _decode(item: AttentionKernel, load: Load) -> _Column:
 
 
 def _prefill(item: AttentionKernel, load: Load) -> _Column:
-    window = min(item.window, item.selected)
+    window = min(item.prefill_window, item.selected)
     flops = np.minimum(load.pairs, load.prefilled * window) * item.prefill_flops
     return flops, 0.0 * flops, np.where(load.prefilled > 0, item.count, 0.0)
 

@@ -163,7 +163,7 @@ def _mlp(layer: Layer, job: TrainingJob) -> tuple[float, float]:
         case None:
             return 0.0, 0.0
         case DenseMlp():
-            return _block(mlp.width, job, gated=mlp.gated), (2 if mlp.gated else 1) * mlp.width + hidden
+            return _dense(mlp, job)
         case Experts():
             inner = mlp.latent_dim or hidden
             routed = mlp.per_token * (_block(mlp.width, job, gated=mlp.gated) / job.layout.expert_tensor)
@@ -171,11 +171,17 @@ def _mlp(layer: Layer, job: TrainingJob) -> tuple[float, float]:
                 2 * _HALF * inner * mlp.per_token
             )  # the permuted inputs and the outputs that are weighed and summed
             shared = _block(mlp.shared_width, job, gated=mlp.gated) if mlp.shared_width else 0.0
-            dense = _block(mlp.dense.width, job, gated=mlp.dense.gated) if mlp.dense else 0.0
+            dense, dense_outputs = (0.0, 0) if mlp.dense is None else _dense(mlp.dense, job)
             outputs = mlp.per_token * ((2 if mlp.gated else 1) * mlp.width + inner) + 3 * mlp.shared_width
             # Routed tokens are spread over all GPUs of a stage: a GPU of a tensor-parallel group has its own share.
             spread = job.layout.tensor if not job.layout.sequence_parallel else 1
-            return (routed + copies) * spread + shared + dense, outputs
+            return (routed + copies) * spread + shared + dense, outputs + dense_outputs
+
+
+def _dense(mlp: DenseMlp, job: TrainingJob) -> tuple[float, int]:
+    """Return the same of an ordinary feed-forward block."""
+    outputs = (2 if mlp.gated else 1) * mlp.width + job.architecture.hidden_dim
+    return _block(mlp.width, job, gated=mlp.gated), outputs
 
 
 def _block(width: int, job: TrainingJob, *, gated: bool) -> float:

@@ -20,6 +20,16 @@ _PEAK_OF = {
 }  # fmt: skip
 
 
+def matmul_peak(gpu: GpuSpec, compute: Compute) -> PeakKind | None:
+    """Return the kind of peak that matrix products of a format run at on a GPU; None where none is printed.
+
+    Args:
+        gpu: The GPU; one without a format computes in the next wider one.
+        compute: The format.
+    """
+    return next((kind for kind in _PEAK_OF[compute] if gpu.peak(kind)), None)
+
+
 def matmul_parameters(architecture: Architecture) -> int:
     """Count the parameters in matrix products that one token passes: without embeddings and norms, with the head."""
     embedding = architecture.vocab_size * architecture.hidden_dim
@@ -44,26 +54,15 @@ def attention_flops_per_token(architecture: Architecture, *, sequence: int, is_c
     for layer, count in architecture.layer_kinds:
         match layer.mixer:
             case Attention() as mixer:
-                keys = min(sequence, mixer.window or sequence)
+                keys = mixer.mean_keys(sequence) if is_causal else min(sequence, mixer.window or sequence)
                 found += count * 2.0 * keys * mixer.query_heads * (mixer.key_dim + mixer.value_dim)
             case LatentAttention() as mixer:
+                keys = sequence / 2 if is_causal else sequence
                 width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
-                found += count * 2.0 * sequence * mixer.query_heads * width
+                found += count * 2.0 * keys * mixer.query_heads * width
             case _:
                 pass
-    return found / 2 if is_causal else found
-
-
-def model_flops_per_token(architecture: Architecture, *, sequence: int, is_causal: bool = False) -> float:
-    """Compute the model FLOPs of one trained token: 6·N + 12·L·h·s, attention not halved, as NeMo and PaLM count them.
-
-    Args:
-        architecture: The model.
-        sequence: Tokens of a sequence.
-        is_causal: Count attention as a causal kernel computes it, half.
-    """
-    attention = attention_flops_per_token(architecture, sequence=sequence, is_causal=is_causal)
-    return 6.0 * matmul_parameters(architecture) + 3.0 * attention
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,9 @@ def training_rates(job: TrainingJob, gpu: GpuSpec, *, step_s: float) -> Training
     tokens = job.step_tokens / job.layout.gpus / step_s
     per_token = model * forward + 3.0 * attention
     again = (hardware - model) * forward + (attention if job.recompute is Recompute.FULL else 0.0)
-    peak = next((rate for kind in _PEAK_OF[job.compute] if (rate := gpu.peak(kind))), None)
+    kind = matmul_peak(gpu, job.compute)
     return TrainingRates(
-        model_flops_per_s=tokens * per_token, hardware_flops_per_s=tokens * (per_token + again), peak_flops_per_s=peak
+        model_flops_per_s=tokens * per_token,
+        hardware_flops_per_s=tokens * (per_token + again),
+        peak_flops_per_s=gpu.peak(kind) if kind else None,
     )

@@ -282,6 +282,15 @@ def check_job(job: TrainingJob) -> None:
     product = layout.tensor * layout.pipeline * layout.context
     if layout.gpus % product:
         raise UsageError(f"{layout.gpus} GPUs are not a multiple of tp × pp × cp = {product}.")
+    if job.sequence_tokens % layout.context:
+        raise UsageError(
+            f"--cp {layout.context} does not divide sequences of {job.sequence_tokens} tokens; change one of them."
+        )
+    ranks = layout.data * layout.context
+    if layout.shard_group and ranks > layout.shard_group and ranks % layout.shard_group:
+        raise UsageError(
+            f"--shard-group {layout.shard_group} does not divide the {ranks} ranks of data and context parallelism."
+        )
     check_sharding(job.architecture, Sharding(tensor=layout.tensor))
     layers = len(job.architecture.layers)
     if layout.pipeline * layout.virtual > layers:

@@ -51,6 +51,13 @@ def launch_config(job: TrainingJob) -> str | None:
     return writers[job.framework.launch](job) if job.framework.launch else None
 
 
+def _half(job: TrainingJob) -> str | None:
+    """Return the 16-bit format that operators beside matrix products run in, too; None for a job in 32 bits."""
+    if job.compute in (Compute.TF32, Compute.FP32):
+        return None
+    return "fp16" if job.compute is Compute.FP16 else "bf16"
+
+
 def _nodes(job: TrainingJob) -> tuple[int, int]:
     layout = job.layout
     per_node = min(layout.gpus, layout.gpus_per_node)
@@ -86,6 +93,7 @@ def _torchtitan(job: TrainingJob) -> str:
         ]
     words += ["--training.enable_cpu_offload"] * bool({Offloaded.OPTIMIZER, Offloaded.PARAMETERS} & job.offloaded)
     words += ["--compile.enable"] * job.compiled
+    words += ["--training.mixed_precision_param float32"] * (_half(job) is None)
     words.append(f"activation-checkpoint:{mode}")
     head = f"# {job.architecture.name}, torchtitan 0.3: name your model's MODULE and CONFIG, such as llama3 llama3_8b"
     if job.compute in (Compute.FP8, Compute.MXFP8, Compute.NVFP4):
@@ -106,8 +114,9 @@ def _megatron(job: TrainingJob) -> str:
         f"--micro-batch-size {job.micro_batch}",
         f"--global-batch-size {job.global_batch}",
         f"--seq-length {job.sequence_tokens}",
-        "--fp16" if job.compute is Compute.FP16 else "--bf16",
     ]
+    if (half := _half(job)) is not None:
+        words.append(f"--{half}")
     if layout.tensor > 1:
         words.append("--sequence-parallel")
     if layout.virtual > 1:
@@ -144,7 +153,7 @@ def _torchtune(job: TrainingJob) -> str:
         f"gradient_accumulation_steps: {job.accumulation}",
         f"enable_activation_checkpointing: {job.recompute is Recompute.FULL}",
         f"compile: {job.compiled}",
-        "dtype: bf16",
+        f"dtype: {_half(job) or 'fp32'}",
         "tokenizer:",
         f"  max_seq_len: {job.sequence_tokens}",
     ]
@@ -180,13 +189,14 @@ def _axolotl(job: TrainingJob) -> str:
         f"gradient_checkpointing: {checkpointing}",
         f"optimizer: {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)}",
         f"attn_implementation: {'eager' if job.attention is AttentionImplementation.EAGER else 'flash_attention_2'}",
-        "bf16: true",
+        f"{half}: true" if (half := _half(job)) else f"bf16: false\ntf32: {str(job.compute is Compute.TF32).lower()}",
     ]
     if job.method is not Method.FULL:
         names = [name for target in job.adapter.targets for name in _PEFT_NAMES[target]]
         lines += [
             f"adapter: {job.method.value}",
             f"load_in_4bit: {str(job.base in (BaseFormat.NF4, BaseFormat.NF4_DQ)).lower()}",
+            *(["load_in_8bit: true"] if job.base is BaseFormat.INT8 else []),
             f"lora_r: {job.adapter.rank}",
             f"lora_target_modules: [{', '.join(names)}]",
         ]
@@ -217,7 +227,7 @@ def _accelerate(job: TrainingJob) -> str:
     lines += [
         "compute_environment: LOCAL_MACHINE",
         f"distributed_type: {kind}",
-        "mixed_precision: bf16",
+        "mixed_precision: " + (_half(job) or "'no'"),
         f"num_machines: {nodes}",
         f"num_processes: {job.layout.gpus}",
     ]
@@ -239,10 +249,11 @@ def _accelerate(job: TrainingJob) -> str:
 def _trainer_arguments(job: TrainingJob) -> list[str]:
     """Return the arguments of TRL's scripts (SFTConfig and ModelConfig) that a plan decides."""
     attention = "eager" if job.attention is AttentionImplementation.EAGER else "flash_attention_2"
+    precision = f"--{half}" if (half := _half(job)) else f"--bf16 False --tf32 {job.compute is Compute.TF32}"
     # TRL checkpoints and loads weights in fp32 unless it is told otherwise.
     lines = [
         f"--per_device_train_batch_size {job.micro_batch} --gradient_accumulation_steps {job.accumulation}",
-        f"--max_length {job.sequence_tokens} --bf16 --gradient_checkpointing {job.recompute is Recompute.FULL}",
+        f"--max_length {job.sequence_tokens} {precision} --gradient_checkpointing {job.recompute is Recompute.FULL}",
         f"--optim {_TRAINER_OPTIMIZERS.get(job.optimizer, job.optimizer.value)} --attn_implementation {attention}"
         f"{' --dtype bfloat16' if job.is_adapted or job.states is States.PURE else ''}"
         f"{' --use_liger_kernel' if job.fused_loss else ''}{' --torch_compile' if job.compiled else ''}",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.assumed import OFFLOADED_SHARE
+from capplan.llm.core.tensors import count_parameters
 from capplan.llm.core.training.activations import LayerActivations, interleaved_share, layer_activations, logit_elements
 from capplan.llm.core.training.frameworks import Family, States
 from capplan.llm.core.training.job import (
@@ -87,8 +88,6 @@ class TrainingMemory:
     optimizer: float
     unsharded: float
     activations: float
-    recomputed: float
-    logits: float
     workspace: float
     host: float
     peak_gradients: float
@@ -113,15 +112,21 @@ class MemoryOutlook:
     """The memory of a job: of its tightest stage, what the process takes in all, and what loading takes. [bytes]
 
     `outside` is the process's memory outside of the allocator: the driver's context and buffers of collectives.
-    `host` is the memory of one node's host for what is offloaded, and `load_host` what loading takes there.
+    `host` is the memory of one node's host for what is offloaded.
     """
 
+    job: TrainingJob
     stages: tuple[TrainingMemory, ...]
     constants: MemoryConstants
     outside: float
     load: float
-    load_host: float
     host: float
+
+    @property
+    def load_host(self) -> float:
+        """Return what loading takes of a host: the 16-bit checkpoint, about a quarter at a time for one GPU. [bytes]"""
+        checkpoint = _HALF * count_parameters(self.job.architecture)
+        return checkpoint if self.job.layout.gpus > 1 else checkpoint / 4
 
     @property
     def tightest(self) -> TrainingMemory:
@@ -190,15 +195,13 @@ def estimate_memory(job: TrainingJob, constants: MemoryConstants) -> MemoryOutlo
         for index, (held, size) in enumerate(zip(parameters, sizes, strict=True))
     )
     per_node = min(job.layout.gpus, job.layout.gpus_per_node)
-    whole = sum(held.total for held in parameters)
-    checkpoint = whole * 2.0 * job.layout.tensor
     return MemoryOutlook(
+        job=job,
         stages=stages,
         constants=constants,
         outside=constants.context_bytes
         + (constants.network_bytes if job.layout.gpus > job.layout.gpus_per_node else 0.0),
         load=max(stage.weights + stage.adapters for stage in stages) + stages[0].unsharded,
-        load_host=checkpoint if job.layout.gpus > 1 else checkpoint / 4,
         host=per_node * max(stage.host for stage in stages),
     )
 
@@ -237,8 +240,6 @@ def _stage(
         optimizer=optimizer,
         unsharded=unsharded,
         activations=kept,
-        recomputed=recomputed,
-        logits=logits,
         workspace=constants.workspace_bytes,
         host=host,
         peak_gradients=peak_gradients,
@@ -338,8 +339,7 @@ def _activations(
     in_flight = float(min(layout.pipeline - index, max(1, job.accumulation)))
     if layout.virtual > 1 and layout.pipeline > 1:
         first = layout.pipeline * interleaved_share(stages=layout.pipeline, chunks=layout.virtual)
-        warm = (first - 2 * index / layout.virtual) if index else first
-        in_flight = min(max(1.0, warm), float(max(1, job.accumulation)))
+        in_flight = min(max(1.0, first - 2 * index / layout.virtual), float(max(1, job.accumulation)))
     tokens_embedded = 2.0 * job.micro_tokens * architecture.hidden_dim / layout.tensor
     largest = max(kind.whole for kind, _ in kinds)
     recomputed = 0.0 if job.recompute in (Recompute.NONE, Recompute.ATTENTION) else largest * scale

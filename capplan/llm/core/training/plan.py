@@ -13,7 +13,8 @@ from capplan.core.power import CardWork, PowerLaw, energy_j, step_power_w
 from capplan.errors import CapplanError
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.estimate import TrainingEstimate, estimate_training
-from capplan.llm.core.training.job import Compute, TrainingJob
+from capplan.llm.core.training.flops import matmul_peak
+from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.run import Dataset, RunReliability, TrainingRun, plan_run
 from capplan.llm.core.training.search import (
     Found,
@@ -86,18 +87,10 @@ def price_training(
     return PricedTraining(estimate=estimate, run=run, offer=offer, usd=usd, energy_j=energy)
 
 
-_KINDS = {
-    Compute.FP8: PeakKind.FP8, Compute.MXFP8: PeakKind.FP8, Compute.NVFP4: PeakKind.FP4, Compute.TF32: PeakKind.TF32,
-    Compute.FP32: PeakKind.FP32, Compute.FP16: PeakKind.FP16,
-}  # fmt: skip
-
-
 def _power_w(estimate: TrainingEstimate, law: PowerLaw) -> Interval | None:
     """Return the mean power of one GPU: its FLOPs by format, and the traffic of what pointwise operators move."""
     gpu, step = estimate.memory.gpu, estimate.step
-    kind = _KINDS.get(estimate.job.compute, PeakKind.BF16)
-    if not gpu.peak(kind):
-        kind = PeakKind.FP16
+    kind = matmul_peak(gpu, estimate.job.compute) or PeakKind.FP16
     time_s = estimate.step_s.expected
     moving_s = min(time_s, step.pointwise_s + step.loss_s + step.optimizer_s)
     work = CardWork(

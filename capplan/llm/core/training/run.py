@@ -4,11 +4,17 @@ import math
 from dataclasses import dataclass
 
 from capplan.core.numbers import NORMAL_90, Interval
-from capplan.llm.core.training.job import Method, TrainingJob
-from capplan.llm.core.training.parameters import adapter_parameters, stage_parameters
+from capplan.errors import UsageError
+from capplan.llm.core.tensors import count_parameters
+from capplan.llm.core.training.job import TrainingJob
+from capplan.llm.core.training.parameters import adapter_parameters
+from capplan.units import counted, format_seconds
 
 GPU_HOURS_BETWEEN_FAILURES = 50_700.0
 """Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100s (arXiv 2407.21783, section 3.3.4)."""
+_MOST_FAILURES = 30.0
+"""Failures that are expected while a job restarts and works up to its next checkpoint, beyond which it never gets
+there: the probability that none comes is e⁻³⁰."""
 CHECKPOINT_BYTES_PER_PARAMETER = 14.0
 """A checkpoint that training resumes from: 16-bit weights, an fp32 master copy and two fp32 moments."""
 
@@ -83,7 +89,6 @@ class TrainingRun:
     ideal_s: float
     wall_s: Interval
     checkpoint_bytes: float
-    checkpoint_s: float
     checkpoint_interval_s: float
     failures: float
     gpus: int
@@ -153,11 +158,9 @@ def checkpoint_bytes(job: TrainingJob) -> float:
     Args:
         job: The job.
     """
-    if job.method is not Method.FULL:
-        return CHECKPOINT_BYTES_PER_PARAMETER * adapter_parameters(job.architecture, job.adapter)
-    held = sum(stage.dense + stage.embedding + stage.head for stage in stage_parameters(job)) * job.layout.tensor
-    experts = sum(stage.experts for stage in stage_parameters(job)) * job.layout.expert * job.layout.expert_tensor
-    return CHECKPOINT_BYTES_PER_PARAMETER * (held + experts)
+    model = job.architecture
+    trained = adapter_parameters(model, job.adapter) if job.is_adapted else count_parameters(model)
+    return CHECKPOINT_BYTES_PER_PARAMETER * trained
 
 
 def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: RunReliability) -> TrainingRun:
@@ -168,6 +171,9 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
         step_s: The time of one step. [s]
         tokens: Tokens that pass the model.
         reliability: Failures, storage and restarts.
+
+    Raises:
+        UsageError: Failures come so often that the run never ends.
     """
     steps = max(1.0, tokens / job.step_tokens)
     size = checkpoint_bytes(job)
@@ -176,13 +182,21 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
     per_s = gpus / (reliability.hours_between_failures * 3600.0)
     per_s += servers * reliability.spot_interruptions_per_hour / 3600.0
     between = 1.0 / per_s
+    interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
 
     def wall(step: float) -> float:
         work = steps * step
-        interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
+        lasting = max(interval, step)
+        if (reliability.restart_s + lasting + write_s) / between > _MOST_FAILURES:
+            raise UsageError(
+                f"{counted(gpus, 'GPU')} fail every {format_seconds(between)} on average (--failure-hours, "
+                f"--spot-per-hour), but a restart takes {format_seconds(reliability.restart_s)} (--restart), a "
+                f"checkpoint {format_seconds(write_s)} (--storage) and a step {format_seconds(step)}: the run never "
+                "ends. State fewer failures or shorter restarts."
+            )
         return daly_wall_s(
             work_s=work,
-            interval_s=max(interval, step),
+            interval_s=lasting,
             checkpoint_s=write_s,
             restart_s=reliability.restart_s,
             mean_time_between_failures_s=between,
@@ -192,7 +206,6 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
     expected = wall(step_s.expected)
     failures = expected * per_s
     # A failure costs a restart and half an interval; their number is Poisson's.
-    interval = daly_interval_s(checkpoint_s=write_s, mean_time_between_failures_s=between)
     spread = NORMAL_90 * math.sqrt(failures) * (reliability.restart_s + interval / 2)
     low, high = max(ideal * step_s.low / step_s.expected, wall(step_s.low) - spread), wall(step_s.high) + spread
     return TrainingRun(
@@ -201,7 +214,6 @@ def plan_run(job: TrainingJob, *, step_s: Interval, tokens: float, reliability: 
         ideal_s=ideal,
         wall_s=Interval(low=min(low, expected), expected=expected, high=max(high, expected)),
         checkpoint_bytes=size,
-        checkpoint_s=write_s,
         checkpoint_interval_s=interval,
         failures=failures,
         gpus=gpus,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from capplan.core.numbers import Interval
-from capplan.llm.core.layers import Attention, DenseMlp, Experts, LatentAttention
+from capplan.llm.core.layers import Experts
+from capplan.llm.core.sharding import tensor_refusal
 from capplan.llm.core.training.accuracy import TrainingCalibration
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.job import Recompute, Shard, TrainingJob, TrainingLayout, recompute_choices
@@ -183,7 +184,7 @@ def prefer_safer(
 
 
 def micro_batches(per_rank: int) -> Iterator[int]:
-    """Yield the micro-batches that divide the sequences of a rank, powers of two first, up to 64.
+    """Yield the powers of two up to 64 that divide the sequences of a rank.
 
     Args:
         per_rank: Sequences of one rank in one step.
@@ -216,12 +217,12 @@ def layouts(job: TrainingJob, gpu: TrainingGpu, *, gpus: int) -> Iterator[Traini
     contexts = (1, 2, 4, 8, 16) if job.sequence_tokens >= _LONG_SEQUENCE and shares_layers else (1,)
     most_pipeline = _MOST_PIPELINE if shares_layers else 1
     for tensor in _powers(most_tensor):
-        if not _divides_heads(job, tensor):
+        if tensor_refusal(job.architecture, tensor) is not None:
             continue
         for pipeline in _powers(min(most_pipeline, total, gpus // tensor)):
             for context in contexts:
                 product = tensor * pipeline * context
-                if product > gpus or gpus % product:
+                if product > gpus or gpus % product or job.sequence_tokens % context:
                     continue
                 ranks = gpus // product * context
                 for expert in _expert_degrees(job, stage=tensor * ranks):
@@ -245,16 +246,6 @@ def _powers(most: int) -> Iterator[int]:
     while size <= most:
         yield size
         size *= 2
-
-
-def _divides_heads(job: TrainingJob, tensor: int) -> bool:
-    for layer in dict.fromkeys((layer.mixer, layer.mlp) for layer in job.architecture.layers):
-        mixer, mlp = layer
-        if isinstance(mixer, Attention | LatentAttention) and mixer.query_heads % tensor:
-            return False
-        if isinstance(mlp, DenseMlp) and mlp.width % tensor:
-            return False
-    return True
 
 
 def _expert_degrees(job: TrainingJob, *, stage: int) -> Iterator[int]:
@@ -310,5 +301,4 @@ def money_usd(gpu_hours: Interval, offer: TrainingOffer, *, gpus: int) -> Interv
         gpus: GPUs of the run.
     """
     rented = -(-gpus // offer.machine_gpus) * offer.machine_gpus / gpus
-    scale = offer.usd_per_hour * rented
-    return Interval(low=gpu_hours.low * scale, expected=gpu_hours.expected * scale, high=gpu_hours.high * scale)
+    return gpu_hours * (offer.usd_per_hour * rented)

@@ -69,13 +69,6 @@ class TrainingStepTime:
         return math.fsum(getattr(self, item.name) for item in fields(self))
 
     @property
-    def traffic_s(self) -> float:
-        """Return the time that collectives add. [s]"""
-        return (
-            self.tensor_s + self.expert_traffic_s + self.context_s + self.pipeline_s + self.shard_s + self.gradients_s
-        )
-
-    @property
     def largest(self) -> str:
         """Return what limits the step beside matrix products, in words."""
         parts = {
@@ -84,9 +77,12 @@ class TrainingStepTime:
             "the host's launches": self.host_waits_s,
             "tensor-parallel traffic": self.tensor_s,
             "expert traffic": self.expert_traffic_s,
+            "context-parallel traffic": self.context_s,
+            "pipeline traffic": self.pipeline_s,
             "sharded parameters' traffic": self.shard_s,
             "gradients' traffic": self.gradients_s,
             "pipeline bubble": self.bubble_s,
+            "the optimizer": self.optimizer_s,
             "offloading": self.offload_s,
         }
         return max(parts, key=lambda name: parts[name])

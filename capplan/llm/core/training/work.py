@@ -448,18 +448,16 @@ _DEQUANTISE_BYTES = 4.5
 def _attention_flops(layer: Layer, job: TrainingJob) -> float:
     """Return the forward FLOPs of one layer's attention on one GPU, causal where kernels skip what is masked."""
     mixer, layout = layer.mixer, job.layout
-    queries = job.micro_tokens
-    keys = float(job.sequence_tokens)
+    queries, keys = job.micro_tokens, job.sequence_tokens
+    is_eager = job.attention is AttentionImplementation.EAGER
     match mixer:
         case Attention():
-            window = mixer.window or 0
-            visible = keys / 2 if not window or window >= keys else window * (1 - window / (2 * keys))
-            if job.attention is AttentionImplementation.EAGER:
-                visible = keys
+            visible = keys if is_eager else mixer.mean_keys(keys)
             return 2.0 * queries * visible * mixer.query_heads * (mixer.key_dim + mixer.value_dim) / layout.tensor
         case LatentAttention():
+            visible = keys if is_eager else keys / 2
             width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
-            return 2.0 * queries * keys / 2 * mixer.query_heads * width / layout.tensor
+            return 2.0 * queries * visible * mixer.query_heads * width / layout.tensor
         case GatedDeltaNet():
             inner = mixer.value_heads * mixer.value_dim
             return 2.0 * queries * inner * (mixer.key_dim * 2 + 128) / layout.tensor
@@ -490,9 +488,10 @@ def _stream_bytes(layer: Layer, job: TrainingJob) -> float:
     mlp = layer.mlp
     if isinstance(mlp, Experts):
         routed = mlp.per_token * ((3.0 if mlp.gated else 2.0) * mlp.width + 4.0 * (mlp.latent_dim or hidden))
-        elements += routed / layout.tensor + 3.0 * mlp.shared_width / layout.tensor
-    elif mlp is not None:
-        elements += (3.0 if mlp.gated else 2.0) * mlp.width / layout.tensor
+        elements += (routed + 3.0 * mlp.shared_width) / layout.tensor
+    dense = mlp.dense if isinstance(mlp, Experts) else mlp
+    if dense is not None:
+        elements += (3.0 if dense.gated else 2.0) * dense.width / layout.tensor
     return _HALF * tokens * elements
 
 
@@ -555,12 +554,8 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
     context_s, context_link = 0.0, CollectiveLink.FAST
     if layout.context > 1:
         context_link, rate = _link(layout.tensor * layout.context, job, gpu)
-        widths = [
-            (layer.mixer.kv_heads * (layer.mixer.key_dim + layer.mixer.value_dim)) * count
-            for layer, count in job.architecture.layer_kinds
-            if isinstance(layer.mixer, Attention)
-        ]
-        width = sum(widths) * layers / len(job.architecture.layers) / layout.tensor
+        widths = sum(_exchanged_width(layer, layout.tensor) * count for layer, count in job.architecture.layer_kinds)
+        width = widths * layers / len(job.architecture.layers)
         context_s = _HALF * width * tokens * (layout.context - 1) * (forward + 2.0) / rate
     pipeline_s, pipeline_link = 0.0, CollectiveLink.FAST
     if layout.pipeline > 1:
@@ -576,6 +571,21 @@ def _collectives(job: TrainingJob, gpu: TrainingGpu, held: StageParameters, *, l
         shard=shard,
         gradient=gradient,
     )
+
+
+def _exchanged_width(layer: Layer, tensor: int) -> float:
+    """Return the elements of a token's keys and values that one GPU passes on where a sequence is shared.
+
+    Latent attention passes those of all its heads, which are rebuilt before (Megatron-Core's multi-latent attention).
+    A GPU has at least one head of grouped queries.
+    """
+    match layer.mixer:
+        case Attention() as mixer:
+            return max(1.0, mixer.kv_heads / tensor) * (mixer.key_dim + mixer.value_dim)
+        case LatentAttention() as mixer:
+            return mixer.query_heads / tensor * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim)
+        case _:
+            return 0.0
 
 
 def _state_link(ranks: int, job: TrainingJob, gpu: TrainingGpu) -> tuple[CollectiveLink, float]:
@@ -627,14 +637,19 @@ _REDUCED_IN_FP32 = 1.5
 """Bytes of a scattered gradient over 16 bits: some jobs reduce in fp32, others in 16 bits."""
 
 
+def _updated(job: TrainingJob, held: StageParameters) -> float:
+    """Return the parameters that the optimizer updates on one GPU."""
+    if job.is_adapted:
+        return held.adapters
+    layout = job.layout
+    ranks, experts = (1, 1) if layout.shard is Shard.NONE else (layout.state_ranks, layout.expert_ranks)
+    return (held.total - held.experts) / ranks + held.experts / experts
+
+
 def _optimizer_bytes(job: TrainingJob, held: StageParameters) -> float:
     """Return the bytes that an optimizer step reads and writes on one GPU."""
     weight, gradient, state = state_bytes(job)
-    ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
-    experts = job.layout.expert_ranks if job.layout.shard is not Shard.NONE else 1
-    dense = held.total - held.experts
-    trained = held.adapters if job.is_adapted else dense / ranks + held.experts / experts
-    return (2 * weight + gradient + 2 * state) * trained
+    return (2 * weight + gradient + 2 * state) * _updated(job, held)
 
 
 def _host_bytes(job: TrainingJob, held: StageParameters) -> float:
@@ -642,7 +657,7 @@ def _host_bytes(job: TrainingJob, held: StageParameters) -> float:
     ranks = job.layout.state_ranks if job.layout.shard is not Shard.NONE else 1
     size = 0.0
     if Offloaded.OPTIMIZER in job.offloaded:
-        size += 2 * _HALF * held.total / ranks
+        size += 2 * _HALF * _updated(job, held)
     if Offloaded.PARAMETERS in job.offloaded:
         size += 2 * _HALF * held.total / ranks * job.accumulation
     if Offloaded.ACTIVATIONS in job.offloaded:

@@ -127,6 +127,18 @@ class Fields:
             raise self.error(f"{name} must be a list of whole numbers")
         return values
 
+    def indexes(self, name: str, *, length: int) -> frozenset[int]:
+        """Return the layers that a list of their indexes names, none if the field is absent.
+
+        Args:
+            name: The field.
+            length: Number of layers that there are.
+        """
+        values = self._get(name) or []
+        if not isinstance(values, list) or not all(type(value) is int and 0 <= value < length for value in values):
+            raise self.error(f"{name} must be a list of indexes of {length} layers, not {_brief(values)}")
+        return frozenset(values)
+
     def objects(self, name: str, *, length: int) -> "list[Fields]":
         """Return a list of one object per layer."""
         values = self._per_layer(name, length)

@@ -329,19 +329,14 @@ def read_mlps(fields: Fields, traits: Traits, *, layer_count: int) -> list[Mlp |
     Raises:
         SpecError: A field is missing or absurd.
     """
-    if not has_experts(fields):
+    count = fields.optional_size(*_EXPERT_COUNTS, least=0) or 0
+    if count <= 1 or fields.raw("enable_moe_block") is False:
         fields.understood(*_OF_EXPERTS)
         return [read_dense(fields, traits)] * layer_count
     experts = read_experts(fields, traits)
     routed = _routed_layers(fields, layer_count)
     dense = None if all(routed) else read_dense(fields, traits)
     return [experts if is_routed else dense for is_routed in routed]
-
-
-def has_experts(fields: Fields) -> bool:
-    """Return True if the configuration describes a mixture of experts."""
-    count = fields.optional_size(*_EXPERT_COUNTS, least=0) or 0
-    return count > 1 and fields.raw("enable_moe_block") is not False
 
 
 def read_dense(fields: Fields, traits: Traits) -> DenseMlp:
@@ -409,7 +404,7 @@ def _routed_layers(fields: Fields, layer_count: int) -> list[bool]:
         step = fields.size("interleave_moe_layer_step")
         return [(index + 1) % step == 0 for index in range(layer_count)]
     if fields.has("decoder_sparse_step"):
-        step, dense_only = fields.size("decoder_sparse_step"), fields.raw("mlp_only_layers") or []
+        step, dense_only = fields.size("decoder_sparse_step"), fields.indexes("mlp_only_layers", length=layer_count)
         return [(index + 1) % step == 0 and index not in dense_only for index in range(layer_count)]
     first = fields.size("first_k_dense_replace", default=0, least=0)
     step = fields.size("moe_layer_freq", default=1)

@@ -190,6 +190,8 @@ def _pruned_layer(block: Fields, *, hidden: int, heads: int, head_width: int) ->
                 raise part.error(f"{unusual} is not covered by any formula here")
     if not attention.flag("no_op"):
         group = attention.size("n_heads_in_group")
+        if heads % group:
+            raise attention.error(f"{heads} query heads are not a multiple of n_heads_in_group {group}")
         mixer = Attention(query_heads=heads, kv_heads=heads // group, key_dim=head_width, value_dim=head_width)
     if not ffn.flag("no_op"):
         mlp = DenseMlp(width=_pruned_width(ffn, hidden))
@@ -296,7 +298,7 @@ def _attention_widths(reach: _Reach, fields: Fields, *, hidden: int, layer_count
         case _Reach.IMAGE:
             return {"attention_width": layer_count * hidden}
         case _Reach.WINDOWS:
-            whole = fields.raw("fullatt_block_indexes") or []
+            whole = fields.indexes("fullatt_block_indexes", length=layer_count)
             side = fields.size("window_size", default=112) // fields.size("patch_size")
             return {
                 "attention_width": len(whole) * hidden,
@@ -344,7 +346,7 @@ def _qwen_vl(fields: Fields, hidden_dim: int) -> int:
     blocks = fields.size("depth") * _encoder_block(hidden, width)
     merged = hidden * merge
     products = merged * merged + merged + merged * out + out
-    deep = fields.raw("deepstack_visual_indexes") or []
+    deep = fields.indexes("deepstack_visual_indexes", length=fields.size("depth"))
     return patches + positions + blocks + (2 * hidden + products) + len(deep) * (2 * merged + products)
 
 

@@ -124,7 +124,7 @@ def _matmul_n_bits(call: Call) -> Tensor:
     packed, scales = call.tensor(1), call.tensor(2)
     weight = unpacked(packed.reshape(outer, -1), per_byte=8 // call.whole("bits", 4), length=inner)
     factors = scales.reshape(outer, -1).repeat_interleave(call.whole("block_size", 32), 1)[:, :inner]
-    return functional.linear(call.tensor(0), weight.to(call.tensor(0).dtype) * factors)
+    return functional.linear(call.tensor(0), weight.to(call.tensor(0).dtype) * factors, call.optional(5))
 
 
 HANDLERS: Handlers = {

@@ -207,8 +207,9 @@ def _grid_sample(call: Call) -> Tensor:
 def _dft(call: Call) -> Tensor:
     data = call.tensor(0)
     axis = call.whole("axis", 1)
-    if call.opset >= 20 and (given := call.optional(2)) is not None:
-        axis = int(call.host_list(given)[0])
+    if call.opset >= 20:
+        given = call.optional(2)
+        axis = along(-2 if given is None else int(call.host_list(given)[0]), data)
     inverse, onesided = bool(call.whole("inverse")), bool(call.whole("onesided"))
     if inverse and onesided:
         real: Tensor = torch.fft.irfft(torch.view_as_complex(data.contiguous()), dim=axis)

@@ -17,9 +17,8 @@ from capplan.probe.inputs.grammar import InputRequest
 from capplan.probe.inputs.tensors import (
     FunctionInputs,
     InputMaker,
-    SpecInputs,
     asked_inputs,
-    image_spec,
+    image_of_stated_size,
     refuse_seq_len,
 )
 from capplan.probe.target.types import Target, full_words, source_sha256, versions_of
@@ -158,14 +157,8 @@ def _inputs(thing: Any, words: str, request: InputRequest) -> InputMaker:
     names = tuple(p.name for p in positional if p.name != "self")
     if asked := asked_inputs(request, positional_names=names, forward=forward):
         return asked
-    if request.size is not None and len(request.size) == 1:
-        [side] = request.size
-        raise UsageError(
-            f"{words}: --input-size {side} leaves open what it is the size of: write --input-size 3x{side}x{side} for "
-            f"an image, or --input {side} for a vector."
-        )
-    if request.size is not None:
-        return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
+    if image := image_of_stated_size(request, words, positional_names=names):
+        return image
     takes = f"forward({', '.join(names)})" if names else "its forward"
     example = f"{names[0]}=3x224x224" if names else "3x224x224"
     raise UsageError(f"{words}: state the input for {takes}: --input {example}, --input-size or --inputs-from.")

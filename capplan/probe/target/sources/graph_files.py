@@ -8,7 +8,7 @@ from typing import Any
 
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import InputRequest
-from capplan.probe.inputs.tensors import InputMaker, SpecInputs, asked_inputs, image_spec, refuse_seq_len
+from capplan.probe.inputs.tensors import InputMaker, asked_inputs, image_of_stated_size, refuse_seq_len
 from capplan.probe.onnx.graph import OnnxModel
 from capplan.probe.onnx.infer import ShapeInference
 from capplan.probe.onnx.inputs import find_inputs
@@ -94,11 +94,8 @@ def _inputs(forward: ScriptFunction, words: str, request: InputRequest) -> Input
     names = forward.parameters[1:]
     if asked := asked_inputs(request, positional_names=names, forward=_stand_in(forward)):
         return asked
-    if request.size is not None and len(request.size) == 1:
-        [side] = request.size
-        raise UsageError(f"{words}: write --input-size 3x{side}x{side} for an image, or --input {side} for a vector.")
-    if request.size is not None:
-        return SpecInputs(specs=(image_spec(request.size),), positional_names=names)
+    if image := image_of_stated_size(request, words, positional_names=names):
+        return image
     kinds = ", ".join(f"{name}: {kind}" for name, kind in zip(names, forward.annotations[1:], strict=True))
     raise UsageError(
         f"{words}: TorchScript does not state shapes; say what forward({kinds}) is fed: "

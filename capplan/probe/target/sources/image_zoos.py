@@ -1,7 +1,6 @@
 """torchvision and timm: models by name, inputs from their weights' transforms and configs."""
 
-import importlib.util
-from pathlib import Path
+import inspect
 from types import ModuleType
 from typing import Any
 
@@ -34,15 +33,6 @@ def timm_names() -> frozenset[str]:
 def timm_takes(name: str) -> bool:
     """Return True if timm makes a model of this name, one of an earlier release among them, with or without a tag."""
     return bool(import_timm().is_model(name))
-
-
-def timm_defines(name: str) -> bool:
-    """Return True if timm has an architecture of this name, from its sources: importing it takes a second."""
-    spec = importlib.util.find_spec("timm")
-    if spec is None or spec.origin is None:
-        return False
-    wanted = f"\ndef {name}(".encode()
-    return any(wanted in path.read_bytes() for path in (Path(spec.origin).parent / "models").glob("*.py"))
 
 
 def timm_target(name: str, request: InputRequest) -> Target:
@@ -85,12 +75,15 @@ def _inputs(timm: ModuleType, name: str, request: InputRequest) -> InputMaker:
     config = timm.models.get_pretrained_cfg(name)
     size = tuple(config.input_size) if config is not None else (3, 224, 224)
     for key, value in request.arguments:
+        given = tuple(value) if isinstance(value, list | tuple) else (value,)
+        if not given or not all(isinstance(number, int) and number > 0 for number in given):
+            continue  # if it is no size, timm itself refuses it
         if key == "in_chans":
-            size = (value, *size[1:])
+            size = (given[0], *size[1:])
         if key == "img_size":
-            size = (size[0], value, value) if isinstance(value, int) else (size[0], value[0], value[1])
+            size = (size[0], given[0], given[-1])
         if key == "input_size":
-            size = tuple(value)
+            size = given
     return _image(size, request)
 
 
@@ -131,8 +124,6 @@ def torchvision_target(name: str, request: InputRequest) -> Target:
 
 def _without_weights(models: ModuleType, builder: Any) -> dict[str, Any]:
     """Return arguments that keep a builder from loading weights, or from spending seconds on initial ones."""
-    import inspect
-
     taken = inspect.signature(inspect.unwrap(builder)).parameters
     arguments: dict[str, Any] = {key: None for key in ("weights", "weights_backbone") if key in taken}
     if builder in (models.googlenet, models.inception_v3):

@@ -125,9 +125,9 @@ def _config_path(words: str) -> Path | None:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         content = read_json(read_file(path, at_most=LARGEST_TEXT_BYTES), allow_infinite=True)
-    except JsonError as error:
+    except (OSError, JsonError) as error:
         raise UsageError(f"{path} {error}.") from error
-    if not isinstance(content, dict) or "model_type" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
         raise UsageError(f"{path} is not a transformers config: it has no model_type.")
     _check_layers(content, str(path))
     return content
@@ -174,7 +174,9 @@ def make_config(words: str, given: Mapping[str, Any], arguments: Mapping[str, An
 
     arguments = {_config_name(name): value for name, value in arguments.items()}
     _check_layers({name.rpartition(".")[2]: value for name, value in arguments.items()}, words)
-    model_type = given["model_type"]
+    model_type = given.get("model_type")
+    if not isinstance(model_type, str):
+        raise UsageError(f"{words}: its config is not one of transformers: it has no model_type.")
     if model_type not in CONFIG_MAPPING:
         raise unknown_architecture(model_type)
     with model_code(f"the config of {words}", error=UsageError):
@@ -257,7 +259,7 @@ def choose_class(config: Any, words: str, *, generates: bool = False) -> Any:
 
     for name in config.architectures or ():
         if hasattr(transformers, name):
-            return getattr(transformers, name)
+            return _class_named(name, words)
     kind = config.model_type
     causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     first = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" if causal and not config.is_encoder_decoder else "MODEL_MAPPING_NAMES"
@@ -287,4 +289,4 @@ def _class_named(name: str, words: str) -> Any:
         found = getattr(transformers, name)
         if inspect.isclass(found) and issubclass(found, torch.nn.Module):
             return found
-    raise TraceError(f"{words}: {name} needs a library that is not installed.")
+    raise TraceError(f"{words}: {name} is not a model of transformers, or needs a library that is not installed.")

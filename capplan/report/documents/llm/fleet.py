@@ -13,7 +13,7 @@ from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
-from capplan.report.documents.llm.plan import sharding_fields
+from capplan.report.documents.llm.serving import sharding_fields
 
 
 class FleetPartDocument(msgspec.Struct, frozen=True, kw_only=True):

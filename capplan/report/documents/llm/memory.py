@@ -13,6 +13,7 @@ from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
+from capplan.report.documents.llm.serving import sharding_fields
 from capplan.version import __version__
 
 Count = Annotated[int, Meta(ge=0)]
@@ -147,17 +148,14 @@ def llm_memory_document(answer: MemoryAnswer) -> LlmMemoryDocument:
         answer: The answer.
     """
     request, stage = answer.request, answer.stage
-    deployment, sharding = answer.memory.deployment, answer.request.sharding
+    deployment, sharding = answer.memory.deployment, request.sharding
     return LlmMemoryDocument(
         schema_version=SCHEMA_VERSION,
         capplan_version=__version__,
         model=_model(request.model),
         gpu=request.gpu.id,
         gpus=sharding.gpus,
-        tp=sharding.tensor,
-        pp=sharding.pipeline,
-        ep=sharding.expert,
-        dp=sharding.data,
+        **sharding_fields(sharding),
         engine=request.engine,
         engine_version=None if request.version is None else ".".join(map(str, request.version)),
         weights=deployment.quantisation.format.name,

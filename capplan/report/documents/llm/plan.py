@@ -1,6 +1,6 @@
 """Plans of LLM serving as typed documents. Times in seconds, money in US dollars, memory in bytes of one GPU."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -26,11 +26,10 @@ from capplan.llm.core.fleet.money import ApiComparison, FleetMoney, FleetYear, P
 from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
-from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.kubernetes import kubernetes_manifest
-from capplan.report.documents.llm.serving import ServedModel
+from capplan.report.documents.llm.serving import ServedModel, ShardingFields, sharding_fields
 
 _JOULES_PER_KWH = 3.6e6
 
@@ -99,18 +98,18 @@ def money_document(money: FleetMoney) -> MoneyDocument:
     )
 
 
-def _payment(each: PaymentOption) -> PaymentDocument:
-    cost = each.cost
+def _payment(payment: PaymentOption) -> PaymentDocument:
+    cost = payment.cost
     return PaymentDocument(
-        term=each.term,
-        usd_per_gpu=each.usd_per_gpu,
-        seller=each.seller,
-        day=each.day,
-        is_marketplace=each.is_marketplace,
-        usd_per_year=each.usd_per_year,
+        term=payment.term,
+        usd_per_gpu=payment.usd_per_gpu,
+        seller=payment.seller,
+        day=payment.day,
+        is_marketplace=payment.is_marketplace,
+        usd_per_year=payment.usd_per_year,
         initial_usd=cost.initial if isinstance(cost, OwnedCost) else 0.0,
-        yearly_usd=tuple(cost.yearly),
-        usd_per_million_output_tokens=each.usd_per_million_output_tokens,
+        yearly_usd=cost.yearly,
+        usd_per_million_output_tokens=payment.usd_per_million_output_tokens,
     )
 
 
@@ -214,14 +213,19 @@ class DeploymentFitDocument(msgspec.Struct, frozen=True, kw_only=True):
     power_evidence: str | UnsetType = UNSET
 
 
-class FrontDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A deployment with so many requests at a time that no other beats per GPU and per user."""
+class ReplicaDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a description of replicas begins with: their GPU, and how its GPUs share the model."""
 
     gpu: str
     tp: int
     pp: int
     ep: int
     dp: int
+
+
+class FrontDocument(ReplicaDocument, frozen=True, kw_only=True):
+    """A deployment with so many requests at a time that no other beats per GPU and per user."""
+
     engine: str
     weights: str
     running: float
@@ -229,26 +233,16 @@ class FrontDocument(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens_per_s_per_user: float
 
 
-class PrefillSide(msgspec.Struct, frozen=True, kw_only=True):
+class PrefillSide(ReplicaDocument, frozen=True, kw_only=True):
     """The replicas that process prompts only; `prompt_s` is the time of one prompt alone."""
 
-    gpu: str
-    tp: int
-    pp: int
-    ep: int
-    dp: int
     replicas: int
     prompt_s: float
 
 
-class DecodeSide(msgspec.Struct, frozen=True, kw_only=True):
+class DecodeSide(ReplicaDocument, frozen=True, kw_only=True):
     """The replicas that generate tokens only, with so many requests at a time on each."""
 
-    gpu: str
-    tp: int
-    pp: int
-    ep: int
-    dp: int
     replicas: int
     running: float
 
@@ -272,14 +266,9 @@ class DisaggregatedDocument(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_hour: float | None
 
 
-class MixedPartDocument(msgspec.Struct, frozen=True, kw_only=True):
+class MixedPartDocument(ReplicaDocument, frozen=True, kw_only=True):
     """The replicas on one of two kinds of GPUs, and the share of the requests that they get."""
 
-    gpu: str
-    tp: int
-    pp: int
-    ep: int
-    dp: int
     replicas: int
     engine: str
     weights: str
@@ -333,24 +322,6 @@ class LlmPlanDocument(Document, frozen=True, kw_only=True):
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     local: Annotated[LocalAmount | None, Meta(description="an hour in the currency asked for")] = None
-
-
-class ShardingFields(TypedDict):
-    """How the GPUs of a replica share the model, by the usual names."""
-
-    tp: int
-    pp: int
-    ep: int
-    dp: int
-
-
-def sharding_fields(sharding: Sharding) -> ShardingFields:
-    """Return how the GPUs of a replica share the model, by the usual names.
-
-    Args:
-        sharding: The GPUs of one replica.
-    """
-    return {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
 
 
 def llm_plan_document(fleet: PlannedFleet) -> LlmPlanDocument:
@@ -477,22 +448,22 @@ def _front(point: FrontPoint) -> FrontDocument:
     )
 
 
-def _disaggregated(each: DisaggregatedFit) -> DisaggregatedDocument:
+def _disaggregated(split: DisaggregatedFit) -> DisaggregatedDocument:
     return DisaggregatedDocument(
-        gpu=each.gpu,
-        gpus=each.gpus,
-        words=each.words,
-        engine=each.engine,
-        weights=each.weights,
-        prefill=PrefillSide(**_side_fields(each.prefill), prompt_s=each.prefill_s),
-        decode=DecodeSide(**_side_fields(each.decode), running=each.decode_running),
-        ratio=each.ratio,
-        transfer_s=each.transfer_s,
-        ttft_s=each.ttft_s,
-        tpot_s=each.tpot_s,
-        e2e_s=each.e2e_s,
-        output_tokens_per_s=each.rate_per_s * each.output_len,
-        usd_per_hour=each.usd_per_hour,
+        gpu=split.gpu,
+        gpus=split.gpus,
+        words=split.words,
+        engine=split.engine,
+        weights=split.weights,
+        prefill=PrefillSide(**_side_fields(split.prefill), prompt_s=split.prefill_s),
+        decode=DecodeSide(**_side_fields(split.decode), running=split.decode_running),
+        ratio=split.ratio,
+        transfer_s=split.transfer_s,
+        ttft_s=split.ttft_s,
+        tpot_s=split.tpot_s,
+        e2e_s=split.e2e_s,
+        output_tokens_per_s=split.rate_per_s * split.output_len,
+        usd_per_hour=split.usd_per_hour,
     )
 
 
@@ -521,14 +492,14 @@ def _side_fields(side: PlacedSide) -> _SideFields:
     return {"gpu": side.gpu, **sharding_fields(side.sharding), "replicas": side.replicas}
 
 
-def _rejection(each: DeploymentRejection) -> DeploymentRejectionDocument:
+def _rejection(rejection: DeploymentRejection) -> DeploymentRejectionDocument:
     return DeploymentRejectionDocument(
-        gpu=each.gpu,
-        reason=each.reason,
-        obstacle=each.obstacle,
-        rescue=each.rescue,
-        **sharding_fields(each.sharding),
-        engine=each.engine,
-        weights=each.weights,
-        least_s=each.least_s,
+        gpu=rejection.gpu,
+        reason=rejection.reason,
+        obstacle=rejection.obstacle,
+        rescue=rejection.rescue,
+        **sharding_fields(rejection.sharding),
+        engine=rejection.engine,
+        weights=rejection.weights,
+        least_s=rejection.least_s,
     )

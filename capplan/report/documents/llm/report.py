@@ -48,16 +48,16 @@ def serving_report_document(report: ServingReport) -> ServingReportDocument:
     )
 
 
-def _variation(each: Variation) -> VariationDocument:
-    fit = each.fit
+def _variation(variation: Variation) -> VariationDocument:
+    fit = variation.fit
     return VariationDocument(
-        group=each.group,
-        label=each.label,
+        group=variation.group,
+        label=variation.label,
         gpus=fit.gpus if fit else None,
         replicas=fit.replicas if fit else None,
         ttft_s=fit.ttft_s.expected if fit else None,
         tpot_s=fit.tpot_s.expected if fit else None,
         usd_per_hour=fit.usd_per_hour if fit else None,
         usd_per_million_output_tokens=fit.usd_per_million_output_tokens if fit else None,
-        cheapest_then=each.best,
+        cheapest_then=variation.best,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,8 +13,27 @@ from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingVal
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
 from capplan.report.documents.codec import SCHEMA_VERSION, Document
+
+
+class ShardingFields(TypedDict):
+    """How the GPUs of a replica share the model, by the usual names."""
+
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+
+
+def sharding_fields(sharding: Sharding) -> ShardingFields:
+    """Return how the GPUs of a replica share the model, by the usual names.
+
+    Args:
+        sharding: The GPUs of one replica.
+    """
+    return {"tp": sharding.tensor, "pp": sharding.pipeline, "ep": sharding.expert, "dp": sharding.data}
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +119,7 @@ def llm_estimate_document(estimate: ServingEstimate) -> LlmEstimateDocument:
         model=ServedModel(name=estimate.model, params=estimate.params, active_params=estimate.active_params),
         gpu=estimate.gpu,
         gpus=sharding.gpus,
-        tp=sharding.tensor,
-        pp=sharding.pipeline,
-        ep=sharding.expert,
-        dp=sharding.data,
+        **sharding_fields(sharding),
         engine=estimate.engine,
         version=estimate.version or None,
         weights=estimate.weights,
@@ -305,30 +321,30 @@ def simulation_document(found: Simulation) -> SimulationDocument:
     )
 
 
-def _answer(each: LoadAnswer, found: Simulation) -> LoadAnswerDocument:
+def _answer(load: LoadAnswer, found: Simulation) -> LoadAnswerDocument:
     return LoadAnswerDocument(
-        label=each.label or None,
-        rate_per_s=each.rate_per_s,
-        concurrency=each.clients,
-        load_fraction=found.load_fraction(each),
-        requests=each.requests,
-        ttft_s=each.ttft_s,
-        tpot_s=each.tpot_s,
-        itl_s=each.itl_s,
-        e2e_s=each.e2e_s,
-        inclusive_tpot_s=each.inclusive_tpot_s,
-        output_tokens_per_s=each.output_tokens_per_s,
-        output_tokens_per_s_per_gpu=each.output_tokens_per_s / found.gpus,
-        output_tokens_per_s_per_user=each.output_tokens_per_s_per_user,
-        input_tokens_per_s=each.input_tokens_per_s,
-        goodput_fraction=each.goodput_fraction,
-        goodput_per_s=each.goodput_per_s,
-        mean_running=each.mean_running,
-        busy_fraction=each.busy_fraction,
-        cached_fraction=each.cached_fraction,
-        preemptions=each.preemptions,
-        keeps_up=each.keeps_up,
-        power_w=each.energy.power_w if each.energy else UNSET,
-        joules_per_output_token=each.energy.joules_per_output_token if each.energy else UNSET,
-        power_evidence=each.energy.evidence if each.energy else UNSET,
+        label=load.label or None,
+        rate_per_s=load.rate_per_s,
+        concurrency=load.clients,
+        load_fraction=found.load_fraction(load),
+        requests=load.requests,
+        ttft_s=load.ttft_s,
+        tpot_s=load.tpot_s,
+        itl_s=load.itl_s,
+        e2e_s=load.e2e_s,
+        inclusive_tpot_s=load.inclusive_tpot_s,
+        output_tokens_per_s=load.output_tokens_per_s,
+        output_tokens_per_s_per_gpu=load.output_tokens_per_s / found.gpus,
+        output_tokens_per_s_per_user=load.output_tokens_per_s_per_user,
+        input_tokens_per_s=load.input_tokens_per_s,
+        goodput_fraction=load.goodput_fraction,
+        goodput_per_s=load.goodput_per_s,
+        mean_running=load.mean_running,
+        busy_fraction=load.busy_fraction,
+        cached_fraction=load.cached_fraction,
+        preemptions=load.preemptions,
+        keeps_up=load.keeps_up,
+        power_w=load.energy.power_w if load.energy else UNSET,
+        joules_per_output_token=load.energy.joules_per_output_token if load.energy else UNSET,
+        power_evidence=load.energy.evidence if load.energy else UNSET,
     )

@@ -19,14 +19,6 @@ from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocum
 from capplan.version import __version__
 
 
-class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure with its 90 % interval."""
-
-    low: float
-    expected: float
-    high: float
-
-
 class TrainingJobDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A training job."""
 
@@ -69,7 +61,7 @@ class TrainingMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     fits: bool
     verdict: str
-    peak_bytes: Range
+    peak_bytes: Interval
     usable_bytes: int
     fit_probability: Annotated[
         float, Meta(description="The share of peaks that were held out which would fit at the same prediction.")
@@ -92,8 +84,8 @@ class TrainingRunDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     tokens: float
     steps: float
-    wall_s: Range
-    gpu_hours: Range
+    wall_s: Interval
+    gpu_hours: Interval
     failures: float
     checkpoint_bytes: float
     checkpoint_interval_s: float
@@ -105,9 +97,9 @@ class TrainingSpeedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     job: TrainingJobDocument
     memory: TrainingMemoryDocument
-    tokens_per_s: Range
-    tokens_per_s_per_gpu: Range
-    step_s: Range
+    tokens_per_s: Interval
+    tokens_per_s_per_gpu: Interval
+    step_s: Interval
     mfu_fraction: float | None
     hfu_fraction: float | None
     model_flops_per_s: float
@@ -115,10 +107,10 @@ class TrainingSpeedDocument(msgspec.Struct, frozen=True, kw_only=True):
     limited_by: Annotated[str, Meta(description="What takes most of a step beside matrix products.")]
     evidence: str
     run: TrainingRunDocument | None
-    usd: Range | None
+    usd: Interval | None
     usd_per_gpu_hour: float | None
     provider: str | None
-    energy_j: Range | None
+    energy_j: Interval | None
     launch: Annotated[str | None, Meta(description="A configuration for the framework; null where none is written.")]
 
 
@@ -167,7 +159,7 @@ class TrainingRowDocument(msgspec.Struct, frozen=True, kw_only=True):
     framework: str
     metric: str
     measured: float
-    predicted: Range
+    predicted: Interval
     evidence: str
 
 
@@ -198,10 +190,6 @@ class LlmTrainValidateDocument(Document, frozen=True, kw_only=True):
     rows: tuple[TrainingRowDocument, ...]
     verdicts: tuple[TrainingVerdictDocument, ...]
     skipped: tuple[SkippedTrainingDocument, ...]
-
-
-def _range(interval: Interval) -> Range:
-    return Range(low=interval.low, expected=interval.expected, high=interval.high)
 
 
 def _job(job: TrainingJob) -> TrainingJobDocument:
@@ -244,7 +232,7 @@ def _memory(answer: TrainingMemoryAnswer) -> TrainingMemoryDocument:
         gpu=answer.gpu.id,
         fits=answer.fits,
         verdict=answer.verdict,
-        peak_bytes=_range(answer.peak),
+        peak_bytes=answer.peak,
         usable_bytes=round(answer.usable_bytes),
         fit_probability=answer.fit_probability,
         parts_bytes=_parts(answer.parts[:-1]),
@@ -270,9 +258,9 @@ def _speed(answer: PricedTraining) -> TrainingSpeedDocument:
     return TrainingSpeedDocument(
         job=_job(answer.job),
         memory=_memory(estimate.memory),
-        tokens_per_s=_range(estimate.tokens_per_s),
-        tokens_per_s_per_gpu=_range(estimate.tokens_per_s_per_gpu),
-        step_s=_range(estimate.step_s),
+        tokens_per_s=estimate.tokens_per_s,
+        tokens_per_s_per_gpu=estimate.tokens_per_s_per_gpu,
+        step_s=estimate.step_s,
         mfu_fraction=estimate.rates.mfu_fraction,
         hfu_fraction=estimate.rates.hfu_fraction,
         model_flops_per_s=estimate.rates.model_flops_per_s,
@@ -284,17 +272,17 @@ def _speed(answer: PricedTraining) -> TrainingSpeedDocument:
         else TrainingRunDocument(
             tokens=run.tokens,
             steps=run.steps,
-            wall_s=_range(run.wall_s),
-            gpu_hours=_range(run.gpu_hours),
+            wall_s=run.wall_s,
+            gpu_hours=run.gpu_hours,
             failures=run.failures,
             checkpoint_bytes=run.checkpoint_bytes,
             checkpoint_interval_s=run.checkpoint_interval_s,
             goodput_fraction=run.goodput_fraction,
         ),
-        usd=_range(answer.usd) if answer.usd else None,
+        usd=answer.usd,
         usd_per_gpu_hour=offer.usd_per_hour if offer else None,
         provider=offer.provider if offer else None,
-        energy_j=_range(answer.energy_j) if answer.energy_j else None,
+        energy_j=answer.energy_j,
         launch=launch_config(answer.job),
     )
 
@@ -364,7 +352,7 @@ def training_validation_document(found: TrainingValidation, *, by: Sequence[str]
                 framework=item.run.framework,
                 metric=str(item.metric),
                 measured=item.measured,
-                predicted=_range(item.predicted),
+                predicted=item.predicted,
                 evidence=str(item.evidence),
             )
             for item in found.answers

@@ -1,6 +1,7 @@
 """The report's charts of money: cost against latency, where it goes, over the years, and what moves it."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
@@ -33,17 +34,21 @@ from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
-from capplan.units import SECONDS
+from capplan.units import SECONDS, counted
 
 if TYPE_CHECKING:
     import altair as alt
 
 _LABELLED = 8
-_LABEL_LINE = 0.07
+_LABEL_LINE = 0.085
 """Height of a line of text as a share of the plot's height, also where that is drawn smaller for paper."""
 _NAME_ROOM = 1.42
 """How much wider the plot of the years is than its lines, for the names at their ends."""
 _BARS = 6
+_NAME_WIDTH = 30
+"""Room for the name of an input beside its bar. [characters]"""
+_BAR_LINE = 28
+"""Height of a bar for each line of its name after the first: two lines, as names hang from its middle. [pixels]"""
 
 
 def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, ...]:
@@ -85,7 +90,7 @@ def front_points(report: Report, model: ModelReport) -> list[dict[str, Any]]:
         {
             "key": option.key, "name": figures.option_name(option), "x": _pace(option),
             "usd": worth_usd(report, option) or 0.0, "kind": _kind(model, option, pool),
-            "label": option.gpu_name.removeprefix("NVIDIA ") if option.key in labelled else "", "hot": False,
+            "label": figures.short_name(option.gpu_name) if option.key in labelled else "", "hot": False,
         }
         for option in shown
     ]  # fmt: skip
@@ -222,10 +227,9 @@ def _front_table(report: Report, model: ModelReport) -> Grid:
     """Return the figures of the chart of cost against latency."""
     listed = [option for option in model.options if option.money.cost_usd_per_year is not None][:40]
     digits = figures.column_digits((worth_usd(report, option) for option in listed), whole_from=10.0)
-    paces = dict(zip((o.key for o in listed), figures.time_column(listed, figures.pace_s), strict=True))
     columns: list[Column[OptionRow]] = [
         words("option", figures.option_name),
-        figure(figures.pace_head(report.demand.load), lambda o: paces[o.key]),
+        figure(figures.pace_head(report.demand.load), figures.time_cell(listed, figures.pace_s)),
         figure(worth_unit(report), lambda o: figures.fixed(worth_usd(report, o), digits)),
         figure("spare capacity", figures.headroom),
         words("none cheaper and faster", lambda o: "yes" if o.evidence.on_front else ""),
@@ -285,9 +289,9 @@ def breakdown_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart
     ]
     return Chart(
         identity=f"{prefix}-parts", title="Where the money goes",
-        description=f"Cost of {len(shown)} options by part, averaged over {years} years.",
-        caption=f"Undiscounted, averaged over {years} years; the residual value stands left of zero. Rent includes "
-        "servers, energy and space.",
+        description=f"Cost of {len(shown)} options by part, averaged over {counted(years, 'year')}.",
+        caption=f"Undiscounted, averaged over {counted(years, 'year')}; the residual value stands left of zero. Rent "
+        "includes servers, energy and space.",
         drawing=drawing(drawn, height=38 * len(shown) + 10), data=grid(columns, rows), follows=True,
     )  # fmt: skip
 
@@ -308,9 +312,9 @@ def year_rows(options: Sequence[OptionRow]) -> list[dict[str, Any]]:
 
 
 def _line_name(option: OptionRow, options: Sequence[OptionRow]) -> str:
-    """Name a line by its GPU, with the term below where another option has the same GPU."""
+    """Name a line by its GPU, with term and provider each on a line below where another option has the same GPU."""
     is_alone = sum(other.gpu == option.gpu for other in options) == 1
-    return option.gpu_name.removeprefix("NVIDIA ") if is_alone else bar_name(option)
+    return figures.short_name(option.gpu_name) if is_alone else bar_name(option).replace(" (", "|(")
 
 
 def year_labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -322,11 +326,11 @@ def year_labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         rows: Rows of `year_rows`.
     """
     last, top = max(row["year"] for row in rows), max(row["usd"] for row in rows)
-    apart = _LABEL_LINE * max(1 + row["bar"].count("|") for row in rows) * top
+    gap = _LABEL_LINE * max(1 + row["bar"].count("|") for row in rows) * top
     below = 0.0
     placed: list[dict[str, Any]] = []
     for row in sorted((row for row in rows if row["year"] == last), key=lambda row: row["usd"]):
-        height = max(row["usd"], below + apart if placed else row["usd"])
+        height = max(row["usd"], below + gap if placed else row["usd"])
         placed.append({"name": row["name"], "bar": row["bar"], "year": last, "labelUsd": height})
         below = height
     return placed
@@ -364,7 +368,8 @@ def cost_over_years(report: Report, model: ModelReport, *, prefix: str) -> Chart
     content = grid(columns, shown)
     return Chart(
         identity=f"{prefix}-years", title="Cost over the years",
-        description=f"Summed cost of {len(shown)} options over {last} years, residual value taken off at the end.",
+        description=f"Summed cost of {len(shown)} options over {counted(last, 'year')}, residual value taken off at the"
+        " end.",
         caption="Undiscounted; buying ends with the residual value taken off.",
         drawing=drawing(layers), data=content, follows=True,
     )  # fmt: skip
@@ -380,20 +385,21 @@ def compared(model: ModelReport, *, count: int = 4) -> list[OptionRow]:
 
 
 def _bar_name(bar: TornadoRow) -> str:
-    """Name an input in two lines, parted by a bar: what it is and its range."""
-    return f"{bar.label}|{bar.low:,.3g} to {bar.high:,.3g} {bar.unit}"
+    """Name an input in lines, parted by bars: what it is, and its range."""
+    return "|".join([*wrap(bar.label, _NAME_WIDTH), f"{bar.low:,.3g} to {bar.high:,.3g} {bar.unit}"])
 
 
 def sensitivity_chart(report: Report, model: ModelReport, *, prefix: str) -> Chart:
     """Draw what each input alone does to the choice's cost, largest first."""
     shown, choice = model.tornado[:9], model.option(model.verdict.choice)
     base = (worth_usd(report, choice) if choice else None) or 0.0
+    room = 6 + _BAR_LINE * max(_bar_name(bar).count("|") for bar in shown)
     return Chart(
         identity=f"{prefix}-sensitivity", title="What moves the cost of the choice",
         description="Cost of the choice with each input at the ends of its range, largest effect first.",
         caption="One input at a time to the ends of its range; the line is the cost as stated. Ends that cannot be met "
         "have no bar.",
-        drawing=drawing(_sensitivity_layers(report, model, shown, base), height=max(90, 34 * len(shown))),
+        drawing=drawing(_sensitivity_layers(report, model, shown, base), height=max(90, room * len(shown))),
         data=_sensitivity_table(report, model),
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from capplan.report.charts.look import (
     SHORT_LABEL,
     data,
     drawing,
+    few_ticks,
     legend,
     two_lines,
 )
@@ -103,7 +104,7 @@ def _over_batch(
     rows = {gpu: model.plan.fits_on(gpu) for gpu in leading_gpus(model)}
     series = [
         Series(
-            label=_short_name(estimates[0].gpu_name),
+            label=figures.short_name(estimates[0].gpu_name),
             points=[(estimate.batch, scale * value(estimate).expected) for estimate in estimates],
             band=[(scale * value(estimate).low, scale * value(estimate).high) for estimate in estimates]
             if index == 0
@@ -112,12 +113,7 @@ def _over_batch(
         for index, estimates in enumerate(rows.values())
     ]
     batches = sorted({float(estimate.batch) for estimates in rows.values() for estimate in estimates})
-    axes = Axes(
-        x_title="batch",
-        y_title=quantity.label,
-        x_ticks=tuple(batches[:: max(1, -(-len(batches) // 8))]),
-        y_format=NUMBER,
-    )
+    axes = Axes(x_title="batch", y_title=quantity.label, x_ticks=few_ticks(batches))
     drawn = series_chart(series, title="", axes=axes, limit=scale * limit if limit else None)
     names = ", ".join(sery.label for sery in series)
     columns: list[Column[PlannedFit]] = [
@@ -160,7 +156,7 @@ def _load_layers(load: Service, choice: OptionRow, pick: PickRow, items: str) ->
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     rows = [{"rate": share * pick.capacity_per_s, "ms": 1e3 * s} for share, s in _finite(pick)]
-    x = alt.X("rate:Q", title=f"{items} per second of one GPU", axis=alt.Axis(format=NUMBER))
+    x = alt.X("rate:Q", title=f"{items} per second of one GPU", axis=alt.Axis(format=NUMBER, tickCount=5))
     limit_ms = 1e3 * load.latency_limit_s
     top = 1.6 * limit_ms
     y = alt.Y("ms:Q", title=f"p{load.percentile:g} latency, ms", scale=alt.Scale(domain=[0, top], clamp=True))
@@ -254,18 +250,13 @@ def _memory_layers(bars: Sequence[PlannedFit], groups: Mapping[str, Sequence[str
     )  # fmt: skip
 
 
-def _short_name(gpu_name: str) -> str:
-    """Return a GPU's name without the vendor that most share, short enough to stand beside a line."""
-    return gpu_name.removeprefix("NVIDIA ")
-
-
-def _bar_name(each: PlannedFit) -> str:
+def _bar_name(fit: PlannedFit) -> str:
     """Name a bar in two lines, parted by a bar (|): its GPU and batch."""
-    return f"{_short_name(each.gpu_name)}|batch {each.batch}"
+    return f"{figures.short_name(fit.gpu_name)}|batch {fit.batch}"
 
 
-def _size(each: PlannedFit, members: Sequence[str]) -> float:
-    return sum(size.expected for name, size in each.memory.all_parts().items() if name in members)
+def _size(fit: PlannedFit, members: Sequence[str]) -> float:
+    return sum(size.expected for name, size in fit.memory.all_parts().items() if name in members)
 
 
 def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Grid:
@@ -304,7 +295,7 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
     ridges = [roof.peak_flops_per_s / roof.bandwidth_bytes_per_s for roof in model.roofs]
     low, high = min(*intensities, *ridges) / 2, max(*intensities, *ridges) * 3
     for index, (roof, ridge) in enumerate(zip(model.roofs, ridges, strict=True)):
-        name = _short_name(roof.gpu_name)
+        name = figures.short_name(roof.gpu_name)
         corners = [
             (low, low * roof.bandwidth_bytes_per_s),
             (ridge, roof.peak_flops_per_s),
@@ -358,7 +349,8 @@ def fleets_chart(report: Report) -> Chart | None:
     rows: list[dict[str, Any]] = [
         {
             "bar": "|".join(_name(option)),
-            "usd": option.cost_usd_per_year, "kind": kind_of(fleet, option), "words": _words(option),
+            "usd": option.cost_usd_per_year, "kind": kind_of(fleet, option),
+            "words": figures.whole(option.cost_usd_per_year),
         }
         for option in shown
     ]  # fmt: skip
@@ -408,22 +400,17 @@ def shown_fleets(fleet: FleetRow) -> list[FleetOptionRow]:
     return sorted(priced, key=lambda option: option.key != fleet.choice)[:_BARS]
 
 
-def _name(each: FleetOptionRow) -> tuple[str, str]:
-    """Return the GPU, and the term with who rents or sells it; two offers of one term are two bars."""
-    gpu = each.gpu_name.removeprefix("NVIDIA ")
-    if not any(each.added_by_year):
-        return gpu, "owned"
-    return gpu, ", ".join(word for word in (figures.term_words(each.term), each.provider) if word)
+def _name(option: FleetOptionRow) -> tuple[str, str]:
+    """Return the GPUs, and the term with who rents or sells them; two offers of one term are two bars."""
+    gpus = f"{option.gpus_by_year[0]} × {figures.short_name(option.gpu_name)}"
+    if not any(option.added_by_year):
+        return gpus, "owned"
+    owned = f"{option.owned} owned" if option.owned else None
+    return gpus, ", ".join(word for word in (figures.term_words(option.term), option.provider, owned) if word)
 
 
-def kind_of(fleet: FleetRow, each: FleetOptionRow) -> str:
+def kind_of(fleet: FleetRow, option: FleetOptionRow) -> str:
     """Return whether a fleet is the recommended one, rests on full evidence, or has something against it."""
-    if each.key == fleet.choice:
+    if option.key == fleet.choice:
         return _KINDS[0]
-    return _KINDS[2] if each.concerns or each.violations else _KINDS[1]
-
-
-def _words(each: FleetOptionRow) -> str:
-    added = each.added_by_year[0]
-    count = f"{added} GPUs" if not each.owned else f"{added} + {each.owned} owned" if added else f"{each.owned} owned"
-    return f"{each.cost_usd_per_year or 0:,.0f} ({count})"
+    return _KINDS[2] if option.concerns or option.violations else _KINDS[1]

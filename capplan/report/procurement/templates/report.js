@@ -165,7 +165,7 @@
   /* The names at the ends of the lines of cost, each two lines of text, above the one below. */
   function yearLabels(rows) {
     const last = Math.max(...rows.map((row) => row.year)), top = Math.max(...rows.map((row) => row.usd));
-    const apart = 0.07 * Math.max(...rows.map((row) => row.bar.split("|").length)) * top;
+    const apart = 0.085 * Math.max(...rows.map((row) => row.bar.split("|").length)) * top;
     let below = -Infinity;
     return rows.filter((row) => row.year === last).sort((a, b) => a.usd - b.usd).map((row) => {
       below = Math.max(row.usd, below + apart);
@@ -453,7 +453,7 @@
     const nameOf = (option) => `${option.name} ${option.termWords}`;
     const barOf = (option) => `${option.name.replace(/^NVIDIA /, "")}|${option.termWords}`;
     const lineOf = (option) => data.compared.filter((key) => byKey.get(key).gpu === option.gpu).length > 1
-      ? barOf(option) : option.name.replace(/^NVIDIA /, "");
+      ? barOf(option).replace(" (", "|(") : option.name.replace(/^NVIDIA /, "");
     let points = [];
 
     function redraw(results, best, choosable) {

@@ -7,13 +7,13 @@ from typing import Any
 
 from xlsxwriter.utility import xl_rowcol_to_cell
 
-from capplan.core.economics.constraints import Assumption
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Load, OneGpu, Service
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.report.procurement.workbook.book import Book, cell_text, decimals_of, heading_height, row_height
-from capplan.report.procurement.workbook.columns import FIRST_ROW, places_of
+from capplan.report.procurement.workbook.columns import places_of
+from capplan.report.procurement.workbook.formulas import FIRST_ROW
 
 TITLE = "Assumptions"
 _HEADS = ("assumption", "value", "low", "high", "unit", "basis", "source")
@@ -118,15 +118,12 @@ def _assumed(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]
         for assumption in report.of(model).assumptions:
             name = named[assumption.key]
             label = _label(assumption.label, report, model, name, assumption.key)
-            found.setdefault(assumption.key, {}).setdefault(name, _input(assumption, name, label))
+            entered = _Input(
+                name=name, label=label, unit=assumption.unit, basis=assumption.basis, source=assumption.source,
+                value=assumption.value, low=assumption.low, high=assumption.high,
+            )  # fmt: skip
+            found.setdefault(assumption.key, {}).setdefault(name, entered)
     return [entered for inputs in found.values() for entered in inputs.values()]
-
-
-def _input(each: Assumption, name: str, label: str) -> _Input:
-    return _Input(
-        name=name, label=label, value=each.value, low=each.low, high=each.high, unit=each.unit, basis=each.basis,
-        source=each.source,
-    )  # fmt: skip
 
 
 def _stated_rates(report: Report, names: Sequence[Mapping[str, str]]) -> list[_Input]:
@@ -139,36 +136,39 @@ def _stated_rates(report: Report, names: Sequence[Mapping[str, str]]) -> list[_I
     return list(found.values())
 
 
-def _write_input(book: Book, sheet: Any, row: int, each: _Input, *, is_used: bool) -> None:
+def _write_input(book: Book, sheet: Any, row: int, entered: _Input, *, is_used: bool) -> None:
     """Write one row, and define its name; its figures have the decimals of the longest."""
-    looks, figures = book.looks, [each.value, each.low, each.high]
+    looks, figures = book.looks, [entered.value, entered.low, entered.high]
     digits = max(decimals_of(f"{figure:.6g}") for figure in figures if figure is not None)
-    sheet.set_row(row, row_height([each.label, "", "", "", each.unit, each.basis, each.source], _WIDTHS))
-    sheet.write_string(row, 0, cell_text(each.label), looks.wrap)
+    sheet.set_row(row, row_height([entered.label, "", "", "", entered.unit, entered.basis, entered.source], _WIDTHS))
+    sheet.write_string(row, 0, cell_text(entered.label), looks.wrap)
     for column, figure in enumerate(figures, start=1):
         if figure is not None:
             forms = looks.inputs if column == 1 and is_used else looks.decimals
             sheet.write_number(row, column, figure, forms[digits])
     if is_used:
-        sheet.data_validation(row, 1, row, 1, _allowed(each))
-    for column, words in ((4, each.unit), (5, each.basis), (6, each.source)):
+        sheet.data_validation(row, 1, row, 1, _allowed(entered))
+    for column, words in ((4, entered.unit), (5, entered.basis), (6, entered.source)):
         sheet.write_string(row, column, cell_text(words), looks.after_number if column == 4 else looks.wrap)
-    book.file.define_name(each.name, f"='{TITLE}'!{xl_rowcol_to_cell(row, 1, True, True)}")
+    book.file.define_name(entered.name, f"='{TITLE}'!{xl_rowcol_to_cell(row, 1, True, True)}")
 
 
-def _allowed(each: _Input) -> dict[str, Any]:
-    """Return what a shaded cell takes: a share from 0 to 1, a whole number, or one that is not negative."""
-    key = each.name.removeprefix("in_")
+def _allowed(entered: _Input) -> dict[str, Any]:
+    """Return what a shaded cell takes: a share from 0 to 1, a number above 0, or one from 0 or 1 on."""
+    key = entered.name.removeprefix("in_")
     whole = key.startswith(("spares", "gpus_per_server"))
     least: float = 1 if key.startswith(("pue", "gpus_per_server")) else 0
     rules: dict[str, Any] = {"validate": "integer" if whole else "decimal", "criteria": ">=", "value": least}
     if "_fraction" in key:
         rules |= {"criteria": "between", "minimum": 0, "maximum": 1}
         del rules["value"]
+        limits = "from 0 to 1"
     elif "_factor" in key or "_per_s" in key:
         rules |= {"criteria": ">", "value": 0}
-    limits = "from 0 to 1" if "_fraction" in key else f"{'a whole number ' * whole}of at least {least:g}"
-    return {**rules, "error_title": "Not possible", "error_message": f"{each.label[:120]}: enter a number {limits}."}
+        limits = "above 0"
+    else:
+        limits = f"{'a whole number ' * whole}of at least {least:g}"
+    return {**rules, "error_title": "Not possible", "error_message": f"{entered.label[:120]}: enter a number {limits}."}
 
 
 _SHOWN = 15
@@ -185,8 +185,8 @@ def write_cash(book: Book, report: Report, model: ModelReport, suffix: str, name
     if not shown or isinstance(report.demand.load, OneGpu):
         return
     years = report.demand.money.years
-    heads = ["option", "term", *(f"year {year}" for year in range(years + 1))]
-    heads += [f"paid by the end of year {year}" for year in range(years + 1)]
+    heads = ["option", "term", *(f"year {year}, USD" for year in range(years + 1))]
+    heads += [f"paid by the end of year {year}, USD" for year in range(years + 1)]
     widths = (46.0, 20.0, *(14.0,) * (len(heads) - 2))
     sheet = book.sheet(f"Cash{suffix}", widths)
     sheet.set_row(0, heading_height(heads, widths))

@@ -1,7 +1,7 @@
 """The sheet of options: its columns in the order in which a decision needs them, with their formulas."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,7 +16,7 @@ from capplan.report.procurement.candidates import choosable
 from capplan.report.procurement.tables import latency_words
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height
-from capplan.report.procurement.workbook.formulas import Formulas
+from capplan.report.procurement.workbook.formulas import FIRST_ROW, Formulas
 from capplan.units import SECONDS
 
 Value = float | int | str | None
@@ -40,23 +40,17 @@ class SheetColumn:
 def option_columns(report: Report, model: ModelReport) -> list[SheetColumn]:
     """Return the columns; those of a year come once for every year counted."""
     years = report.demand.money.years
-    ends = dict.fromkeys((0, years - 1))
     between = [column for year in range(years) for column in _year_columns(year)]
-    printed = {f"gpus{year}" for year in ends}
+    printed = {"gpus0", f"gpus{years - 1}"}
+    pool = choosable(report, model)
     return [
         *_offer_columns(report),
-        *(_printed(column) for column in between if column.key in printed),
-        *_result_columns(report, model),
+        *(replace(column, width=10, is_printed=True) for column in between if column.key in printed),
+        *_result_columns(report, model, pool),
         *_speed_columns(report),
         *(column for column in between if column.key not in printed),
-        *_working_columns(report, model),
+        *_working_columns(report, model, pool),
     ]
-
-
-def _printed(column: SheetColumn) -> SheetColumn:
-    return SheetColumn(
-        key=column.key, title=column.title, value=column.value, digits=column.digits, width=10, is_printed=True
-    )
 
 
 def _offer_columns(report: Report) -> Iterator[SheetColumn]:
@@ -70,9 +64,9 @@ def _offer_columns(report: Report) -> Iterator[SheetColumn]:
     yield column(key="price", title="listed price, USD per GPU-hour or GPU", value=price, digits="0.0000", width=12)
 
 
-def _result_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]:
-    """Yield what an option takes and costs, and whether it may be recommended."""
-    column, pool = partial(SheetColumn, is_printed=True), choosable(report, model)
+def _result_columns(report: Report, model: ModelReport, pool: frozenset[str]) -> Iterator[SheetColumn]:
+    """Yield what an option takes and costs, and whether it may be recommended, as those of the pool may."""
+    column = partial(SheetColumn, is_printed=True)
     latency = partial(column, key="latency", title="latency, s", digits="0.000000", width=11)
     yield latency(value=lambda o: o.response.latency_s.expected)
     if isinstance(report.demand.load, Job | TrainingPurchase):
@@ -107,9 +101,8 @@ def _speed_columns(report: Report) -> Iterator[SheetColumn]:
     yield SheetColumn(key="tdp", title="power limit of a GPU, W", value=lambda o: o.power.tdp_w, digits="#,##0")
 
 
-def _working_columns(report: Report, model: ModelReport) -> Iterator[SheetColumn]:
-    """Yield energy, the parts of the money, and what options are ranked by."""
-    pool = choosable(report, model)
+def _working_columns(report: Report, model: ModelReport, pool: frozenset[str]) -> Iterator[SheetColumn]:
+    """Yield energy, the parts of the money, and what options of the pool are ranked by."""
     yield from _power_columns(model)
     kwh = partial(SheetColumn, key="kwh", title="kWh per year", digits="#,##0.00")
     yield kwh(value=lambda o: o.power.energy_kwh_per_year)
@@ -192,10 +185,6 @@ def _year_columns(year: int) -> list[SheetColumn]:
         SheetColumn(key=f"samples{year}", title=f"samples, {name}", value=pick("samples_by_year"), digits="0.00E+00"),
         SheetColumn(key=f"hours{year}", title=f"GPU-hours, {name}", value=pick("gpu_hours_by_year"), digits="#,##0.00"),
     ]
-
-
-FIRST_ROW = 4
-"""The row of the first option, counted from 1."""
 
 
 def places_of(report: Report, model: ModelReport) -> dict[str, str]:

@@ -25,8 +25,10 @@ from capplan.report.procurement.tables import (
 from capplan.report.procurement.types import FleetRow, ModelReport, OptionRow, Report
 from capplan.report.procurement.verdict import load_words
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height
-from capplan.report.procurement.workbook.columns import FIRST_ROW, places_of
+from capplan.report.procurement.workbook.columns import places_of
+from capplan.report.procurement.workbook.formulas import FIRST_ROW
 from capplan.report.sections import KeyFigure
+from capplan.units import counted
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)
 """Widths of the sheet's columns. [characters]"""
@@ -36,15 +38,15 @@ _SHOWN_OF_SEVERAL = 5
 _FIRST_ROW = 3
 """The row below title and load."""
 PRINT_PERCENT = 50
-"""How large the sheet prints where each service begins a page; in fonts a
-seventh wider than Arial its columns still fit on A4 in landscape."""
+"""How large the sheet prints where each service begins a page; in fonts a seventh wider than Arial its columns still
+fit on A4 in landscape. [%]"""
 _TITLE_POINTS = 44
 _CHART_PIXELS = {"width": 620, "height": 250}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """The first sheet of a workbook."""
+    """The first sheet, and the workbook that it is part of."""
 
     book: Book
     sheet: Any
@@ -134,7 +136,7 @@ def _live_figures(choice: OptionRow, years: int) -> list[tuple[str, str, Any, st
         ("GPUs in the first year", "gpus0", by_year[0], "#,##0"),
         ("GPUs in the last year", f"gpus{years - 1}", by_year[-1], "#,##0"),
         ("USD per year", "annual", money.cost_usd_per_year, "#,##0"),
-        (f"USD in {years} years", "total", money.total_usd, "#,##0"),
+        (f"USD in {counted(years, 'year')}", "total", money.total_usd, "#,##0"),
         ("USD on the first day (capex)", "initial", money.initial_usd, "#,##0"),
         ("USD per million samples", "million", money.usd_per_million, "0.0000"),
     ]  # fmt: skip
@@ -144,8 +146,7 @@ def _draw_costs(page: _Page, model: ModelReport, name: str, row: int, columns: t
     """Place a native bar chart of the leading options' yearly cost beside the live figures.
 
     Args:
-        book: The workbook.
-        sheet: The first page.sheet.
+        page: The first sheet.
         model: The model.
         name: The sheet of options, quoted.
         row: The row beside which the chart stands.
@@ -228,10 +229,6 @@ def write_appendix(book: Book, report: Report) -> None:
     book.list_sheet("Specifications", spec_table(report))
 
 
-def _name_of(model: ModelReport) -> str:
-    return f"{model.service}: {model.plan.model.name}" if model.service else model.plan.model.name
-
-
 def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
     """Write the estimates that the options rest on, for the service or model of each where there are several."""
     heads = _HEADS if len(models) == 1 else ("service", *_HEADS)
@@ -244,7 +241,7 @@ def _write_estimates(book: Book, models: Sequence[ModelReport]) -> None:
         sheet.write_string(0, column, heading, book.looks.head if heading in _TEXTS else book.looks.head_right)
     rows = [(model, fit) for model in models for fit in model.plan.fits]
     for row, (model, estimate) in enumerate(rows, start=1):
-        values = {"service": _name_of(model), **_estimate(estimate)}
+        values = {"service": model.name, **_estimate(estimate)}
         for column, heading in enumerate(heads):
             value = values[heading]
             if value is None:
@@ -277,7 +274,7 @@ def _write_models(book: Book, models: Sequence[ModelReport]) -> None:
     sheet, row = book.sheet("Model", _MODEL_WIDTHS), 0
     for model in models:
         if len(models) > 1:
-            sheet.write_string(row, 0, _name_of(model), book.looks.bold)
+            sheet.write_string(row, 0, model.name, book.looks.bold)
             row += 1
         row = book.table(sheet, facts_table(model.plan), row, _MODEL_WIDTHS)
         row = book.table(sheet, refusal_table(model), row + 1, _MODEL_WIDTHS) + 2

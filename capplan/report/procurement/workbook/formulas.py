@@ -10,6 +10,9 @@ from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
 from capplan.report.procurement.formulas import spreadsheet
 from capplan.report.procurement.types import OptionRow, Report
 
+FIRST_ROW = 4
+"""The row of the first option in the sheet of options, counted from 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formulas:
@@ -23,7 +26,7 @@ class Formulas:
     option: OptionRow
     row: int
     places: Mapping[str, str]
-    last_row: int = 0
+    last_row: int
     names: Mapping[str, str]
 
     def of_row(self) -> dict[str, str]:
@@ -135,7 +138,7 @@ class Formulas:
     def _best(self) -> str:
         """Write the formula for whether this option is the cheapest recommendable one, up to rounding."""
         worth, column = self._cell("worth"), self.places["worth"]
-        least = f"MIN(${column}$4:${column}${self.last_row})"
+        least = f"MIN(${column}${FIRST_ROW}:${column}${self.last_row})"
         return f"IF(ISNUMBER({worth}),IF({worth}<={least}*1.000000000001,1,0),0)"
 
     @property

@@ -7,6 +7,7 @@ from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel, attention_kind, kv_bytes_per_token
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.report.sections import Block, Column, LineRole, Lines, Section, Table, data, figure, words
+from capplan.report.text.llm.serving import degrees_words
 from capplan.units import counted, format_bytes, format_count
 
 
@@ -45,8 +46,7 @@ def _headline(answer: MemoryAnswer) -> str:
     total, active = count_parameters(architecture), count_active_parameters(architecture)
     whole = f"{total / 1e9:.2f} B" if total >= _FEWEST_IN_BILLIONS else format_count(total)
     size = f"{whole} parameters" + (f", {active / 1e9:.2f} B active" if active < total else "")
-    ways = [("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data)]
-    shared = " ".join(f"{name}{count}" for name, count in ways if count > 1) or "one GPU"
+    shared = degrees_words(sharding) or "one GPU"
     version = "" if request.version is None else " " + ".".join(map(str, request.version))
     weights = answer.memory.deployment.quantisation.format.name
     return (

@@ -70,8 +70,8 @@ def money_lines(fleet: PlannedFleet) -> Iterator[str]:
         first = money.payments[0]
         others = ", ".join(f"{payment.term.value} {payment.usd_per_year:,.0f}" for payment in money.payments[1:])
         yield (
-            f"Paying over {money.counted_years} years: {first.term.value} is cheapest at {first.usd_per_year:,.0f} USD "
-            f"a year ({first.seller}){'; ' if others else ''}{others}"
+            f"Paying over {counted(money.counted_years, 'year')}: {first.term.value} is cheapest at "
+            f"{first.usd_per_year:,.0f} USD a year ({first.seller}){'; ' if others else ''}{others}"
         )
     if money.use is not None:
         yield (

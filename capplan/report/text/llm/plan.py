@@ -31,6 +31,7 @@ from capplan.report.sections import (
 )
 from capplan.report.text.answer import energy_data
 from capplan.report.text.llm.money import launch_blocks, money_lines
+from capplan.report.text.llm.serving import degrees_words
 from capplan.units import counted, format_fraction, format_joules, format_rate, format_seconds, format_watts
 
 SHOWN = 10
@@ -124,8 +125,7 @@ def offer_words(fit: DeploymentFit) -> str:
 
 def shared_words(sharding: Sharding) -> str:
     """Return how the GPUs of a replica and its host share the model, such as "TP 4, PP 2"."""
-    named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
-    shared = ", ".join(f"{name} {size}" for name, size in named if size > 1) or "TP 1"
+    shared = degrees_words(sharding) or "TP 1"
     if sharding.offload is None:
         return shared
     layers, experts = sharding.offload.gpu_layers, sharding.offload.expert_layers
@@ -211,15 +211,15 @@ def _nearest(plan: DeploymentPlan, gpu: str) -> DeploymentRejection:
 _ORDER = {Obstacle.LIMIT: 0, Obstacle.MEMORY: 1, Obstacle.SETTING: 2}
 
 
-def _distance(each: DeploymentRejection) -> int:
+def _distance(rejection: DeploymentRejection) -> int:
     """Return the order of rejections alike: the largest replica that lacks memory, the smallest of other settings."""
-    return -each.sharding.gpus if each.obstacle is Obstacle.MEMORY else each.sharding.gpus
+    return -rejection.sharding.gpus if rejection.obstacle is Obstacle.MEMORY else rejection.sharding.gpus
 
 
-def why_rejected(each: DeploymentRejection) -> str:
+def why_rejected(rejection: DeploymentRejection) -> str:
     """Return why a deployment fails, and what would rescue it."""
-    rescue = f"; would do: {each.rescue}" if each.rescue else ""
-    return f"{shared_words(each.sharding)}: {each.reason.rstrip('.')}{rescue}"
+    rescue = f"; would do: {rejection.rescue}" if rejection.rescue else ""
+    return f"{shared_words(rejection.sharding)}: {rejection.reason.rstrip('.')}{rescue}"
 
 
 def plan_columns(plan: DeploymentPlan) -> list[Column[DeploymentFit]]:

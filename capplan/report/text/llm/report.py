@@ -27,6 +27,7 @@ from capplan.report.sections import (
     Section,
     Table,
     figure,
+    sentence,
     words,
 )
 from capplan.report.text.llm.money import GROWTH, LAUNCH_OPTIONS, PAYMENTS, money_lines
@@ -41,7 +42,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.llm.serving import load_columns, saturation_line, simulation_chart
-from capplan.units import format_bytes, format_fraction, format_rate, format_seconds
+from capplan.units import counted, format_bytes, format_fraction, format_rate, format_seconds
 
 Value = TypeVar("Value")
 _SHOWN = 15
@@ -149,10 +150,10 @@ def _checks(best: DeploymentFit) -> Iterator[Check]:
 def _summary(report: ServingReport) -> Section:
     plan = report.fleet.plan
     lines = [
-        f"{headline(plan)}",
+        headline(plan),
         f"Load: {load_words(plan.load)}. Limits: {limit_words(plan.limits)}{_sure_words(plan)}.",
     ]
-    lines += [f"{note[:1].upper()}{note[1:]}." for note in plan.notes if note == PATIENCE_FILE_WORDS]
+    lines += [sentence(note) for note in plan.notes if note == PATIENCE_FILE_WORDS]
     if plan.fits:
         lines.append(disaggregation_line(plan))
     return Section([Lines(lines)], key="summary", title="Recommendation")
@@ -178,7 +179,7 @@ def _sure_words(plan: DeploymentPlan) -> str:
 
 
 def _front(plan: DeploymentPlan) -> Section:
-    caption = "The points that no other beats in both"
+    caption = "The points that no other beats in both; output tokens/s per user and per GPU"
     return Section(
         [
             Lines(["Every point is a deployment with so many requests at a time; up and to the right is better."]),
@@ -258,7 +259,7 @@ def _fleet(report: ServingReport) -> Section:
     if best:
         spare = best.replicas - best.needed
         blocks.append(Lines([f"{best.words}: {best.needed} needed for the load, {spare} spare."]))
-    caption = "Deployments that carry the load, the cheapest first"
+    caption = "Deployments that carry the load, the cheapest first; output tokens/s per GPU and per user"
     blocks.append(Table(plan_columns(plan), plan.fits[:_SHOWN], caption=caption))
     if money is not None:
         blocks.append(Table(GROWTH, money.years, caption="The fleet as the load grows"))
@@ -312,7 +313,7 @@ def _money(report: ServingReport) -> Section:
     if money is None:
         return Section([], key="money", title="Money")
     lines = [f"{line.rstrip('.')}." for line in money_lines(report.fleet)]
-    caption = f"Ways to pay, over {money.counted_years} years"
+    caption = f"Ways to pay, over {counted(money.counted_years, 'year')}"
     return Section([Lines(lines), Table(PAYMENTS, money.payments, caption=caption)], key="money", title="Money")
 
 
@@ -326,7 +327,7 @@ def _handover(report: ServingReport) -> Iterator[Section]:
 
 
 def _rejections(plan: DeploymentPlan) -> Section:
-    rows = [(gpu, format_words(why_rejected(rejection))) for gpu, rejection in nearest_rejections(plan).items()]
+    rows = [(gpu, sentence(why_rejected(rejection))) for gpu, rejection in nearest_rejections(plan).items()]
     count = len(plan.rejections)
     line = f"{count} deployments fail; the JSON of this report names each. The nearest of each GPU without any:"
     columns: list[Column[tuple[str, str]]] = [words("GPU", lambda row: row[0]), words("why", lambda row: row[1])]
@@ -334,14 +335,9 @@ def _rejections(plan: DeploymentPlan) -> Section:
     return Section([Lines([line]), *([table] if rows else [])], key="rejected", title="What does not carry the load")
 
 
-def format_words(words: str) -> str:
-    """Return words as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}."
-
-
 def _assumptions(report: ServingReport) -> Section:
     plan = report.fleet.plan
-    lines = [format_words(sentence.rstrip(".")) for sentence in (*plan.assumptions, *plan.notes)]
+    lines = [sentence(told.rstrip(".")) for told in (*plan.assumptions, *plan.notes)]
     lines.append(
         "TTFT is from arrival to the first token, TPOT = (end to end − TTFT) ÷ (output tokens − 1), ITL the time "
         "between any two tokens. Estimates rest on step times fitted to measured runs; intervals are in the JSON."

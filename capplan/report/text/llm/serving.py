@@ -7,6 +7,7 @@ from capplan.core.numbers import Interval
 from capplan.llm.core.serving.accuracy import Accuracy, CellAccuracy, ServingValidation
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart, total_s
+from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LoadAnswer, Percentiles, Simulation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
@@ -61,22 +62,19 @@ def llm_estimate_sections(estimate: ServingEstimate, *, explain: bool = False) -
 
 def _headline(estimate: ServingEstimate) -> str:
     sharding = estimate.sharding
-    shared = ", ".join(
-        f"{name} {size}"
-        for name, size in (
-            ("TP", sharding.tensor),
-            ("PP", sharding.pipeline),
-            ("EP", sharding.expert),
-            ("DP", sharding.data),
-        )
-        if size > 1
-    )
+    shared = degrees_words(sharding)
     return (
         f"{estimate.model} ({_billions(estimate.params)} parameters, {_billions(estimate.active_params)} active) "
         f"on {sharding.gpus} × {estimate.gpu}{f' ({shared})' if shared else ''}, {estimate.engine}, weights "
         f"{estimate.weights}, cache {estimate.kv}: {estimate.input_len:g} tokens in, {estimate.output_len:g} out, "
         f"{estimate.sequences_that_fit:,.0f} sequences fit"
     )
+
+
+def degrees_words(sharding: Sharding) -> str:
+    """Return the degrees of parallelism above one, such as "TP 4, PP 2"; empty where there are none."""
+    named = (("TP", sharding.tensor), ("PP", sharding.pipeline), ("EP", sharding.expert), ("DP", sharding.data))
+    return ", ".join(f"{name} {size}" for name, size in named if size > 1)
 
 
 def _billions(count: int) -> str:
@@ -279,8 +277,8 @@ def saturation_line(simulation: Simulation) -> str:
     overload = simulation.saturated_from_per_s
     if overload is not None:
         return (
-            f"From {overload:.3g} requests/s on, work piles up: the replica is saturated, and the times above say how "
-            "long the simulation was, not what users see."
+            f"From {overload:.3g} requests/s on, work piles up: the replica is saturated, and the times say how long "
+            "the simulation was, not what users see."
         )
     highest = max(
         (simulation.load_fraction(answer) for answer in simulation.answers if answer.clients is None), default=0.0

@@ -25,7 +25,7 @@ from capplan.report.text.llm.plan import (
     why_rejected,
 )
 from capplan.report.text.styled import cut_line, styled_table
-from capplan.units import format_joules, format_rate, format_seconds, format_watts
+from capplan.units import counted, format_joules, format_rate, format_seconds, format_watts
 
 MOST_LINES = 30
 OTHER_CHOICES = 2
@@ -200,7 +200,7 @@ def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
     sure = (
         "the limits hold at the slow end of the intervals, too; "
         if best.holds_at_worst
-        else ("the limits do not hold at the slow end of the intervals; ")
+        else "the limits do not hold at the slow end of the intervals; "
     )
     return f"{others}; {sure if limited else ''}{best.evidence}.{tied}"
 
@@ -208,9 +208,9 @@ def _why(plan: DeploymentPlan, best: DeploymentFit) -> str:
 _COLUMNS: tuple[Column[DeploymentFit], ...] = (
     words("or", lambda fit: fit.gpu),
     figure("GPUs", lambda fit: fit.gpus),
-    words("shared", lambda fit: f"{fit.replicas} × {shared_words(fit.sharding)}"),
-    words("engine", lambda fit: fit.engine),
-    words("weights", lambda fit: fit.weights),
+    words("shared", lambda fit: f"{fit.replicas} × {shared_words(fit.sharding)}", rank=1),
+    words("engine", lambda fit: fit.engine, rank=2),
+    words("weights", lambda fit: fit.weights, rank=3),
     figure("USD/h", lambda fit: fit.usd_per_hour, "{:,.2f}".format),
 )
 _ANSWERED: tuple[Column[DeploymentFit], ...] = (
@@ -243,7 +243,7 @@ def _rest(fleet: PlannedFleet, width: int) -> Iterator[Line]:
     for note in plan.notes[: _MOST_NOTES - (mixed is not None)]:
         yield from _labelled("Note", note, width, most=_MOST_LINES_OF_A_NOTE)
     lacking = len(plan.gpus_without_fit)
-    failing = f"; {lacking} GPUs do not carry it" if lacking else ""
+    failing = f"; {counted(lacking, 'GPU')} {'does' if lacking == 1 else 'do'} not carry it" if lacking else ""
     yield from _labelled("More", f"--all shows {len(plan.fits)} deployments and what is assumed{failing}", width)
 
 
@@ -262,4 +262,4 @@ def _nothing(plan: DeploymentPlan, width: int) -> Iterator[Line]:
         yield from _labelled("Nearest", f"{gpu}: {why_rejected(nearest[gpu])}", width, most=2)
     more = len(nearest) - _NEAREST
     if more > 0:
-        yield from _labelled("More", f"--all shows {more} further GPUs and what is assumed", width)
+        yield from _labelled("More", f"--all shows {counted(more, 'further GPU')} and what is assumed", width)

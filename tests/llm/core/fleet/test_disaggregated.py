@@ -17,7 +17,12 @@ from tests.llm.core.serving.test_service import service
 LOAD = TokenLoad(rate_per_s=20.0, input_len=512, output_len=128)
 RENT = RentedGpu(usd_per_hour=2.0, provider="one", day="2026-01-01", tier="quoted")
 SIDE = Side(
-    gpu="some-gpu", service=service(), sharding=Sharding(), capacity=256, kv_bytes_per_token=131_072.0, rent=RENT
+    gpu="some-gpu",
+    service=service(),
+    sharding=Sharding(),
+    demand=LOAD.demand(256),
+    kv_bytes_per_token=131_072.0,
+    rent=RENT,
 )
 NAMES = ("vllm", "bf16")
 
@@ -77,3 +82,16 @@ def test_prompts_and_answers_may_be_on_different_gpus() -> None:
 def test_limits_that_nothing_keeps_leave_nothing() -> None:
     assert found(LatencyLimits(tpot_s=1e-6)) is None
     assert found(LatencyLimits(ttft_s=1e-6)) is None
+
+
+def test_images_are_encoded_and_prefixes_fetched_before_the_first_token() -> None:
+    slower = replace(SIDE, demand=replace(SIDE.demand, encoder_s=0.2, loaded_s=0.03))
+    load = replace(LOAD, rate_per_s=1e-6)
+    plain, seen = (
+        disaggregate(side, SIDE, load=load, limits=LatencyLimits(), names=NAMES, link_bytes_per_s=50e9)
+        for side in (SIDE, slower)
+    )
+    assert plain is not None
+    assert seen is not None
+    assert seen.prefill_s - plain.prefill_s == pytest.approx(0.2)
+    assert seen.ttft_s - plain.ttft_s == pytest.approx(0.23)

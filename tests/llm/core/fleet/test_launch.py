@@ -8,6 +8,7 @@ from capplan.core.serving_engines import Engine
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.serving.service import Speculation
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.weights import Adapters
 
 
 def made(engine: Engine, **changes: Any) -> Launch:
@@ -78,3 +79,22 @@ def test_a_narrow_cache_prefixes_and_drafts_are_set() -> None:
 def test_llamacpp_divides_its_context_between_the_slots() -> None:
     # 1,280 tokens are 80 blocks of 16; 8 slots of them are 10,240 tokens.
     assert "-c 10240" in made(Engine.LLAMACPP, max_len=1280, max_sequences=8, sharding=Sharding()).command
+
+
+def test_adapters_are_set_in_every_engine_that_serves_them() -> None:
+    adapters = Adapters(count=4, rank=16)
+    assert "--enable-lora --max-loras 4 --max-lora-rank 16" in made(Engine.VLLM, adapters=adapters).command
+    # without paths SGLang 0.5.5 asserts that both the rank and the modules are stated
+    sglang = made(Engine.SGLANG, adapters=adapters).command
+    assert "--enable-lora --max-loras-per-batch 4 --max-lora-rank 16 --lora-target-modules all" in sglang
+    assert "max_loras: 4" in made(Engine.TRTLLM, adapters=adapters).files[0][1]
+
+
+@pytest.mark.parametrize("kv", ["q5_0", "q4_0"])
+def test_every_narrow_cache_of_llamacpp_is_set(kv: str) -> None:
+    assert f"-ctk {kv} -ctv {kv}" in made(Engine.LLAMACPP, kv=kv, sharding=Sharding()).command
+
+
+def test_tensorrt_llm_stores_the_cache_in_the_planned_format() -> None:
+    assert "dtype: nvfp4" in made(Engine.TRTLLM, kv="nvfp4").files[0][1]
+    assert "dtype: fp8" in made(Engine.TRTLLM, kv="fp8_e4m3").files[0][1]

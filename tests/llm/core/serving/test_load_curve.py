@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.serving.load_curve import load_curve, load_points
-from capplan.llm.core.serving.service import Demand, Speculation, decode_step_s, lone_ttft_s
+from capplan.llm.core.serving.service import Demand, Speculation, decode_step_s, lone_ttft_s, step_seconds
 from capplan.llm.core.timing.work import Load
 from tests.llm.core.serving.test_service import DEMAND, service
 
@@ -49,6 +49,20 @@ def test_a_verifying_step_computes_more_and_reads_the_cache_once() -> None:
         service(), np.array([4.0]), context=100.0, speculation=Speculation(drafts=3, acceptance=0.5)
     )
     assert drafted[0] > decode_step_s(service(), np.array([4.0]), context=100.0)[0]
+
+
+def test_a_step_with_prompts_drafts_as_long_as_one_without() -> None:
+    speculation = Speculation(drafts=4, acceptance=0.5)
+    running, chunks, context = np.array([4.0, 4.0]), np.array([0.0, 1024.0]), 512 + 64
+    plain, drafted = (
+        step_seconds(service(), demand)(running, chunks)
+        for demand in (DEMAND, replace(DEMAND, speculation=speculation))
+    )
+    verified_s = service().step(Load.of(decoding=4.0, context=context, drafted=4.0)).total_s
+    drafting_s = float(drafted[0] - verified_s[0])
+    # four layers of 32, and the output head four times
+    assert drafting_s > 4 / 32 * plain[0]
+    assert drafted[1] - plain[1] >= drafting_s
 
 
 def test_a_lone_text_to_embed_takes_its_prefill() -> None:

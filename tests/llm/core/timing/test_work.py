@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from capplan.core.weights import find_weight_format
-from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.quantisation import default_quantisation
+from capplan.llm.core.architecture import Architecture, Layer
+from capplan.llm.core.kv import kv_element_bytes, stage_cache
+from capplan.llm.core.layers import Attention
+from capplan.llm.core.quantisation import Quantisation, default_quantisation
 from capplan.llm.core.sharding import Sharding
+from capplan.llm.core.tensors import WeightRole
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.stage_kernels import Formats, stage_kernels
 from capplan.llm.core.timing.work import (
@@ -18,6 +21,7 @@ from capplan.llm.core.timing.work import (
     kernel_classes,
     padded_rows,
     step_work,
+    weight_kernel,
 )
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core.architectures import DEEPSEEK_V3, GPT_OSS_120B, LLAMA_8B, LLAMA_70B, NEMOTRON_LAYER
@@ -209,3 +213,30 @@ def test_prompts_of_a_state_space_layer_are_computed_in_blocks() -> None:
     assert flops == [0, pytest.approx(2 * block)]
     # One state is read and written in the end, two blocks' states are written and read twice.
     assert traffic == [0, pytest.approx(4 * 1_310_720 * (2 + 2 * 4))]
+
+
+def test_decoding_reads_keys_and_values_of_one_projection_apart() -> None:
+    # Gemma 4's full layers project once, but norm and rotate keys alone, so that engines cache both:
+    # 4 heads · (512 + 512) elements · 2 bytes a token.
+    mixer = Attention(query_heads=32, kv_heads=4, key_dim=512, value_dim=512, keys_are_values=True)
+    model = Architecture(
+        name="model", family="gemma4", hidden_dim=5376, vocab_size=1024, max_positions=None, tied_embeddings=True,
+        layers=(Layer(mixer=mixer, mlp=None, norm_parameters=0),),
+    )  # fmt: skip
+    formats = Formats(
+        quantisation=default_quantisation(model, find_weight_format("bf16")), cache_bytes=2.0, units=ALL_UNITS
+    )
+    (attention,) = stage_kernels(model, sharding=Sharding(), formats=formats).attentions
+    assert attention.cache_bytes == 4 * 1024 * 2
+    assert attention.cache_bytes == stage_cache(model, sharding=Sharding(), element_bytes=2.0).bytes_per_token
+
+
+def test_a_checkpoint_of_mixed_precision_multiplies_each_role_in_its_own_format() -> None:
+    # NVIDIA's Qwen3.6 checkpoints: attention in fp8, experts in NVFP4
+    narrow = find_weight_format("nvfp4")
+    mixed = ((WeightRole.ATTENTION, find_weight_format("fp8")), (WeightRole.EXPERT, narrow))
+    stored = Quantisation(format=narrow, roles=frozenset(), mixed=mixed)
+    attention = weight_kernel(stored, WeightRole.ATTENTION, units=ALL_UNITS)
+    assert (attention.gemm, attention.weight_bytes) == (KernelClass.GEMM_FP8, 1.0)
+    assert weight_kernel(stored, WeightRole.EXPERT, units=ALL_UNITS).moe is KernelClass.MOE_NVFP4
+    assert weight_kernel(stored, WeightRole.ROUTER, units=ALL_UNITS).gemm is KernelClass.GEMM_16

@@ -8,6 +8,7 @@ import pytest
 from capplan.core.numbers import Interval
 from capplan.errors import UnknownNameError, UsageError
 from capplan.llm.core.architecture import Architecture
+from capplan.llm.core.layers import Attention
 from capplan.llm.core.training.accuracy import TrainingEvidence
 from capplan.llm.core.training.estimate import OwnRun, answer_training_memory, least_recompute
 from capplan.llm.core.training.flops import passes_per_token, training_rates
@@ -32,7 +33,7 @@ from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, estimate_memory
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
-from capplan.llm.core.training.run import Dataset, RunReliability, plan_run
+from capplan.llm.core.training.run import Dataset, RunReliability, checkpoint_bytes, plan_run
 from capplan.llm.core.training.search import Peaks, TrainingOffer, layouts, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
@@ -215,6 +216,53 @@ def test_more_tokens_take_more_days_and_more_failures_cost_more() -> None:
         return run.wall_s.expected
 
     assert days(1e9) < days(2e9) < days(2e9, 1e2)
+    with pytest.raises(UsageError, match="the run never ends"):  # eight GPUs fail every 0.45 s, a restart takes 900 s
+        days(1e9, 1e-3)
+
+
+@pytest.mark.parametrize("layout", [TrainingLayout(), TrainingLayout(gpus=64, tensor=8, pipeline=4, shard=Shard.ZERO1)])
+def test_a_checkpoint_holds_every_parameter_once_however_the_job_is_shared(layout: TrainingLayout) -> None:
+    # 8,030,261,248 parameters (the model card's 8.03 B) in 16 bits, with an fp32 copy and two fp32 moments
+    assert checkpoint_bytes(job(layout=layout)) == 14 * 8_030_261_248
+    found = estimate_memory(replace(job(), layout=layout), MEMORY)
+    assert found.load_host == pytest.approx(2 * 8_030_261_248 / (1 if layout.gpus > 1 else 4))
+
+
+def test_a_token_of_a_window_sees_the_window_but_for_the_first_ones() -> None:
+    # the i-th of 8,192 tokens sees min(i, 1,024) keys, itself counted; in chunks of 1,024 it sees those of its chunk
+    whole = Attention(query_heads=1, kv_heads=1, key_dim=64, value_dim=64)
+    counted = sum(min(index, 1024) for index in range(1, 8193)) / 8192
+    assert replace(whole, window=1024).mean_keys(8192) == pytest.approx(counted, rel=1e-3)
+    assert replace(whole, window=1024, chunked=True).mean_keys(8192) == 512
+    assert whole.mean_keys(8192) == replace(whole, window=8192).mean_keys(8192) == 4096
+
+
+def test_a_search_tries_only_layouts_that_can_be_run() -> None:
+    # Phi-4 has 40 query heads and 10 key-value heads: four GPUs divide the former and not the latter
+    asked = replace(job(framework=find_framework("megatron")), architecture=model("phi-4"))
+    assert {layout.tensor for layout in layouts(asked, MACHINE, gpus=8)} == {1, 2}
+
+
+def context_bytes(name: str, layout: TrainingLayout) -> float:
+    """Return the bytes that one layer sends in one micro-batch where a sequence is shared."""
+    asked = replace(job(layout=layout, sequence_tokens=4096), architecture=model(name))
+    work = step_work(asked, MACHINE)
+    return work.context_s * MACHINE.network_bytes_per_s / len(asked.architecture.layers)
+
+
+def test_shared_sequences_pass_their_keys_and_values_around() -> None:
+    # 2,048 tokens a GPU go to one other GPU in the forward and twice in the backward pass, in 16 bits.
+    # Qwen3-30B-A3B: 4 heads of 2 · 128 elements on 8 GPUs are one head each.
+    layout = TrainingLayout(gpus=16, tensor=8, context=2)
+    assert context_bytes("qwen3-30b-a3b", layout) == pytest.approx(2 * 2048 * 3 * 256)
+    # DeepSeek-V3: 128 heads of 192 + 128 elements, rebuilt before attention, 16 of them on a GPU
+    assert context_bytes("deepseek-v3", layout) == pytest.approx(2 * 2048 * 3 * 16 * 320)
+
+
+def test_adapters_alone_cross_the_bus_where_their_optimizer_is_offloaded() -> None:
+    asked = replace(adapted(Method.LORA, BaseFormat.BF16), offloaded=frozenset({Offloaded.OPTIMIZER}))
+    # 41,943,040 parameters of rank 16 on all linear layers: gradients there and parameters back, in 16 bits
+    assert step_work(asked, MACHINE).host_s == pytest.approx(4 * 41_943_040 / MACHINE.host_bytes_per_s)
 
 
 def test_padded_samples_take_whole_sequences() -> None:
@@ -416,6 +464,8 @@ def test_experts_are_spread_by_a_search() -> None:
         (TrainingLayout(gpus=12, tensor=8), "12 GPUs are not a multiple of tp × pp × cp = 8"),
         (TrainingLayout(gpus=64, pipeline=64), "64 pipeline chunks are more than 32 layers"),
         (TrainingLayout(gpus=8, expert=8), "has no experts, so --ep 8 does nothing"),
+        (TrainingLayout(gpus=12, context=3), "--cp 3 does not divide sequences of 4096 tokens"),
+        (TrainingLayout(gpus=8, shard_group=3), "--shard-group 3 does not divide the 8 ranks"),
     ],
 )
 def test_impossible_layouts_are_refused_in_a_sentence(layout: TrainingLayout, words: str) -> None:
@@ -437,6 +487,28 @@ def test_a_configuration_holds_the_batch_and_the_length(name: str) -> None:
     assert written is not None
     assert "2047" in written
     assert "3" in written
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("megatron", "--fp16"),
+        ("axolotl", "fp16: true"),
+        ("hf-trainer", "mixed_precision: fp16"),
+        ("trl", "--max_length 4096 --fp16 "),
+    ],
+)
+def test_a_job_in_fp16_is_written_as_such(name: str, words: str) -> None:
+    written = launch_config(job(framework=find_framework(name), compute=Compute.FP16))
+    assert written is not None
+    assert words in written
+    assert "bf16" not in written
+
+
+def test_axolotl_loads_a_base_of_eight_bits_as_such() -> None:
+    written = launch_config(replace(adapted(Method.LORA, BaseFormat.INT8), framework=find_framework("axolotl")))
+    assert written is not None
+    assert "load_in_8bit: true" in written
 
 
 def test_a_pipeline_of_torchtitan_gets_all_of_its_micro_batches_at_once() -> None:

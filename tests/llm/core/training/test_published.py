@@ -10,7 +10,7 @@ from capplan.llm.core.architecture import Architecture, Layer
 from capplan.llm.core.layers import Attention, DenseMlp
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.training.activations import interleaved_share, layer_activations, logit_elements
-from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters, model_flops_per_token
+from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters
 from capplan.llm.core.training.frameworks import States, find_framework
 from capplan.llm.core.training.job import (
     Adapter,
@@ -29,7 +29,7 @@ from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.run import RunReliability, daly_interval_s, plan_run, young_interval_s
 from capplan.llm.core.training.work import bubble_fraction
 from capplan.llm.read.catalogue import find_in_catalogue
-from tests.llm.core.training.training_cases import MEMORY
+from tests.llm.core.training.training_cases import MEMORY, model_flops_per_token
 
 GIB = 2**30
 

@@ -1,7 +1,9 @@
 """Constants and machines for tests of training: round numbers near those of the literature, fitted to nothing."""
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
+from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence, Widths
+from capplan.llm.core.training.flops import attention_flops_per_token, matmul_parameters
 from capplan.llm.core.training.frameworks import Family
 from capplan.llm.core.training.memory import MemoryConstants
 from capplan.llm.core.training.step_time import TimeConstants
@@ -81,3 +83,9 @@ MACHINE = TrainingGpu(
     host_bytes_per_s=63e9,
     network_bytes_per_s=50e9,
 )
+
+
+def model_flops_per_token(architecture: Architecture, *, sequence: int) -> float:
+    """Return the model FLOPs of a trained token: 6·N + 12·L·h·s, attention not halved, as NeMo and PaLM count them."""
+    attention = attention_flops_per_token(architecture, sequence=sequence, is_causal=False)
+    return 6.0 * matmul_parameters(architecture) + 3.0 * attention
