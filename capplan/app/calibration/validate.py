@@ -85,11 +85,12 @@ def _share(
     def work() -> None:
         worker = Worker(make, *arguments, environment=ONE_THREAD)
         try:
-            while left and not stop.is_set():
-                index = left.popleft()
+            while not stop.is_set():
+                try:
+                    index = left.popleft()
+                except IndexError:
+                    return
                 parts[index] = _answer(worker, groups[index], stop)
-        except IndexError:  # another thread took the last one
-            return
         finally:
             worker.close()
 

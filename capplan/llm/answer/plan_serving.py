@@ -26,7 +26,6 @@ from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.core.timing.engine_rules import SCHEDULING
 from capplan.llm.read.load_file import ServingLoadFile
 from capplan.specs import Gpus
 from capplan.specs.fitted import load_power_law
@@ -233,7 +232,7 @@ def launch_of(fit: DeploymentFit, search: Search) -> Launch:
     model, load, engine = search.model, search.question.load, find_engine(fit.engine)
     longest = model.architecture.max_positions
     wanted = ceil(longest_request(load) / _ROUNDING) * _ROUNDING
-    budget = SCHEDULING[fit.engine].token_budget
+    budget = search.service(search.find(search.words_of(fit))).scheduling.token_budget
     return launch(
         Setting(
             engine=engine,

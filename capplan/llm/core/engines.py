@@ -102,7 +102,7 @@ def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, da
     """
     total = total_bytes / _MIB
     gib = total / 1024
-    chunk = 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+    chunk = sglang_chunk_tokens(total_bytes)
     few, many = (8, 8) if gib < 20 else (24, 80) if gib < 35 else (32, 160) if gib < 60 else (256, 512)
     graphs = few if tensor * data < 4 and gib < 160 else many
     reserved = 512 + 1.5 * chunk + 2 * graphs + 128 * tensor * data * pipeline
@@ -113,17 +113,34 @@ def sglang_static_fraction(*, total_bytes: float, tensor: int, pipeline: int, da
     return round((total - reserved) / total, 3)
 
 
-def vllm_step_limits(*, total_bytes: float, is_a100: bool) -> tuple[int, int]:
+def sglang_chunk_tokens(total_bytes: float) -> int:
+    """Return SGLang's default of --chunked-prefill-size: the most prompt tokens of a step of all ranks together.
+
+    It follows the memory of a GPU (`_handle_gpu_memory_settings` in `server_args.py` of SGLang 0.5.5), and attention
+    data parallelism divides it among its ranks (`_handle_data_parallelism` there).
+
+    Args:
+        total_bytes: Memory of one GPU. [bytes]
+    """
+    gib = total_bytes / (1 << 30)
+    return 2048 if gib < 35 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+
+
+def vllm_step_limits(gpu_id: str, *, total_bytes: float) -> tuple[int, int]:
     """Return vLLM's default --max-num-batched-tokens and --max-num-seqs when it serves.
 
     GPUs of 70 GiB and more except the A100 get 8,192 tokens and 1,024 sequences, others 2,048 and 256
     (`EngineArgs.get_batch_defaults` of vLLM 0.19).
 
     Args:
+        gpu_id: Id of the GPU.
         total_bytes: Memory of one GPU. [bytes]
-        is_a100: True for an A100.
     """
-    return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not is_a100 else (2048, 256)
+    return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not gpu_id.startswith("a100") else (2048, 256)
+
+
+TRTLLM_STEP_TOKENS = 8192
+"""TensorRT-LLM's default of max_num_tokens on every GPU (`BuildConfig` of TensorRT-LLM 1.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
-from capplan.llm.core.engines import EngineMemoryRules, LlmMemoryConstants, sglang_static_fraction, vllm_step_limits
+from capplan.llm.core.engines import (
+    TRTLLM_STEP_TOKENS,
+    EngineMemoryRules,
+    LlmMemoryConstants,
+    sglang_chunk_tokens,
+    sglang_static_fraction,
+    vllm_step_limits,
+)
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
 from capplan.llm.core.layers import Attention, LatentAttention
 from capplan.llm.core.memory import Deployment, ServingMemory, StageMemory, divide_memory
@@ -226,8 +234,11 @@ def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine)
 def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
     tokens = sequences = _LLAMACPP_BATCH
     if request.engine is not Engine.LLAMACPP:
-        is_a100 = request.gpu.id.startswith("a100")
-        tokens, sequences = vllm_step_limits(total_bytes=request.gpu.expected_usable_bytes, is_a100=is_a100)
+        tokens, sequences = vllm_step_limits(request.gpu.id, total_bytes=request.gpu.expected_usable_bytes)
+    if request.engine is Engine.SGLANG:
+        tokens = ceil(sglang_chunk_tokens(request.gpu.expected_usable_bytes) / request.sharding.data)
+    elif request.engine is Engine.TRTLLM:
+        tokens = TRTLLM_STEP_TOKENS
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,

@@ -117,9 +117,9 @@ def test_defaults_that_depend_on_the_gpu():
     # SGLang reserves 10 GiB of 80; vLLM steps 8,192 tokens on an H100 and 2,048 on an A100 or a 24 GiB card
     fraction = sglang_static_fraction(total_bytes=80 * GIB, tensor=1, pipeline=1, data=1)
     assert fraction == pytest.approx(1 - 12.5 / 80, abs=0.035)
-    assert vllm_step_limits(total_bytes=79 * GIB, is_a100=False) == (8192, 1024)
-    assert vllm_step_limits(total_bytes=79 * GIB, is_a100=True) == (2048, 256)
-    assert vllm_step_limits(total_bytes=24 * GIB, is_a100=False) == (2048, 256)
+    assert vllm_step_limits("h100-sxm5-80gb", total_bytes=79 * GIB) == (8192, 1024)
+    assert vllm_step_limits("a100-sxm4-80gb", total_bytes=79 * GIB) == (2048, 256)
+    assert vllm_step_limits("l4", total_bytes=24 * GIB) == (2048, 256)
 
 
 def test_alternatives_are_what_asking_for_them_gives():

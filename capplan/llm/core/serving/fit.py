@@ -24,7 +24,7 @@ from capplan.llm.core.serving.serving_point import (
     steady_state,
 )
 from capplan.llm.core.timing.constants import Constants, ConstantsVector
-from capplan.llm.core.timing.engine_rules import SCHEDULING
+from capplan.llm.core.timing.engine_rules import scheduling_on
 from capplan.llm.core.timing.step_time import StepTable, factor_slopes_s, kernel_slopes_s, stack, step_table, step_time
 from capplan.llm.core.timing.work import IntArray
 
@@ -141,7 +141,8 @@ class _Points:
 
 def _two_steps(item: Observation) -> tuple[TwoSteps, float]:
     """Return the steps of an answer, and the tokens that are divided by their time, 0 for a time."""
-    case, kernels, rules = item.case, item.case.kernels, SCHEDULING[item.case.engine]
+    case, kernels = item.case, item.case.kernels
+    rules = scheduling_on(case.engine, case.machine, data=kernels.data_parallel)
     demand, data, stages = case.demand, item.case.kernels.data_parallel, item.case.kernels.pipeline_parallel
     running = max(1.0, min(demand.capacity, rules.most_sequences * data))
     if case.serving is Serving.OPEN_LOAD:  # as many requests run as come while one answer is made

@@ -11,7 +11,7 @@ from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeco
 from capplan.llm.core.serving.energy import card_works
 from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
 from capplan.llm.core.timing.constants import Constants
-from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SCHEDULING, SchedulerFlags, Scheduling
+from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags, Scheduling, scheduling_on
 from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.step_time import StepTable, StepTime, step_table, step_time
 from capplan.llm.core.timing.work import Kernels, Load
@@ -35,7 +35,7 @@ class ServedDeployment:
     @property
     def scheduling(self) -> Scheduling:
         """Return how the engine fills its steps."""
-        return self.flags.applied_to(SCHEDULING[self.engine])
+        return self.flags.applied_to(scheduling_on(self.engine, self.machine, data=self.kernels.data_parallel))
 
     def step(self, load: Load) -> StepTime:
         """Compute the parts of the time of steps on one pipeline stage."""

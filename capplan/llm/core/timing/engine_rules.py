@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
+from capplan.llm.core.engines import TRTLLM_STEP_TOKENS, sglang_chunk_tokens, vllm_step_limits
 from capplan.llm.core.timing.calibration import KernelClass
+from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.work import Arithmetic
 
 
@@ -69,14 +71,31 @@ DEFAULT_FLAGS = SchedulerFlags()
 SCHEDULING: Mapping[str, Scheduling] = {
     "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
     "vllm before 0.14": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
-    "trtllm": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, overlaps=True),
-    "trtllm before 1.0": Scheduling(token_budget=8192, mixes=True, most_sequences=4096, arrival_steps=0),
-    "trtllm before 0.11": Scheduling(token_budget=8192, mixes=True, most_sequences=2048, arrival_steps=0),
+    "trtllm": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=2048, overlaps=True),
+    "trtllm before 1.0": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=4096, arrival_steps=0),
+    "trtllm before 0.11": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=2048, arrival_steps=0),
     "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048, overlaps=True, evicts=True),
     "llama.cpp": Scheduling(token_budget=512, mixes=True, most_sequences=256),
 }
-"""Defaults of vLLM 0.19 and TensorRT-LLM 1.0 on data-centre GPUs, of SGLang 0.5 and of llama-server. TensorRT-LLM keeps
-room for whole answers (GUARANTEED_NO_EVICT)."""
+"""Defaults of vLLM 0.19, TensorRT-LLM 1.0 and SGLang 0.5 on a B200, and of llama-server; `scheduling_on` returns those
+of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT)."""
+
+
+def scheduling_on(engine: str, machine: Machine, *, data: int) -> Scheduling:
+    """Return how an engine fills its steps by default on a GPU: vLLM and SGLang fill those of smaller GPUs with less.
+
+    Args:
+        engine: Name of the engine, or of one of its variants.
+        machine: The GPU.
+        data: Ranks of attention data parallelism, of each of which the answer is.
+    """
+    rules = SCHEDULING[engine]
+    if engine == "sglang":
+        return replace(rules, token_budget=sglang_chunk_tokens(machine.memory_bytes) / data)
+    if not engine.startswith("vllm"):
+        return rules
+    tokens, sequences = vllm_step_limits(machine.id, total_bytes=machine.memory_bytes)
+    return replace(rules, token_budget=tokens, most_sequences=sequences)
 
 
 def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:

@@ -34,8 +34,8 @@ class Machine:
     limits a GPU's clocks in long matrix products. `link_bytes_per_s` is the sum of both directions, and `switched`
     says that it joins all GPUs (NVLink, Infinity Fabric) instead of passing the host. It joins `server_gpus`; others
     are reached over the network, whose `network_bytes_per_s` of one GPU is the sum of both directions, too.
-    `cap` is a power limit below the GPU's own; None where it keeps that. `host` computes what does not lie on the GPU;
-    None where all does.
+    `memory_bytes` are the GPU's own. `cap` is a power limit below the GPU's own; None where it keeps that. `host`
+    computes what does not lie on the GPU; None where all does.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Machine:
     narrow_memory: bool
     link_bytes_per_s: float
     switched: bool
+    memory_bytes: float
     server_gpus: int = 8
     network_bytes_per_s: float = 100e9
     cap: CardCap | None = None
@@ -158,6 +159,7 @@ def machine_of(
         narrow_memory=not (gpu.memory_type or "").startswith("HBM"),
         link_bytes_per_s=link_bytes_per_s or printed,
         switched=switched,
+        memory_bytes=gpu.expected_usable_bytes,
         server_gpus=server_gpus,
         network_bytes_per_s=min(network, pcie),
     )

@@ -52,11 +52,11 @@ llm-time.yaml --accuracy accuracy-llm.md` remakes this page together with the ca
   or outside as a whole. No rule for widths can change that, and only larger cells say whether intervals are right.
 * Of the ML.ENERGY benchmark 57 rows, all but one on B200, are left out: their gaps between tokens are uneven (90th
   percentile above 1.25 times the median) though fewer than a tenth of their steps hold prompts, so that the host, and
-  not the GPU, decided them. With them the median errors of TPOT were 8.74 % without the GPU and 8.04 % without the
-  model.
+  not the GPU, decided them. In the fit of 2026-11-23 they made the median error of TPOT 8.74 % (8.25 % without them)
+  where the GPU is left out, and 8.04 % (8.00 %) where the model is.
 * The simulation of open load is judged by a command of its own: `python benchmarks/llm_load_sweeps.py serving.csv.gz`
-  simulates 25 measured rates below saturation with these constants. The time between tokens (ITL) is 8.7 % off in the
-  median and 16.2 % at p90, TTFT 9.1 % and 15.0 %. Two of 23 models among the rows are those that are simulated.
+  simulates 25 measured rates below saturation with these constants. The time between tokens (ITL) is 8.8 % off in the
+  median and 16.5 % at p90, TTFT 8.8 % and 15.2 %. Two of 23 models among the rows are those that are simulated.
 * Clean repeats of one run differ by 0.7 % in TPOT (p90 9 %) and by 3.6 % in TTFT (p90 16 %).
 """
 _OTHERS = """## Beside other tools
