@@ -69,8 +69,11 @@ _WRITING = ("color", "format_", "json_", "output")
 """Parameters about how an answer is written, which every verb's command has."""
 
 
-_LONGEST_CHOICES = 60
-"""Characters of the words that stand beside an option's flag; more stand in the sentence about it, which is folded."""
+_LONGEST_CHOICES = 40
+"""Characters of the words that stand beside an option's flag, so that both stand in a line of a terminal of 60 columns;
+more stand in the sentence about it, which is folded."""
+_METAVARS: Mapping[Any, str] = {int: "N", float: "NUMBER", Path: "PATH"}
+"""What stands beside the flag of an option whose value is of a plain type; NAME beside any other."""
 _LARGEST_SHOWN = 10**6
 """Bounds above this guard against overflow; the reader of questions checks them, and help does not print them."""
 
@@ -144,6 +147,8 @@ def _format_option(verb: Verb[Any, Any]) -> Any:
         return FormatOption
     kind = StrEnum("Spelling", {name.upper(): name for name in (*Format, *verb.files_in)})  # type: ignore[misc]
     _, info = get_args(FormatOption)
+    info = copy(info)
+    info.metavar = "|".join(kind)
     return Annotated[kind | None, info]
 
 
@@ -291,8 +296,14 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         least, most = field.bounds.ge, field.bounds.le
         bounds = {"min": least, "max": most if most is not None and most <= _LARGEST_SHOWN else None}
     help_words, metavar = option.help, option.metavar
-    if metavar is None and len("|".join(field.choices)) > _LONGEST_CHOICES:
-        help_words, metavar = f"{help_words} One of {', '.join(field.choices)}.", "NAME"
+    choices = "|".join(field.choices)
+    if choices and metavar in (None, choices):
+        metavar = choices
+        if len(choices) > _LONGEST_CHOICES:
+            help_words, metavar = f"{help_words} One of {', '.join(field.choices)}.", "NAME"
+    elif metavar is None and bool not in plain_types(kind):
+        (item,) = plain_types(kind)
+        metavar = _METAVARS.get(next(iter(get_args(item)), item), "NAME")
     info = typer.Option(
         field.flag,
         *option.flags[1:],

@@ -211,7 +211,8 @@ class TopicCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.param_type_name == "argument":
-                arguments.append(record)
+                name, _, _ = record[0].partition(" <")  # typer adds the type: MODEL <str>
+                arguments.append((name, record[1]))
             elif record is not None:
                 usual = Topic.ANSWER if parameter.name in _OF_ANSWERS else Topic.OWN
                 options.append((getattr(parameter, "topic", None) or usual, record))

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 FormatOption = Annotated[
     Format | None,
     typer.Option(
-        "--format", help="Spelling of the answer; by default -o's extension, else a table.", show_default=False
+        "--format",
+        metavar="|".join(Format),
+        help="Spelling of the answer; by default -o's extension, else a table.",
+        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write here, whole or not at all, instead of to stdout.")
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write here, whole or not at all, instead of to stdout."),
 ]
 
 _NEAREST = {
@@ -281,7 +285,12 @@ class ColorChoice(StrEnum):
 
 
 ColorOption = Annotated[
-    ColorChoice, typer.Option("--color", help="Colour the answer; auto: on a terminal, unless NO_COLOR is set.")
+    ColorChoice,
+    typer.Option(
+        "--color",
+        metavar="|".join(ColorChoice),
+        help="Colour the answer; auto: on a terminal, unless NO_COLOR is set.",
+    ),
 ]
 
 WIDEST = 100

@@ -40,23 +40,31 @@ Names = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="A name under which the service is reached; repeatable.", show_default=False),
 ]
-Host = Annotated[str, typer.Option(help="Address to bind; the loopback address is reachable from here only.")]
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Address to bind; the loopback address is reachable from here only.")
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Bind beyond the loopback address without a token.")]
-Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds of the processor after which a trace is stopped.")]
+Timeout = Annotated[
+    float, typer.Option(min=1.0, metavar="SECONDS", help="Seconds of the processor after which a trace is stopped.")
+]
 
 
 def serve(
     *,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port to bind; 0 takes a free one.")] = 8000,
     results: Folder = None,
     prices: Prices = None,
     specs: SpecFolders = None,
     token_file: TokenFile = None,
     insecure: Insecure = False,
     allow_host: Names = None,
-    traces: Annotated[int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes uploads only.")] = 4,
-    waiting: Annotated[int, typer.Option(min=0, max=10_000, help="Models that may wait to be traced.")] = 16,
+    traces: Annotated[
+        int, typer.Option(min=0, max=64, metavar="N", help="Models traced at once; 0 takes uploads only.")
+    ] = 4,
+    waiting: Annotated[
+        int, typer.Option(min=0, max=10_000, metavar="N", help="Models that may wait to be traced.")
+    ] = 16,
     trace_timeout: Timeout = 300.0,
     trace_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory that one trace may take.")] = "8GiB",
 ) -> None:
@@ -144,7 +152,7 @@ def mcp(
         typer.Option("--text-only", help="Answer with at most 2,000 characters of text, without the JSON document."),
     ] = False,
     traces: Annotated[
-        int, typer.Option(min=0, max=64, help="Models traced at once; 0 takes models traced before.")
+        int, typer.Option(min=0, max=64, metavar="N", help="Models traced at once; 0 takes models traced before.")
     ] = 2,
 ) -> None:
     """Serve the verbs to an assistant over the Model Context Protocol, on standard input and output.

@@ -55,7 +55,7 @@ class _ComparedFields:
         Batches,
         Option(
             help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended), or max.", flags=("--batch", "-b"),
-            words=BATCHES, topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
+            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
         ),
     ] = _ONE  # fmt: skip
     precisions: Annotated[tuple[Precision, ...], _several("--precision", Precision, "fp32,fp16")] = (

@@ -36,7 +36,7 @@ class _EstimatedBatchFields:
         Batches | None,
         Option(
             help="8, 1,8,32 or 1..64 (powers of two); 1..1024, or what a file is fixed to.", flags=("--batch", "-b"),
-            words=BATCHES, topic=Topic.WORKLOAD, doors=EVERYWHERE,
+            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, doors=EVERYWHERE,
         ),
     ] = None  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, ids_as_text, laid_out_by
 from capplan.verbs.statement.fields import GpuFilterFields, Name, OwnSpecs, SpecFields
 from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import NAMES
@@ -104,6 +104,7 @@ GPUS = Verb(
     sections=_list_sections,
     document=laid_out_by("capplan.report.documents.gpus:gpus_document", part="gpus"),
     lines=_id_lines,
+    settle=ids_as_text,
     schema="gpus",
     effort=Effort.SHORT,
     in_python=lambda found: found.gpus,

@@ -160,7 +160,7 @@ class _AskedFields:
         Batches,
         Option(
             help="8, 1,8,32 or 1..1024 (powers of two), which are compared.", flags=("--batch", "-b"),
-            words=BATCHES, topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
+            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True, doors=EVERYWHERE,
         ),
     ] = _UP_TO_256  # fmt: skip
     load: Annotated[
@@ -194,7 +194,7 @@ class _EvidenceFields:
         tuple[Path, ...],
         Option(help="What `capplan measure` saved, to compare the estimates with.", metavar="FILE", doors=HERE),
     ] = ()
-    title: Annotated[Text | None, Option(help="Title of the report.", topic=Topic.ANSWER)] = None
+    title: Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)] = None
     usd_per_kwh: Annotated[
         float | None,
         Meta(ge=0.0, le=100.0),

@@ -190,3 +190,9 @@ def test_a_csv_of_one_gpu_has_every_value_with_its_sources(run: Run) -> None:
     rows = {row["key"]: row for row in csv.DictReader(io.StringIO(run("gpus", "show", "l4", "--format", "csv").stdout))}
     assert rows["bandwidth"]["value"] == "300 GB/s"  # as NVIDIA prints of the L4
     assert "AIConfigurator" in rows["bandwidth"]["sources"]
+
+
+def test_ids_are_plain_text_only(run: Run) -> None:
+    result = run("gpus", "--ids", "--format", "json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "leave out --ids or the format json" in result.stderr

@@ -116,7 +116,7 @@ def test_models_are_filtered_by_conditions():
     result = run("models", "--where", "params < 1B", "--ids")
     assert "qwen3-0.6b" in result.stdout.split()
     assert "qwen3-1.7b" not in result.stdout.split()
-    assert "leave out it or the format json" in run("models", "--ids", "--json").stderr
+    assert "leave out --ids or the format json" in run("models", "--ids", "--json").stderr
     both = run("models", "--where", "moe = yes and attention = mla", "--ids").stdout.split()
     assert "deepseek-v3" in both
     assert "mixtral-8x7b" not in both

@@ -1,4 +1,4 @@
-"""What commands show in a terminal of 80 columns: no line is wider, and every figure of a pipe's answer is there."""
+"""What commands show in terminals of 80 and 60 columns: no line is wider, and every figure of a pipe is there."""
 
 import fcntl
 import os
@@ -14,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 WIDTH = 80
+NARROW = 60
 COMMANDS = (
     ("gpus",),
     ("gpus", "show", "t4"),
@@ -31,10 +32,10 @@ COMMANDS = (
 )
 
 
-def shown_in_terminal(*words: str) -> list[str]:
-    """Return the lines that a command writes to a terminal of 80 columns."""
+def shown_in_terminal(*words: str, width: int = WIDTH) -> list[str]:
+    """Return the lines that a command writes to a terminal of so many columns."""
     outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
     command = [sys.executable, "-m", "capplan", *words]
     with subprocess.Popen(
@@ -68,6 +69,14 @@ def test_no_line_is_wider_than_the_terminal(words: tuple[str, ...], net_trace: P
     assert lines
     # an address without a blank cannot be folded
     assert [line for line in lines if len(line) > WIDTH and " " in line.strip()] == []
+
+
+@pytest.mark.parametrize("command", ["plan", "measure", "trace", "llm plan", "llm train estimate", "gpus", "serve"])
+@pytest.mark.parametrize("width", [NARROW, WIDTH])
+def test_help_keeps_to_a_narrow_terminal(command: str, width: int) -> None:
+    lines = shown_in_terminal(*command.split(), "--help", width=width)
+    assert lines[0].startswith("Usage: ")
+    assert [line for line in lines if len(line) > width] == []
 
 
 def test_a_pipe_gets_whole_rows() -> None:

@@ -15,6 +15,7 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.pipelines.types import Offload
+from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Limits
 from capplan.core.sweep.definition import Conditions, ServingConditions, Value
 from capplan.core.sweep.grid import Columns, GridPlanner, failed_columns, plan_columns
@@ -218,11 +219,15 @@ def _planned(model: Model, conditions: Conditions, context: SweepContext, gpus: 
     if conditions.scheme is not None:
         model = QuantisedModel(inner=model, scheme=conditions.scheme)
     for trace, batches in model.traces_for(conditions.workload.configuration, conditions.batches):
-        planner = GridPlanner(
-            trace=trace,
-            conditions=replace(conditions, batches=batches),
+        prepared = Prepared.of(
+            trace,
+            conditions.workload,
             calibration=context.calibration,
             memory_calibration=context.memory_calibration,
+        )
+        planner = GridPlanner(
+            prepared=prepared,
+            conditions=replace(conditions, batches=batches),
             power_law=context.power_law if conditions.energy else None,
         )
         more = planner.columns(gpus)

@@ -2,33 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.advice import knee_batch
-from capplan.core.latency.breakdown import step_peak_seconds
-from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.predict import estimate_latencies
-from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import LatencyEstimate
 from capplan.core.memory.fit import (
     LargestBatch,
     available_memory,
     judge_fit,
-    largest_batches,
     memory_shortage,
     usable_memory,
 )
-from capplan.core.memory.model import MemoryModel
-from capplan.core.memory.types import FitStatus, MemoryCalibration, MemoryEstimate
-from capplan.core.plan.planner import CURVE_BATCHES, model_facts, refusal_of_size
+from capplan.core.memory.types import FitStatus, MemoryEstimate
+from capplan.core.plan.planner import CURVE_BATCHES, Prepared, refusal_of_size
 from capplan.core.plan.recommend import Work, latencies_under_cap
 from capplan.core.plan.types import Constraint, ModelFacts, Plan
 from capplan.core.power import PowerLaw, StepEnergy, step_energy
 from capplan.core.sweep.definition import AnyConditions, Conditions, Value
 from capplan.core.sweep.schema import PLANNED_COLUMNS, RowStatus
-from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import BatchChoice
 
 _WEIGHTS = ("weights", "weights of other parts", "largest layer", "largest layers")
@@ -42,20 +34,12 @@ Columns = dict[str, list[Value]]
 class GridPlanner:
     """Plans one model under one set of conditions on GPUs, and keeps what they share."""
 
-    trace: Trace
+    prepared: Prepared
     conditions: Conditions
-    calibration: Calibration
-    memory_calibration: MemoryCalibration
     power_law: PowerLaw | None = None
-    _memory: MemoryModel = field(init=False)
     _added: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
     _largest: dict[tuple[object, ...], LargestBatch] = field(default_factory=dict)
     _judged: dict[tuple[object, ...], Mapping[str, Value]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._memory = MemoryModel(
-            trace=self.trace, workload=self.conditions.workload, calibration=self.memory_calibration
-        )
 
     def columns(self, gpus: Sequence[GpuSpec]) -> Columns:
         """Return a row for each GPU and batch, in the order of `gpus`.
@@ -64,28 +48,19 @@ class GridPlanner:
             gpus: the GPUs to plan on.
 
         Raises:
-            MissingRecordingError: the trace lacks the workload's recording.
             UsageError: the recording holds at another batch alone.
         """
-        facts = _fact_values(model_facts(self.trace, self._recording))
-        return _columns({**self.conditions.asked(), **facts}, self._rows(gpus))
-
-    @property
-    def _recording(self) -> Recording:
-        return self.trace.recording(self.conditions.workload.configuration)
+        return _columns({**self.conditions.asked(), **_fact_values(self.prepared.facts)}, self._rows(gpus))
 
     def _rows(self, gpus: Sequence[GpuSpec]) -> Iterator[Mapping[str, Value]]:
-        batches, exact = self.conditions.batches, self._recording.exact_batch
+        batches, exact = self.conditions.batches, self.prepared.exact_batch
         largest = [self._largest_batch(gpu) for gpu in gpus]
         curve = [exact] if exact else list(CURVE_BATCHES)
         maxima = {batch.planned for batch in largest} if batches.choice is BatchChoice.MAX else set()
         sizes = sorted({*curve, *batches.sizes, *maxima})
-        step = ExecutedStep.of(self._recording, self.conditions.workload, calibration=self.calibration)
         law = replace(self.power_law, cap_w=self.conditions.power_limit_w) if self.power_law else None
-        work = partial(step_peak_seconds, step)
-        grid = latencies_under_cap(
-            lambda at, batches: estimate_latencies(step, gpus=at, batches=batches), work, gpus, sizes, law
-        )
+        work = self.prepared.peak_seconds
+        grid = latencies_under_cap(self.prepared.latencies, work, gpus, sizes, law)
         for gpu, most, row in zip(gpus, largest, grid, strict=True):
             if isinstance(row, Unsupported):
                 for size in self.conditions.sizes:
@@ -102,14 +77,14 @@ class GridPlanner:
         share = self.conditions.utilization_fraction
         key = gpu.is_cpu, gpu.compute_capability, usable_memory(gpu)
         if key not in self._largest:
-            self._largest[key] = largest_batches(self._memory, gpu=gpu, utilization_fraction=share)
+            self._largest[key] = self.prepared.largest(gpu, utilization_fraction=share)
         return self._largest[key]
 
     def _row(
         self, gpu: GpuSpec, latency: LatencyEstimate, max_batch: int, recommended: int | None
     ) -> Mapping[str, Value]:
         held = self._memory_row(gpu, latency.batch, max_batch)
-        refused = self._memory.refused_above
+        refused = self.prepared.refused_above
         if held["fits"] and refused is not None and latency.batch > refused:
             return _unsupported_row(gpu, latency.batch, refusal_of_size(refused))
         head: dict[str, Value] = {
@@ -126,7 +101,7 @@ class GridPlanner:
         key = gpu.is_cpu, gpu.compute_capability, usable, batch
         if key not in self._judged:
             available = available_memory(gpu, utilization_fraction=self.conditions.utilization_fraction)
-            memory = self._memory.estimate(batch=batch, gpu=gpu, available_bytes=available.expected)
+            memory = self.prepared.memory_at(batch, gpu, available_bytes=available.expected)
             status = judge_fit(memory, available_bytes=available, max_batch=max_batch)
             fits = status is not FitStatus.DOES_NOT_FIT
             self._judged[key] = {

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from capplan.errors import UsageError
 from capplan.verbs.llm.fields import (
     DOWNLOAD,
     AdapterFields,
@@ -16,7 +15,7 @@ from capplan.verbs.llm.fields import (
     MemoryFractionFields,
     ReplicaGpuFields,
 )
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, ids_as_text, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 from capplan.verbs.statement.words import SIZE
@@ -154,17 +153,6 @@ def answer_llm_models(question: LlmModelsQuestion, context: Context) -> "tuple[L
     return tuple(select_models(named or list(load_catalogue().values()), question.where))
 
 
-def _settle_models(question: LlmModelsQuestion, look: Look) -> LlmModelsQuestion:
-    """Refuse a format for names alone.
-
-    Raises:
-        UsageError: one is asked for.
-    """
-    if question.ids and look.format != "table":
-        raise UsageError(f"--ids prints names alone, one per line; leave out it or the format {look.format}.")
-    return question
-
-
 def _model_names(
     answers: "Sequence[tuple[LanguageModel, ...]]", question: LlmModelsQuestion, _look: Look
 ) -> "list[Line] | None":
@@ -182,7 +170,7 @@ LLM_MODELS = Verb(
         "capplan llm models deepseek-v3 hf:path/to/config.json --json",
     ),
     answer=answer_llm_models,
-    settle=_settle_models,
+    settle=ids_as_text,
     sections=laid_out_by("capplan.report.text.llm.memory:llm_model_sections"),
     is_one_screen=True,
     lines=_model_names,

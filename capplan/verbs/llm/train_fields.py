@@ -49,7 +49,7 @@ class TrainingMethodFields:
         tuple[str, ...],
         Option(
             help="Matrices with adapters: q, k, v, o, gate_up, down, head, attention, mlp; all linear ones by default.",
-            topic=Topic.MODEL, words=NAMES,
+            topic=Topic.MODEL, words=NAMES, metavar="A,B,...",
         ),
     ] = ()  # fmt: skip
     base: Annotated[

@@ -157,6 +157,17 @@ def laid_out_by(path: str, *, part: str = "", **asked: str) -> Callable[[Sequenc
     return lay_out
 
 
+def ids_as_text(question: Any, look: Look) -> Any:
+    """Return a question whose field `ids` asks for names alone, which are plain text.
+
+    Raises:
+        UsageError: Names alone are asked for in another format.
+    """
+    if question.ids and look.format != "table":
+        raise UsageError(f"--ids prints names alone, one per line; leave out --ids or the format {look.format}.")
+    return question
+
+
 def to_json(document: object) -> str:
     """Format a document as indented JSON; NaN and infinity are bugs.
 

@@ -8,6 +8,7 @@ from capplan.core.memory.fit import largest_fitting_batch
 from capplan.core.memory.index_limit import index_limit_batch, refused_above
 from capplan.core.memory.model import MemoryModel
 from capplan.core.memory.types import UNCALIBRATED
+from capplan.core.plan.planner import Prepared
 from capplan.core.sweep.definition import Conditions
 from capplan.core.sweep.grid import GridPlanner
 from capplan.core.trace.types import Affine, Kernel, MemoryFormat, Operand, Recording, Trace
@@ -121,7 +122,7 @@ def test_a_sweep_refuses_a_batch_whose_tensors_a_kernel_refuses_as_a_plan_does()
     sizes = Batches(choice=BatchChoice.LISTED, sizes=(LIMIT, LIMIT + 1))
     conditions = Conditions(workload=Workload(torch_version=(2, 4)), batches=sizes, utilization_fraction=0.9)
     planner = GridPlanner(
-        trace=traced, conditions=conditions, calibration=load_calibration(), memory_calibration=UNCALIBRATED
+        prepared=Prepared.of(traced, conditions.workload, calibration=load_calibration()), conditions=conditions
     )
     found = planner.columns([load_gpus().find("b200-sxm-180gb")])
     assert (found["status"], found["max_batch"][0]) == (["fits", "unsupported"], LIMIT)
