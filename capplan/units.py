@@ -173,11 +173,13 @@ def format_speedup(ratio: float) -> str:
 
 
 def format_fraction(fraction: float) -> str:
-    """Write a share as a percentage.
+    """Write a share as a percentage; one below a millionth as such.
 
-    >>> format_fraction(0.073)
-    '7.30 %'
+    >>> format_fraction(0.073), format_fraction(5e-7)
+    ('7.30 %', '<0.0001 %')
     """
+    if 0 < fraction < 1e-6:
+        return "<0.0001 %"
     return f"{_significant(100 * fraction, 3)} %"
 
 

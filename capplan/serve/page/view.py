@@ -13,7 +13,7 @@ from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
 from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.report.text.answer import EVIDENCE_WORDS, largest_batch, worthwhile_changes
+from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, largest_batch, worthwhile_changes
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
 from capplan.serve.page.question import PLAN_FORM, PageQuestion
 from capplan.serve.page.svg import (
@@ -67,6 +67,7 @@ class GpuRow:
     price: str
     cost: str
     fleet: str
+    energy: tuple[str, ...]
     evidence: str
     is_taken: bool
 
@@ -107,6 +108,7 @@ class ModelView:
     sentence: str = ""
     cards: tuple[Card, ...] = ()
     rows: tuple[GpuRow, ...] = ()
+    energy_titles: tuple[str, ...] = ()
     hidden: int = 0
     fitting: str = ""
     remedies: tuple[tuple[str, str], ...] = ()
@@ -217,6 +219,7 @@ def _view(
         sentence=_sentence(plan, nearest),
         cards=tuple(map(_card, by_recommended.values())),
         rows=tuple(_row(fit, plan, question) for fit in shown),
+        energy_titles=tuple(column.title or "" for column in energy_columns(plan.fits)),
         hidden=len(plan.fits) - len(shown),
         fitting=f"{len(fitting)} of {len(asked_of)} {device_word(plan)} fit",
         remedies=() if plan.fits or not nearest else _remedies(nearest[0], question),
@@ -365,6 +368,7 @@ def _row(fit: Fit, plan: Plan, question: PageQuestion) -> GpuRow:
         price="unknown" if fit.rent is None else f"{fit.rent.usd_per_machine_hour:,.2f}",
         cost="unknown" if cost is None else f"{cost:.3g}",
         fleet=_fleet(fit, question.load),
+        energy=tuple(column.cell(fit) or "unknown" for column in energy_columns(plan.fits)),
         evidence=EVIDENCE_WORDS[fit.latency.evidence],
         is_taken=any(recommendation.fit.gpu.id == fit.gpu.id for recommendation in plan.recommended),
     )
