@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 
+from capplan.units import format_joules, format_watts
 from tests.serve.conftest import Served, command
 
 pytestmark = pytest.mark.slow
@@ -103,6 +104,16 @@ def test_filters_of_the_page_are_those_of_the_command_line(served, net, net_file
     assert re.findall(r'<tr[^>]* data-gpu="([^"]+)"', html) == [each["gpu"] for each in plan["fits"]]
     rejected = re.findall(r"<li><strong>([^<]+)</strong>", html)
     assert rejected == [each["gpu"] for each in plan["rejections"]]
+
+
+def test_power_and_energy_stand_in_the_table_as_on_the_command_line(served, net, net_file):
+    asked = {"batch": 32, "gpus": "l4", "energy": "true"}
+    html = served.get(f"/answer?model={quote(net)}&{urlencode(asked)}").body.decode()
+    fit = json.loads(command("plan", net_file, "--batch", 32, "--gpu", "l4", "--energy", "--format", "json"))["fits"][0]
+    assert ">power<" in html
+    assert f">{format_watts(fit['power_w']['expected'])}<" in html
+    assert f">{format_joules(fit['joules_per_sample']['expected'])}<" in html
+    assert "J/sample" not in served.get(f"/answer?model={quote(net)}&batch=32&gpus=l4").body.decode()
 
 
 @pytest.mark.parametrize(
