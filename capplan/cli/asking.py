@@ -32,7 +32,7 @@ from capplan.cli.progress import TERMINAL, make_watcher
 from capplan.verbs.statement.contract import Look, Outcome, Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door, Field, Topic, plain_types
-from capplan.verbs.statement.read import read_question
+from capplan.verbs.statement.read import bounds_in_words, read_question
 
 _SEPARATOR = ","
 
@@ -141,6 +141,15 @@ def with_parameters(
     return run
 
 
+def _completion_of(choices: Sequence[str]) -> Callable[[str], list[str]] | None:
+    """Return what completes one of some words; None where there are none."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return complete if choices else None
+
+
 def _format_option(verb: Verb[Any, Any]) -> Any:
     """Return the annotation of `--format`: the formats of every answer, and those that the verb has besides."""
     if not verb.files_in:
@@ -210,7 +219,7 @@ def read_asked(verb: Verb[Any, Any], values: Mapping[str, Any]) -> tuple[Any, li
     """
     given = {name: value for name, value in values.items() if value not in (None, [], ())}
     models = given.pop("models", []) if verb.takes_several else []
-    question = read_question(verb.question, given, door=Door.COMMAND, name_of=lambda field: field.flag)
+    question = read_question(verb.question, given, door=Door.COMMAND, name_of=lambda field: field.flag, is_text=True)
     return question, list(models)
 
 
@@ -291,47 +300,47 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         wanted: Any = list[item] if several else item
         annotation: Any = Annotated[wanted | None if is_optional else wanted, info]
         return keyword(parameter_name(verb, field), annotation, None if is_optional else inspect.Parameter.empty)
-    bounds: dict[str, Any] = {}
-    if option.words is None and field.bounds is not None:
-        least, most = field.bounds.ge, field.bounds.le
-        bounds = {"min": least, "max": most if most is not None and most <= _LARGEST_SHOWN else None}
     help_words, metavar = option.help, option.metavar
     choices = "|".join(field.choices)
     if choices and metavar in (None, choices):
         metavar = choices
         if len(choices) > _LONGEST_CHOICES:
             help_words, metavar = f"{help_words} One of {', '.join(field.choices)}.", "NAME"
-    elif metavar is None and bool not in plain_types(kind):
-        (item,) = plain_types(kind)
-        metavar = _METAVARS.get(next(iter(get_args(item)), item), "NAME")
+    elif metavar is None and bool not in field.kinds:
+        metavar = _METAVARS.get(next(iter(plain_types(field.item) or field.kinds)), "NAME")
+    if (
+        option.words is None
+        and field.bounds is not None
+        and (within := bounds_in_words(field.bounds, shown=_LARGEST_SHOWN))
+    ):
+        help_words = f"{help_words}  [{within}]"
     info = typer.Option(
         field.flag,
         *option.flags[1:],
         help=help_words,
         metavar=metavar,
         show_default=option.shows_default,
-        autocompletion=completion,
-        **bounds,
+        autocompletion=completion or _completion_of(field.choices),
     )
     return keyword(field.name, Annotated[kind, info], default)
 
 
 def _type_and_default(field: Field) -> tuple[Any, Any]:
-    """Return the type of a parameter's value before it is read, and its default; an empty one where it must stand."""
+    """Return the type of a parameter's value before it is read, and its default; an empty one where it must stand.
+
+    Values are texts, which the reader of questions converts, so that all doors refuse them in the same sentences.
+    """
     words, default = field.option.words, field.default
+    absent = inspect.Parameter.empty if field.is_required else None
     if field.is_list or field.is_mapping:
-        (kind,) = plain_types(field.item) if field.is_list else (str,)
-        item: Any = kind if kind in (Path, int, float) else str
-        return (list[item], inspect.Parameter.empty) if field.is_required else (list[item] | None, None)
-    if field.is_required:
-        return (field.kinds[0] if words is None else str), inspect.Parameter.empty
+        item: Any = Path if Path in plain_types(field.item) else str
+        return (list[item] if field.is_required else list[item] | None), absent
+    kind: Any = str
+    if words is None:
+        (own,) = field.kinds
+        kind = own if own in (bool, Path) or get_origin(own) is tuple else str
+    if default is None or field.is_required:
+        return (kind if field.is_required else kind | None), absent
     if words is not None:
-        return (str | None, None) if default is None else (str, words.write(default))
-    enumeration = field.enumeration
-    if enumeration is not None and field.option.metavar is None:
-        return (enumeration | None, None) if default is None else (enumeration, default)
-    if enumeration is not None:
-        return (str | None, None) if default is None else (str, default.value)
-    (kind,) = field.kinds
-    kind = kind if kind in (bool, int, float, Path) or get_origin(kind) is tuple else str
-    return (kind | None, None) if default is None else (kind, default)
+        return str, words.write(default)
+    return kind, default if kind is not str else str(getattr(default, "value", default))

@@ -4,7 +4,8 @@ import errno
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ import typer
 
 from capplan.cli.lazy import LazyGroup
 from capplan.cli.output import prepare_streams, shorten_library_warnings, unwritable, warn
-from capplan.core.workload import ENGINES_NOT_ESTIMATED
 from capplan.errors import CapplanError, UsageError
 from capplan.verbs.statement.registry import COMMAND_TOPICS, CONFIGURABLE, SPEC_READERS, VERBS
 from capplan.version import __version__
@@ -71,21 +71,24 @@ class CapplanGroup(LazyGroup):
 
         return answered_remotely(command, cmd_name, server)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the options that stand before a command."""
+        with _refused_in_a_sentence():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         is_debugging = bool(ctx.params.get("debug"))
         try:
-            ctx.default_map = configured_defaults(_command_of(ctx))
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message += _what_instead(error.message, getattr(error.param, "opts", ()))
-            raise
+            with _refused_in_a_sentence():
+                ctx.default_map = configured_defaults(_command_of(ctx))
+                return super().invoke(ctx)
         except _OF_TYPER:
             raise
         except CapplanError as error:
             if is_debugging:
                 traceback.print_exc()
-            warn(f"capplan: {_shortened(str(error), sys.argv[1:])}")
+            warn(f"capplan: {_shortened(_with_other_option(str(error)), sys.argv[1:])}")
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise typer.Exit(0) from None
@@ -118,12 +121,23 @@ def _shortened(message: str, words: Sequence[str]) -> str:
     return _ENDLESS_WORD.sub(r"\1...", message)
 
 
-def _what_instead(message: str, options: Sequence[str]) -> str:
-    """Return what would do in the place of a refused option: another engine, or the option for GPUs' names."""
-    if "--gpus" in options:
-        return ". It is how many GPUs; --gpu NAME says which."
-    named = (reason for engine, reason in ENGINES_NOT_ESTIMATED.items() if f"'{engine}'" in message.casefold())
-    return "".join(f" {reason}" for reason in named)
+def _with_other_option(message: str) -> str:
+    """Return a message; one that refuses a number of GPUs also names the option for their names."""
+    return f"{message} It is how many GPUs; --gpu NAME says which." if message.startswith("--gpus: ") else message
+
+
+@contextmanager
+def _refused_in_a_sentence() -> Iterator[None]:
+    """Print what the library of commands refuses as one sentence, as all other refusals, and exit with its code."""
+    try:
+        yield
+    except _OF_TYPER[0] as error:
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        if "\n" in message:  # the help of a group, where no command is named
+            raise
+        command = error.ctx.command_path if getattr(error, "ctx", None) else "capplan"
+        warn(f"capplan: {_shortened(message[:1].lower() + message[1:], sys.argv[1:])}. See `{command} --help`.")
+        raise typer.Exit(error.exit_code) from error
 
 
 def _command_of(ctx: Any) -> str | None:

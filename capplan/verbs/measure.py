@@ -66,7 +66,8 @@ class MeasureQuestion(InputFields, RecordingFields, CalibrationFields, _InsteadF
         Batches,
         Option(
             help="8, 1,8,32, 1..1024 (powers of two), auto (double until it stops paying), or max (find the largest).",
-            flags=("--batch", "-b"), topic=Topic.WORKLOAD, words=BATCHES, metavar="SIZES", shows_default=True, doors=HERE,
+            flags=("--batch", "-b"), topic=Topic.WORKLOAD, words=BATCHES, metavar="SIZES", shows_default=True,
+            doors=HERE,
         ),
     ] = _ONE  # fmt: skip
     framework: Annotated[

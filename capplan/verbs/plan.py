@@ -41,7 +41,8 @@ class BatchFields:
         Batches,
         Option(
             help="8, 1,8,32, 1..1024 (powers of two), auto (the recommended batch), or max.", flags=("--batch", "-b"),
-            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True, doors=ANYWHERE | Door.CONFIG | Door.SWEEP,
+            words=BATCHES, metavar="SIZES", topic=Topic.WORKLOAD, shows_default=True,
+            doors=ANYWHERE | Door.CONFIG | Door.SWEEP,
         ),
     ] = _AUTO  # fmt: skip
 

@@ -90,3 +90,21 @@ def test_a_clock_beyond_the_calendar_is_left_out(seconds, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", seconds)
     assert date(2026, 1, 1) < moment()[0] < date(9999, 1, 1)
     assert 2026 <= now().year < 9999
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["plan", "resnet50", "--utilization", "2"], "--utilization: expected a number from 0.01 to 1, not '2'."),
+        (["plan", "resnet50", "--framework", "jax"], "unknown framework 'jax'. Known: eager, "),
+        (["llm", "plan", "llama-3.1-8b", "--rate", "1", "--tp", "x"], "--tp: expected a whole number "),
+        (["plan", "resnet50", "--format", "xml"], "invalid value for '--format': 'xml' is not one of "),
+        (["plan"], "missing argument 'MODEL'"),
+        (["--nosuch"], "no such option: --nosuch"),
+    ],
+)
+def test_what_an_option_does_not_take_is_refused_in_one_line(run: Run, words: list[str], sentence: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.lower().startswith(f"capplan: {sentence}".lower())
+    assert result.stderr.count("\n") == 1

@@ -157,7 +157,7 @@ def test_python_is_answered_in_its_own_names() -> None:
 
 
 def test_values_of_other_types_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^specs: expected the path of a file, not \[3\]"):
+    with pytest.raises(UsageError, match=r"^specs: expected the path of a file, not 3\."):
         capplan.plan("resnet18", specs=3)
     with pytest.raises(UsageError, match="is neither a file nor models and GPUs by name"):
         capplan.sweep([], tmp_path)

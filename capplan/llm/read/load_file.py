@@ -387,7 +387,9 @@ def read_requests(path: Path) -> Arrivals:
 def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     try:
         text = read_file(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except UnicodeDecodeError as error:
         raise UsageError(f"{path}: cannot be read as requests ({error}).") from error
     rows: list[tuple[int, Mapping[str, Any]]]
     if text.lstrip().startswith("{"):

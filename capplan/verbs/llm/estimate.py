@@ -29,8 +29,8 @@ class _ConcurrencyFields:
     concurrency: Annotated[
         tuple[int, ...],
         Option(
-            help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS, metavar="CLIENTS",
-            shows_default=True,
+            help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS,
+            metavar="CLIENTS", shows_default=True,
         ),
     ] = _UP_TO_256  # fmt: skip
 

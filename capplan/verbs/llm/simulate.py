@@ -185,7 +185,9 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
     if trace is not None and trace.has_times and not clients:
         rates = (trace.rate_per_s,)
     if not rates and not clients:
-        raise UsageError("state the load by --rate (requests per second), --concurrency (clients), or arrival_s.")
+        raise UsageError(
+            "state the load by --rate (requests per second), --concurrency (clients), or --trace with arrival_s."
+        )
     loads = [question.load(rate_per_s=rate, concurrency=None) for rate in rates]
     loads += [question.load(rate_per_s=None, concurrency=count) for count in clients]
     if trace is None:

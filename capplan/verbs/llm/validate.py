@@ -20,7 +20,9 @@ MEASURED = Option(
     help="Measured runs: CSV, plain or .gz.", metavar="SERVING.csv...", topic=Topic.MODEL, is_argument=True,
     doors=HERE,
 )  # fmt: skip
-_CELLS = Option(help="Columns that make a cell.", words=NAMES, metavar="A,B,...", shows_default=True, doors=Door.COMMAND)
+_CELLS = Option(
+    help="Columns that make a cell.", words=NAMES, metavar="A,B,...", shows_default=True, doors=Door.COMMAND
+)
 _QUALITY = Option(help="Qualities that are judged; rows without one count as B.", metavar="LETTERS", shows_default=True)
 
 

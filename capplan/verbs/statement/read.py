@@ -108,7 +108,7 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
     words = field.option.words
     value = _shaped(field, value, door=door)
     if words is not None and value is not None:
-        if is_text and words.is_number and isinstance(value, str):
+        if is_text and words.is_number and isinstance(value, str) and door is not Door.COMMAND:  # which wants units
             value = _number(value)
         value = words.read(value, what)
         if not words.is_number and (field.meta is None or not isinstance(value, int | float)):
@@ -120,7 +120,8 @@ def read_field(field: Field, value: Any, *, what: str, door: Door, is_text: bool
     except msgspec.ValidationError as error:
         reason = _in_words(_lowered(str(error)).partition(", got `")[0], field)
         reason = reason.replace("invalid RFC3339 encoded date", "expected a day such as 2026-11-21")
-        raise UsageError(f"{what}: {reason}, not {short_repr(value)}.") from error
+        shown = value[0] if isinstance(value, list) and len(value) == 1 and "a list" not in reason else value
+        raise UsageError(f"{what}: {reason}, not {short_repr(shown)}.") from error
     except (RecursionError, OverflowError) as error:
         raise UsageError(f"{what}: it is nested too deeply, or holds a number too large.") from error
 
@@ -144,20 +145,30 @@ def _in_words(reason: str, field: Field) -> str:
     if expected[2]:
         count, unit = int(expected[3]), "item" if "array" in kinds else "character"
         return f"expected {words} of at {'most' if expected[2] == '<=' else 'least'} {counted(count, unit)}"
-    if field.meta is None or not {"int", "float"} & set(kinds):
+    if field.bounds is None or not {"int", "float"} & set(kinds):
         return f"expected {words}"
-    limits = (field.meta.ge, field.meta.gt, field.meta.le)
+    return f"expected {words} {bounds_in_words(field.bounds)}".rstrip()
+
+
+def bounds_in_words(bounds: msgspec.Meta, *, shown: float = _NO_BOUND) -> str:
+    """Return the bounds of a number, such as "from 1 to 7"; empty without any.
+
+    Args:
+        bounds: the bounds.
+        shown: a bound from here on is left out.
+    """
+    limits = (bounds.ge, bounds.gt, bounds.le)
     low, above, high = (
-        None if limit is None or limit >= _NO_BOUND else f"{limit:,}".removesuffix(".0") for limit in limits
+        None if limit is None or limit >= shown else f"{limit:,}".removesuffix(".0") for limit in limits
     )
     if low and high:
-        return f"expected {words} from {low} to {high}"
-    bounds = (
+        return f"from {low} to {high}"
+    words = (
         f"of at least {low}" if low else "",
         f"above {above}" if above else "",
         f"of at most {high}" if high else "",
     )
-    return f"expected {words} {' and '.join(filter(None, bounds))}".rstrip()
+    return " and ".join(filter(None, words))
 
 
 def bounded_type(field: Field) -> Any:
