@@ -301,6 +301,7 @@ class Client:
                 time.sleep(wait_s)
             except (OSError, ValueError, HTTPException) as error:
                 reason = getattr(error, "reason", None) or error
+                reason = getattr(reason, "strerror", None) or reason  # without the number of the error
                 raise UsageError(f"cannot reach the service at {self.url}: {str(reason).strip()}.") from error
 
 

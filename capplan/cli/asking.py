@@ -307,13 +307,11 @@ def _parameter(verb: Verb[Any, Any], field: Field) -> inspect.Parameter:
         if len(choices) > _LONGEST_CHOICES:
             help_words, metavar = f"{help_words} One of {', '.join(field.choices)}.", "NAME"
     elif metavar is None and bool not in field.kinds:
-        metavar = _METAVARS.get(next(iter(plain_types(field.item) or field.kinds)), "NAME")
-    if (
-        option.words is None
-        and field.bounds is not None
-        and (within := bounds_in_words(field.bounds, shown=_LARGEST_SHOWN))
-    ):
-        help_words = f"{help_words}  [{within}]"
+        kinds = plain_types(field.item) if field.is_list else field.kinds
+        metavar = _METAVARS.get(kinds[0], "NAME")
+    within = "" if option.words or field.bounds is None else bounds_in_words(field.bounds, shown=_LARGEST_SHOWN)
+    if within:
+        help_words = f"{help_words}  [{within.removeprefix('of ')}]"
     info = typer.Option(
         field.flag,
         *option.flags[1:],

@@ -191,8 +191,8 @@ _LONGEST_WORDS = 240
 
 
 def _words(error: "duckdb.Error") -> str:
-    """Return DuckDB's message in a line, with the name of the table where another was asked for."""
-    text = " ".join(str(error).split())
+    """Return DuckDB's message in a line, without the query, and with the table where another was asked for."""
+    text = " ".join(str(error).split()).partition(" LINE 1: ")[0]
     text = text if len(text) <= _LONGEST_WORDS else text[: _LONGEST_WORDS - 1] + "…"
     known = f" The rows are the table {TABLE}."
     return text + (known if "Table with name" in text else "")
