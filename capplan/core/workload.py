@@ -120,9 +120,13 @@ class Framework(StrEnum):
 
 ENGINES_NOT_ESTIMATED: Mapping[str, str] = {
     "openvino": "OpenVINO is not estimated: on CPUs eager PyTorch is (eager), on GPUs the engines tensorrt and "
-    "onnxruntime."
+    "onnxruntime.",
+    **dict.fromkeys(
+        ("vllm", "sglang", "trtllm", "tensorrt-llm", "llama.cpp"),
+        "That engine serves language models: `capplan llm plan` and `capplan llm estimate` answer for it.",
+    ),
 }
-"""Engines that people run and capplan knows no measurement of, with what is answered instead."""
+"""Engines that people run and that no step of a model is estimated for, with what is answered instead."""
 
 
 def known_words(words: type[StrEnum], name: str) -> str:

@@ -21,6 +21,7 @@ MANY = "9" * 5000
         (("plan", "TRACE", "--gpu", "l4", "--batch", MANY), "is not a batch"),
         (("plan", "TRACE", "--gpu", "l4", "--framework", "openvino"), "OpenVINO is not estimated"),
         (("compare", "TRACE", "--gpu", "l4", "--framework", "openvino"), "OpenVINO is not estimated"),
+        (("plan", "TRACE", "--gpu", "l4", "--framework", "vllm"), "capplan llm plan"),
         (("plan", "TRACE", "--gpu", "l4", "--batch", "٣"), "is not a batch"),
         (("plan", "TRACE", "--gpu", "l4", "--torch", f"2.{MANY}"), "is not a PyTorch version"),
         (("plan", "TRACE", "--gpu", "l4", "--samples", MANY[:400]), "--samples"),
