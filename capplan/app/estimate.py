@@ -101,8 +101,8 @@ class Adviser:
         if recording.exact_batch not in (None, batch):
             return None
         step = ExecutedStep.of(recording, workload, calibration=self.calibration)
-        (answer,) = _latencies(step, [gpu], [batch], self.law)
-        return None if isinstance(answer, Unsupported) else answer[0]
+        answer = _latency(step, gpu=gpu, batch=batch, law=self.law)
+        return None if isinstance(answer, Unsupported) else answer
 
     def _stronger(self, gpu: GpuSpec, now: LatencyEstimate) -> tuple[SpeedAdvice, ...]:
         recording = self.trace.recording(self.workload.configuration)
@@ -210,7 +210,13 @@ def estimate(
         workloads = compared_workloads(workload)
         whole = model.traces_at(compared_configurations(workloads), batches[-1])
         compared = {
-            gpu.id: compare_frameworks(whole, workloads, gpu=gpu, batch=batches[-1], calibration=rates)
+            gpu.id: compare_frameworks(
+                whole,
+                workloads,
+                batch=batches[-1],
+                calibration=rates,
+                estimate=partial(_latency, gpu=gpu, batch=batches[-1], law=law),
+            )
             for gpu, _ in curves
         }
     return EstimateAnswer(reports=reports, compared=compared, calibration=rates)
@@ -282,6 +288,12 @@ def _latencies(
     return latencies_under_cap(uncapped, partial(step_peak_seconds, step), gpus, batches, law)
 
 
+def _latency(step: ExecutedStep, *, gpu: GpuSpec, batch: int, law: PowerLaw | None) -> LatencyEstimate | Unsupported:
+    """Return the time of one batch on one GPU, under the law's power limit where it has one."""
+    (answer,) = _latencies(step, [gpu], [batch], law)
+    return answer if isinstance(answer, Unsupported) else answer[0]
+
+
 def _joined(parts: Sequence[_Curve | Unsupported]) -> _Curve | Unsupported:
     """Return the points of one GPU's curve, or why it cannot run the workload."""
     points: list[LatencyEstimate] = []
@@ -306,7 +318,7 @@ def _energy(steps: Sequence[_Step], gpu: GpuSpec, curve: _Curve, law: PowerLaw) 
 def _report(
     step: ExecutedStep, gpu: GpuSpec, curve: tuple[LatencyEstimate, ...], adviser: Adviser, gain_fraction: float
 ) -> EstimateReport:
-    detail = break_down(step, gpu=gpu, batch=curve[-1].batch)
+    detail = break_down(step, gpu=gpu, batch=curve[-1].batch, slowdown=curve[-1].slowdown)
     assert not isinstance(detail, Unsupported)
     return EstimateReport(
         model=adviser.trace.name,

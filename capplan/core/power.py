@@ -66,6 +66,39 @@ def at_clock(gpu: GpuSpec, share: float) -> GpuSpec:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMix:
+    """Where a step under a cap lies between the clocks that were estimated.
+
+    `weights` are those of the card's own clock and of each of `PROBED_CLOCKS`, and sum to 1. `stretch` multiplies what
+    they mix: above 1 where even the lowest clock draws more than the cap, so that memory must wait, too.
+    """
+
+    weights: tuple[float, ...]
+    stretch: float
+
+    def of(self, values: Sequence[float]) -> float:
+        """Return the mix of one value at each clock, without the stretch."""
+        return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
+
+
+def clock_mix(times_s: Sequence[float], factor: float) -> ClockMix:
+    """Return the mix of clocks at which a step takes so many times as long as at the card's own.
+
+    Args:
+        times_s: The time of the step at the card's own clock and at each of `PROBED_CLOCKS`. [s]
+        factor: How many times as long the cap makes the step.
+    """
+    rising = np.maximum.accumulate(np.array(times_s) / times_s[0])
+    index = int(np.clip(np.searchsorted(rising, factor), 1, len(rising) - 1))
+    before, after = float(rising[index - 1]), float(rising[index])
+    share = min((factor - before) / (after - before), 1.0) if after > before else float(factor > before)
+    weights = [0.0] * len(rising)
+    weights[index - 1], weights[index] = 1.0 - share, share
+    mixed_s = sum(weight * time_s for weight, time_s in zip(weights, times_s, strict=True))
+    return ClockMix(weights=tuple(weights), stretch=factor * times_s[0] / mixed_s)
+
+
 def memory_chips_w(gpu: GpuSpec, bandwidth_share: FloatArray) -> FloatArray:
     """Return what memory chips draw at shares of the printed bandwidth; other kinds than HBM count as GDDR. [W]"""
     is_hbm = (gpu.memory_type or "").startswith("HBM")

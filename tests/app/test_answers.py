@@ -87,3 +87,19 @@ def test_advice_under_a_power_limit_is_what_the_change_makes_under_the_same_limi
     assert "a limit of 40.0 W" in now.curve[0].notes[0]
     (told,) = [advice for advice in now.advice if "--precision fp16" in advice.change]
     assert told.speedup == pytest.approx(now.curve[0].latency_s.expected / half.curve[0].latency_s.expected)
+
+
+def test_all_parts_of_an_estimate_are_under_the_power_limit() -> None:
+    asked = {"inputs": ["x=3x224x224"], "batches": [1024], "gpus": ["l4"], "precision": "fp32"}
+    answer = capplan.estimate(NET, **asked, power_limit_w=40.0, compare_frameworks=True)
+    (free,) = capplan.estimate(NET, **asked).reports
+    (now,) = answer.reports
+    step_s, parts = now.curve[0].latency_s.expected, now.breakdown
+    assert step_s > free.curve[0].latency_s.expected
+    assert parts.step_s == pytest.approx(step_s)
+    assert sum(kernel.time_s for kernel in parts.kernels) == pytest.approx(parts.device_s)
+    assert (parts.device_s**4 + parts.host_s**4) ** 0.25 == pytest.approx(step_s, rel=0.02)
+    assert answer.compared["l4"][0].estimate.latency_s == now.curve[0].latency_s
+    # the clock of arithmetic falls and that of memory stays, so that the share of arithmetic grows
+    assert dict(now.curve[0].share_by_binding)["compute"] > dict(free.curve[0].share_by_binding)["compute"]
+    assert sum(share for _, share in now.curve[0].share_by_binding) == pytest.approx(1)

@@ -18,6 +18,7 @@ from capplan.core.power import (
     PowerConstants,
     PowerLaw,
     at_clock,
+    clock_mix,
     memory_chips_w,
     slowdown,
     step_energy,
@@ -86,6 +87,19 @@ def test_a_slower_clock_slows_arithmetic_and_no_memory() -> None:
     slow = at_clock(H100, 0.5)
     assert slow.peak(PeakKind.BF16) == pytest.approx(989.4e12 / 2, rel=1e-3)
     assert slow.memory_bandwidth_bytes_per_s == H100.memory_bandwidth_bytes_per_s
+
+
+def test_a_step_half_as_fast_lies_between_two_clocks_that_it_was_estimated_at() -> None:
+    # arithmetic alone: 1 ÷ 0.7 = 1.43 and 1 ÷ 0.4 = 2.5 times as long; 2 lies (2 − 1.43) ÷ (2.5 − 1.43) = 8/15 between
+    times_s = [3.0, *(3.0 / clock for clock in PROBED_CLOCKS)]
+    mix = clock_mix(times_s, 2.0)
+    assert mix.weights == pytest.approx((0, 7 / 15, 8 / 15, 0))
+    assert (mix.of(times_s), mix.stretch) == pytest.approx((6.0, 1.0))
+
+
+def test_below_the_lowest_clock_a_step_is_stretched() -> None:
+    mix = clock_mix([1.0, 1.2, 1.5, 4.0], 8.0)
+    assert (mix.weights, mix.stretch) == ((0, 0, 0, 1), pytest.approx(2.0))
 
 
 def test_memory_chips_of_an_h100_draw_a_hundred_watts_at_full_bandwidth() -> None:

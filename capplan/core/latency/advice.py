@@ -1,7 +1,7 @@
 """Find what would make a step faster, each with its computed gain: other ways to run it, batches, GPUs."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.gpus.prices import Price
@@ -9,7 +9,6 @@ from capplan.core.gpus.rate_laws import is_consumer
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.device import Unsupported
-from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding, LatencyEstimate
 from capplan.core.trace.types import Trace
@@ -227,15 +226,30 @@ def compared_configurations(workloads: Sequence[Workload]) -> tuple[Configuratio
 
 
 def compare_frameworks(
-    trace: Trace, workloads: Sequence[Workload], *, gpu: GpuSpec, batch: int, calibration: Calibration | None
+    trace: Trace,
+    workloads: Sequence[Workload],
+    *,
+    batch: int,
+    calibration: Calibration | None,
+    estimate: Callable[[ExecutedStep], LatencyEstimate | Unsupported],
 ) -> tuple[ComparedRun, ...]:
-    """Estimate one batch in every way; gains are relative to the first way, and each impossible way has a reason."""
+    """Estimate one batch in every way; gains are relative to the first way, and each impossible way has a reason.
+
+    Args:
+        trace: The model's trace, with the recordings of all ways.
+        workloads: The ways; the first is the one in question.
+        batch: The batch.
+        calibration: What the steps are timed by; None for engineering guesses.
+        estimate: Times a step at the batch on the GPU in question, under its power limit.
+    """
     runs: list[ComparedRun] = []
     baseline_s: float | None = None
     for workload in workloads:
-        found = _estimate(trace, workload, gpu=gpu, batch=batch, calibration=calibration)
-        if isinstance(found, str):
-            runs.append(ComparedRun(workload=workload, estimate=None, gain=None, reason=found))
+        step = _step(trace, workload, batch=batch, calibration=calibration)
+        found = step if isinstance(step, str) else estimate(step)
+        if isinstance(found, str | Unsupported):
+            reason = found if isinstance(found, str) else found.reason
+            runs.append(ComparedRun(workload=workload, estimate=None, gain=None, reason=reason))
             continue
         if workload == workloads[0]:
             baseline_s = found.latency_s.expected
@@ -244,15 +258,12 @@ def compare_frameworks(
     return tuple(runs)
 
 
-def _estimate(
-    trace: Trace, workload: Workload, *, gpu: GpuSpec, batch: int, calibration: Calibration | None
-) -> LatencyEstimate | str:
+def _step(trace: Trace, workload: Workload, *, batch: int, calibration: Calibration | None) -> ExecutedStep | str:
+    """Return the step of one way at a batch, or why there is none."""
     try:
         recording = trace.recording(workload.configuration)
     except MissingRecordingError as error:
         return str(error)
     if recording.exact_batch not in (None, batch):
         return f"{trace.name} was traced at batch {recording.exact_batch} alone"
-    step = ExecutedStep.of(recording, workload, calibration=calibration)
-    (answer,) = estimate_latencies(step, gpus=[gpu], batches=[batch])
-    return answer.reason if isinstance(answer, Unsupported) else answer[0]
+    return ExecutedStep.of(recording, workload, calibration=calibration)

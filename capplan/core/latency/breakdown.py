@@ -7,7 +7,7 @@ it: a sum of maxima is at least the maximum of the sums.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.latency.decompositions import AttentionPath
 from capplan.core.latency.device import DeviceRates, Unsupported, device_rates
-from capplan.core.latency.kernel_time import PeakUse
+from capplan.core.latency.kernel_time import KernelTimes, PeakUse
 from capplan.core.latency.op_table import counted_flops, kernel_table
 from capplan.core.latency.predict import DeviceTimes, least_bytes, least_flops, time_kernels
 from capplan.core.latency.step import ExecutedStep
 from capplan.core.latency.types import Binding
 from capplan.core.numbers import FloatArray
-from capplan.core.power import PeakSeconds
+from capplan.core.power import PROBED_CLOCKS, PeakSeconds, at_clock, clock_mix
 from capplan.core.trace.types import Recording
 
 
@@ -60,7 +60,11 @@ class ModuleShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBreakdown:
-    """A step on one GPU at one batch: kernels and modules, costliest first; device and host time. [s]"""
+    """A step on one GPU at one batch: kernels and modules, costliest first; device and host time. [s]
+
+    `slowdown` is by what factor a power limit lengthens the step. Times are under the limit; `rates`, and with them the
+    bounds of kernels, are the GPU's own.
+    """
 
     gpu: GpuSpec
     batch: int
@@ -72,16 +76,28 @@ class StepBreakdown:
     step_s: float
     calls: float
     launches: float
+    slowdown: float = 1.0
 
 
-def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> StepBreakdown | Unsupported:
-    """Split a step's time over kernels and over modules; the shares of each split sum to 1."""
+def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int, slowdown: float = 1.0) -> StepBreakdown | Unsupported:
+    """Split a step's time over kernels and over modules; the shares of each split sum to 1.
+
+    Args:
+        step: The step.
+        gpu: The GPU.
+        batch: The batch.
+        slowdown: By what factor a power limit lengthens the step. Kernels are then timed between `PROBED_CLOCKS`, where
+            the step takes so many times as long: those that wait for arithmetic take longer, others do not.
+    """
     step = step.on(gpu)
     rates = device_rates(gpu, step.workload, step.laws)
     if isinstance(rates, Unsupported):
         return rates
     recording, table = step.recording, kernel_table(step, batches=[batch])
     times = time_kernels(step, table, devices=[(gpu, rates)])
+    step_s = slowdown * float(times.step_s[0, 0])
+    if slowdown > 1.0:
+        times = _slowed(step, times, gpu, slowdown)
     device_s = float(times.device_s[0, 0])
     runs_s = np.where(times.count[0] > 0, times.times.total_s[0, :, 0], 0.0)
     per_run = np.bincount(table.kernel, runs_s, minlength=len(recording.kernels)).astype(np.float64)
@@ -93,9 +109,36 @@ def break_down(step: ExecutedStep, *, gpu: GpuSpec, batch: int) -> StepBreakdown
         modules=_modules(recording, per_run, _kernel_bindings(times, recording), device_s),
         device_s=device_s,
         host_s=float(times.host_s[0, 0]),
-        step_s=float(times.step_s[0, 0]),
+        step_s=step_s,
         calls=table.host_calls,
         launches=float(times.count[0].sum()),
+        slowdown=slowdown,
+    )
+
+
+def _slowed(step: ExecutedStep, times: DeviceTimes, gpu: GpuSpec, slowdown: float) -> DeviceTimes:
+    """Return the times of a step's kernels on a GPU whose power limit lengthens it by a factor."""
+    cards = [gpu, *(at_clock(gpu, clock) for clock in PROBED_CLOCKS)]
+    rates = [device_rates(card, step.workload, step.laws) for card in cards]
+    devices = [(card, rate) for card, rate in zip(cards, rates, strict=True) if isinstance(rate, DeviceRates)]
+    clocked = time_kernels(step, times.table, devices=devices)
+    mix = clock_mix(clocked.step_s[:, 0].tolist(), slowdown)
+    weights = mix.stretch * np.array(mix.weights)
+
+    def mixed(values: FloatArray) -> FloatArray:
+        per_card = np.broadcast_to(values, clocked.times.total_s.shape)
+        return np.einsum("g,gkb->kb", weights, per_card)[None]
+
+    parts = clocked.times
+    return replace(
+        times,
+        times=KernelTimes(
+            compute_s=mixed(parts.compute_s),
+            memory_s=mixed(parts.memory_s),
+            fixed_s=mixed(parts.fixed_s),
+            total_s=mixed(parts.total_s),
+            missed_bytes=parts.missed_bytes[:1],
+        ),
     )
 
 

@@ -53,8 +53,8 @@ class LatencyEstimate:
     gradients over several `micro_batches` of the batch; its time is theirs together. On several GPUs each of
     `gpu_count` takes such a batch; `gpus_per_batch` share one. `evidence` says what the GPU's
     speed rests on, `evidence_reason` names it. `waits_s` is how long the device waits for the host's launches within
-    the expected time. `interval_s` is the time from one batch to the next where batches
-    overlap; None where one starts when the last is over.
+    the expected time. `slowdown` is by what factor a power limit lengthens the expected time. `interval_s` is the time
+    from one batch to the next where batches overlap; None where one starts when the last is over.
     """
 
     batch: int
@@ -70,6 +70,7 @@ class LatencyEstimate:
     evidence: Evidence = Evidence.SPEC_SHEET
     evidence_reason: str = ""
     waits_s: float = 0.0
+    slowdown: float = 1.0
     interval_s: Interval | None = None
 
     @property

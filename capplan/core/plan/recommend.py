@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from capplan.core.memory.fit import usable_memory
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import FloatArray, Interval
 from capplan.core.plan.types import Cheaper, Criterion, Fit, Plan, Recommendation
-from capplan.core.power import PROBED_CLOCKS, CardCap, PeakSeconds, PowerLaw, at_clock
+from capplan.core.power import PROBED_CLOCKS, CardCap, PeakSeconds, PowerLaw, at_clock, clock_mix
 from capplan.units import format_bytes, format_rate, format_seconds, format_watts
 
 _WEAK_EVIDENCE = {
@@ -274,39 +274,66 @@ def latencies_under_cap(
         elif isinstance(row, Unsupported) or not law.caps(gpu):
             made.append(row)
         else:
-            times_s = [point.latency_s.expected for point in row]
-            done = zip(work(gpu, batches), times_s, strict=True)
-            shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in done]
-            probe = partial(_probed, latencies, gpu, batches, times_s)
-            found = CardCap(gpu=gpu, law=law).slowdowns(shares, probe)
-            factors = zip(row, found.low.tolist(), found.expected.tolist(), found.high.tolist(), strict=True)
-            made.append(
-                tuple(
-                    _lengthened(point, Interval(low=low, expected=expected, high=high), cap_w=law.cap_w)
-                    for point, low, expected, high in factors
-                )
-            )
+            made.append(_capped(row, latencies, gpu, work(gpu, batches), law))
     return tuple(made)
 
 
-def _probed(latencies: Latencies, gpu: GpuSpec, batches: Sequence[int], times_s: Sequence[float]) -> list[FloatArray]:
-    """Return how many times as long each batch takes at each of the lower clocks."""
-    rows = [latencies([at_clock(gpu, clock)], batches)[0] for clock in PROBED_CLOCKS]  # they share an id
-    return [
-        np.array([point.latency_s.expected for point in row]) / np.array(times_s)
-        for row in rows
-        if not isinstance(row, Unsupported)
-    ]
+def _capped(
+    row: tuple[LatencyEstimate, ...],
+    latencies: Latencies,
+    gpu: GpuSpec,
+    work: Sequence[PeakSeconds | None],
+    law: PowerLaw,
+) -> tuple[LatencyEstimate, ...]:
+    """Return the points of one GPU under a cap that lies below its own limit."""
+    assert law.cap_w is not None
+    batches, times_s = [point.batch for point in row], [point.latency_s.expected for point in row]
+    shares = [(counted or PeakSeconds()).over(time_s) for counted, time_s in zip(work, times_s, strict=True)]
+
+    @cache
+    def slower() -> list[tuple[LatencyEstimate, ...]]:
+        rows = [latencies([at_clock(gpu, clock)], batches)[0] for clock in PROBED_CLOCKS]  # they share an id
+        return [other for other in rows if not isinstance(other, Unsupported)]
+
+    found = CardCap(gpu=gpu, law=law).slowdowns(shares, lambda: _ratios(slower(), times_s))
+    points = []
+    for index, point in enumerate(row):
+        factor = Interval(
+            low=float(found.low[index]), expected=float(found.expected[index]), high=float(found.high[index])
+        )
+        clocks = (point, *(other[index] for other in slower())) if factor.high > 1.0 else ()
+        points.append(_lengthened(clocks, factor, cap_w=law.cap_w) if clocks else point)
+    return tuple(points)
 
 
-def _lengthened(point: LatencyEstimate, factor: Interval, *, cap_w: float) -> LatencyEstimate:
-    """Return a point that takes so many times as long."""
-    if factor.high == 1.0:
-        return point
+def _ratios(rows: Sequence[Sequence[LatencyEstimate]], times_s: Sequence[float]) -> list[FloatArray]:
+    """Return how many times as long each batch takes in each row."""
+    return [np.array([point.latency_s.expected for point in row]) / np.array(times_s) for row in rows]
+
+
+def _lengthened(points: Sequence[LatencyEstimate], factor: Interval, *, cap_w: float) -> LatencyEstimate:
+    """Return a point that takes so many times as long; what binds it is mixed from its estimates at lower clocks.
+
+    Args:
+        points: The point at the card's own clock, and at each of `PROBED_CLOCKS`.
+        factor: How many times as long it takes.
+        cap_w: The power limit. [W]
+    """
+    point, times_s = points[0], [other.latency_s.expected for other in points]
+    mix = clock_mix(times_s, factor.expected)
+    spent_s = {
+        binding: mix.of([dict(other.share_by_binding)[binding] * other.latency_s.expected for other in points])
+        for binding, _ in point.share_by_binding
+    }
+    mixed_s = mix.of(times_s)
     note = f"a limit of {format_watts(cap_w)} makes it {factor.expected:.2f} times as long"
     return replace(
         point,
         latency_s=point.latency_s * factor,
         interval_s=point.interval_s and point.interval_s * factor,
+        bound_by=max(spent_s, key=lambda binding: spent_s[binding]),
+        share_by_binding=tuple((binding, time_s / mixed_s) for binding, time_s in spent_s.items()),
+        waits_s=mix.of([other.waits_s for other in points]),
+        slowdown=factor.expected,
         notes=(note, *point.notes),
     )

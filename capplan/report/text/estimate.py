@@ -256,19 +256,21 @@ def explain_latency(step: StepBreakdown, estimate: LatencyEstimate, *, calibrati
     flops = sum(kernel.flops for kernel in step.kernels)
     traffic = sum(kernel.traffic_bytes for kernel in step.kernels)
     half, single = rates.printed_flops_per_s[PeakUse.HALF], rates.printed_flops_per_s[PeakUse.MATMUL_32]
+    limited = f", {step.slowdown:.2f} times as long under the power limit" if step.slowdown > 1.0 else ""
     lines = [
         f"{gpu.name}, batch {step.batch}",
         f"  printed: {format_flops_per_s(float(half))} in 16 bits (fp32 accumulation), "
         f"{format_flops_per_s(float(single))} in 32, {format_bytes_per_s(rates.printed_bandwidth_bytes_per_s)}",
         f"  sustained: {format_flops_per_s(float(rates.peaks_flops_per_s[PeakUse.HALF]))} in 16 bits, "
-        f"{format_bytes_per_s(rates.bandwidth_bytes_per_s)} (boost clock, power limit)",
+        f"{format_bytes_per_s(rates.bandwidth_bytes_per_s)} (boost clock, the GPU's own power limit)",
         f"  work: {format_flops(flops)} and {format_bytes(traffic)} in {format_count(step.launches)} kernels, "
         f"{format_count(step.calls)} calls into PyTorch",
         f"  1. bound, by the same rule kernel by kernel, summed: {format_seconds(estimate.bound_s)}",
-        f"  2. device, with efficiencies by kernel class and a fixed cost a kernel: {format_seconds(step.device_s)}",
+        f"  2. device, with efficiencies by kernel class and a fixed cost a kernel: {format_seconds(step.device_s)}"
+        f"{', at the clock that the power limit leaves' if limited else ''}",
         f"  3. host, {format_count(step.calls)} calls and {format_count(step.launches)} launches: "
         f"{format_seconds(step.host_s)}",
-        f"  4. step, the 4-norm of both (the longer decides): {format_seconds(step.step_s)}",
+        f"  4. step, the 4-norm of both (the longer decides): {format_seconds(step.step_s)}{limited}",
         f"  5. interval at 90 %: {format_seconds(estimate.latency_s.low)} to {format_seconds(estimate.latency_s.high)}",
     ]
     lines += [_kernel_line(kernel) for kernel in step.kernels[:5]]

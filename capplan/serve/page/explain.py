@@ -112,7 +112,7 @@ def _rejected_memory(refused: Refused) -> list[str]:
 
 
 def _time_lines(step: ExecutedStep, time: LatencyEstimate, gpu: GpuSpec, about: Subject | Refused) -> list[str]:
-    parts = break_down(step, gpu=gpu, batch=time.batch)
+    parts = break_down(step, gpu=gpu, batch=time.batch, slowdown=time.slowdown)
     if isinstance(parts, Unsupported):
         return [parts.reason]
     return [
