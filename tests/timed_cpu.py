@@ -21,4 +21,4 @@ BENCHMARK = DeviceBenchmark(
 @pytest.fixture(autouse=True)
 def timed_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the CPU's rates as timed."""
-    monkeypatch.setattr("capplan.probe.measure.microbench.benchmark_host", lambda *_, **__: BENCHMARK)
+    monkeypatch.setattr("capplan.probe.measure.cpu_operators.benchmark_cpu", lambda **_: BENCHMARK)

@@ -53,7 +53,7 @@ def cpu_at_hand(*, overlays: tuple[Path, ...] = (), clock: Clock | None = None) 
         clock: what tells the time; None for the clock that other programs disturb least.
 
     Raises:
-        MeasurementError: no product or copy ran at all.
+        MeasurementError: there is no memory for a product or a copy.
     """
     from capplan.probe.measure.cpu_operators import benchmark_cpu, undisturbed_clock
 
@@ -78,15 +78,21 @@ def described(benchmark: DeviceBenchmark, *, overlays: tuple[Path, ...] = ()) ->
 def _described_by_system(
     facts: "CpuFacts", architecture: GpuArchitecture, rates: dict[Microbenchmark, MeasuredRate]
 ) -> GpuSpec:
-    """Describe a CPU by what the system says; where a virtual machine hides its clock, peaks are what it reached."""
-    reached = {
-        PeakKind.FP32: rates.get(Microbenchmark.MATMUL_FP32), PeakKind.BF16: rates.get(Microbenchmark.MATMUL_HALF),
-    }  # fmt: skip
-    peaks: dict[PeakKind, float | None] = {}
-    for kind, operations in architecture.operations_per_clock.items():
-        if operations:
-            own = reached.get(kind)
-            peaks[kind] = max(facts.threads * operations * (facts.clock_hz or 0.0), own.value if own else 0.0)
+    """Describe a CPU by what the system says; where its clock or operations are not known, peaks are what it reached.
+
+    bf16 is then a format of the CPU only where it is faster than fp32: without instructions for it PyTorch converts.
+    """
+    kinds = {PeakKind.FP32: Microbenchmark.MATMUL_FP32, PeakKind.BF16: Microbenchmark.MATMUL_HALF}
+    reached = {kind: rates[benchmark].value for kind, benchmark in kinds.items() if benchmark in rates}
+    per_clock = architecture.operations_per_clock
+    peaks: dict[PeakKind, float | None] = {
+        kind: max(facts.threads * operations * (facts.clock_hz or 0.0), reached.get(kind, 0.0))
+        for kind, operations in per_clock.items()
+        if operations
+    }
+    if not per_clock:
+        least = reached.get(PeakKind.FP32, 0.0)
+        peaks = {kind: rate for kind, rate in reached.items() if kind is PeakKind.FP32 or rate > least}
     return GpuSpec(
         id=CPU_AT_HAND,
         name=facts.name,

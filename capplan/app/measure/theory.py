@@ -104,15 +104,17 @@ def find_theory(job: "MeasurementJob", model: Model, request: MeasureRequest, fe
     )
 
 
+_CPU_BUDGET_S = 0.2
+"""How long each of ten products and copies is timed: two seconds in all. [s]"""
+
+
 def _timed_cpu(request: MeasureRequest, feedback: Feedback) -> tuple[GpuSpec | None, Calibration | None]:
     """Describe the CPU at hand by timing it for about two seconds; nothing where that fails, with a warning."""
-    from capplan.probe.measure.devices import devices_at_hand, open_device
-    from capplan.probe.measure.microbench import benchmark_host
+    from capplan.probe.measure.cpu_operators import benchmark_cpu, undisturbed_clock
 
-    opened = open_device(CPU_ID)
     try:
-        with feedback.brief("timing this CPU"), opened.current():
-            benchmark = benchmark_host(opened, name=devices_at_hand()[CPU_ID])
+        with feedback.brief("timing this CPU"):
+            benchmark = benchmark_cpu(clock=undisturbed_clock(), budget_s=_CPU_BUDGET_S)
     except CapplanError as error:
         feedback.warn(f"warning: no estimate to compare the measurement with: the CPU could not be timed ({error})")
         return None, None

@@ -13,6 +13,8 @@ from torch.nn import functional
 from capplan.core.calibrate.cpus import TimedOperator
 from capplan.core.calibrate.device import CopySpeed, DeviceBenchmark, MatmulSpeed
 from capplan.core.workload import Precision, Workload
+from capplan.errors import MeasurementError
+from capplan.probe.foreign.code import model_code
 from capplan.probe.inputs.grammar import ModelInputs
 from capplan.probe.measure.devices import cpu_name
 from capplan.probe.trace.tracer import trace_module
@@ -82,16 +84,26 @@ def time_operators(precision: Precision, *, clock: Clock = time.perf_counter) ->
     ]
 
 
-def benchmark_cpu(*, clock: Clock = time.perf_counter) -> DeviceBenchmark:
-    """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call; a few seconds."""
+def benchmark_cpu(*, clock: Clock = time.perf_counter, budget_s: float = _LONG_BUDGET_S) -> DeviceBenchmark:
+    """Measure what the CPU at hand reaches: products in fp32 and bf16, copies, the cost of a call.
+
+    Args:
+        clock: what tells the time.
+        budget_s: how long each of ten products and copies is repeated at most. [s]
+
+    Raises:
+        MeasurementError: there is no memory for one of them.
+    """
     tiny = torch.zeros(1)
-    with torch.inference_mode():
+    with torch.inference_mode(), model_code("timing this CPU", error=MeasurementError):
         matmuls = tuple(
-            MatmulSpeed(precision=precision, size=size, latency_s=_product_s(size, precision, clock))
+            MatmulSpeed(precision=precision, size=size, latency_s=_product_s(size, precision, clock, budget_s))
             for precision in (Precision.FP32_IEEE, Precision.BF16)
             for size in (256, 512, 1024)
         )
-        copies = tuple(CopySpeed(size_bytes=2**power, latency_s=_copy_s(2**power, clock)) for power in (16, 20, 24, 26))
+        copies = tuple(
+            CopySpeed(size_bytes=2**power, latency_s=_copy_s(2**power, clock, budget_s)) for power in (16, 20, 24, 27)
+        )
         dispatch_s = typical_s(lambda: tiny.add_(1), clock)
     return DeviceBenchmark(
         device=cpu_name(),
@@ -106,17 +118,17 @@ def benchmark_cpu(*, clock: Clock = time.perf_counter) -> DeviceBenchmark:
     )
 
 
-def _product_s(size: int, precision: Precision, clock: Clock) -> float:
+def _product_s(size: int, precision: Precision, clock: Clock, budget_s: float) -> float:
     dtype = torch.bfloat16 if precision is Precision.BF16 else torch.float32
     first, second = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
     out = torch.empty(size, size, dtype=dtype)
-    return typical_s(lambda: torch.mm(first, second, out=out), clock, _LONG_BUDGET_S)
+    return typical_s(lambda: torch.mm(first, second, out=out), clock, budget_s)
 
 
-def _copy_s(size_bytes: int, clock: Clock) -> float:
+def _copy_s(size_bytes: int, clock: Clock, budget_s: float) -> float:
     source = torch.randn(size_bytes // 4)
     target = torch.empty_like(source)
-    return typical_s(lambda: target.copy_(source), clock, _LONG_BUDGET_S)
+    return typical_s(lambda: target.copy_(source), clock, budget_s)
 
 
 def call_time_s(*, clock: Clock = time.perf_counter) -> float:

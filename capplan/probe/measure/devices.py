@@ -252,14 +252,40 @@ class CpuDevice(TorchDevice):
             trim(0)
 
 
-def cpu_name() -> str:
-    """Return what the system calls its processor."""
+_ARM_PARTS = {
+    "0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2", "0xd4f": "Neoverse-V2",
+    "0xd84": "Neoverse-V3", "0xd8e": "Neoverse-N3",
+}  # fmt: skip
+"""Cores of servers by "CPU part" where "CPU implementer" is Arm, as Linux lists them (arm64/include/asm/cputype.h):
+Graviton2 has N1, Graviton3 V1, Graviton4 and Grace V2."""
+
+
+def cpuinfo() -> str:
+    """Return what Linux says of its processors; empty elsewhere."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return Path("/proc/cpuinfo").read_text()
     except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
-    return names[0] if names else os.uname().machine
+        return ""
+
+
+def cpu_name(text: str | None = None) -> str:
+    """Return what the system calls its processor.
+
+    Linux on Arm states numbers of the core and no name.
+
+    Args:
+        text: The content of /proc/cpuinfo; None for that of the machine at hand.
+    """
+    lines = (cpuinfo() if text is None else text).splitlines()
+    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    if name := said.get("model name") or said.get("Model"):
+        return name
+    machine, implementer, part = os.uname().machine, said.get("CPU implementer"), said.get("CPU part")
+    if implementer is None or part is None:
+        return machine
+    if implementer == "0x41" and part in _ARM_PARTS:
+        return f"Arm {_ARM_PARTS[part]}"
+    return f"Arm core of implementer {implementer}, part {part}"
 
 
 def _map_from(size_bytes: int) -> None:

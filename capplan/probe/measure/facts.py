@@ -1,6 +1,7 @@
 """The fingerprint of device and software, who else uses the device, and what the system says of its CPU."""
 
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 from capplan.core.measurement.types import Clocks, DeviceFacts
 from capplan.errors import UsageError
 from capplan.probe.measure.device import TorchDevice
-from capplan.probe.measure.devices import cpu_name
+from capplan.probe.measure.devices import cpu_name, cpuinfo
 from capplan.probe.measure.energy import Nvml
 from capplan.units import BYTES, format_bytes, parse_quantity
 
@@ -82,7 +83,10 @@ _ARCHITECTURES = (
     ("avx512f", "x86-avx512"),
     ("avx2", "x86-avx2"),
 )
-"""Architectures of the database by the instruction that tells them, widest first."""
+"""Architectures of x86 in the database by the instruction that tells them, widest first."""
+_X86 = frozenset({"x86_64", "amd64", "i386", "i686"})
+_OTHER = "cpu-other"
+"""The architecture of CPUs whose operations per clock are not known: their peaks are what products reached."""
 
 _CPU = Path("/sys/devices/system/cpu/cpu0")
 
@@ -101,27 +105,34 @@ class CpuFacts:
 
 def read_cpu_facts() -> CpuFacts:
     """Read what Linux says of the CPU at hand; what it does not say is None."""
-    lines = _cpuinfo()
-    flags = set(lines.get("flags", "").split())
-    found = next((name for flag, name in _ARCHITECTURES if flag in flags), "x86-avx2")
-    if found == "x86-avx512-bf16" and lines.get("vendor_id") == "GenuineIntel":
-        found = "x86-avx512"
+    text = cpuinfo()
     return CpuFacts(
-        name=cpu_name(),
-        architecture_id=found,
+        name=cpu_name(text),
+        architecture_id=cpu_architecture(text, machine=platform.machine()),
         threads=torch.get_num_threads(),
-        clock_hz=_clock_hz(lines),
+        clock_hz=_clock_hz(_first_core(text)),
         cache_bytes=last_level_cache_bytes(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     )
 
 
-def _cpuinfo() -> dict[str, str]:
-    """Return the lines of the first core in /proc/cpuinfo; empty elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return {}
+def cpu_architecture(text: str, *, machine: str) -> str:
+    """Return the id of a CPU's architecture in the database; `cpu-other` where its instructions are not known there.
+
+    Args:
+        text: The content of /proc/cpuinfo.
+        machine: The machine as the system names it, such as x86_64 or aarch64.
+    """
+    if machine.lower() not in _X86:
+        return _OTHER
+    lines = _first_core(text)
+    flags = set(lines.get("flags", "").split())
+    found = next((name for flag, name in _ARCHITECTURES if flag in flags), _OTHER)
+    return "x86-avx512" if found == "x86-avx512-bf16" and lines.get("vendor_id") == "GenuineIntel" else found
+
+
+def _first_core(text: str) -> dict[str, str]:
+    """Return the lines of the first core in /proc/cpuinfo."""
     pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 

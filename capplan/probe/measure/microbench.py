@@ -26,7 +26,6 @@ from capplan.probe.measure.timing import StopRule, WarmUpRule, repeat, warm_up
 
 _RULE = StopRule(minimum=10, maximum=500, budget_s=1.5, width_fraction=0.02)
 _WARM = WarmUpRule(minimum=3, window=3, budget_s=0.5)
-_BRIEF_WARM = WarmUpRule(minimum=2, window=3, budget_s=0.1)
 _LAUNCHES = 100
 
 
@@ -49,33 +48,6 @@ _ON_CPU = Sizes(
     copies_bytes=tuple(2**power for power in (16, 20, 24, 26)),
     precisions=(Precision.FP32_IEEE, Precision.BF16),
 )
-
-
-_BRIEF = StopRule(minimum=3, maximum=50, budget_s=0.2, width_fraction=0.05)
-
-
-def benchmark_host(device: TorchDevice, *, name: str) -> DeviceBenchmark:
-    """Measure a CPU in about two seconds: products in fp32 and bf16, a small and a large copy, the cost of a call.
-
-    Raises:
-        PointError: there is no memory for any of them.
-    """
-    _, dispatch_s = launch_costs(device)
-    return DeviceBenchmark(
-        device=name,
-        torch=torch.__version__,
-        matmuls=tuple(
-            matmul_speed(device, size=size, precision=precision, rule=_BRIEF)
-            for precision in (Precision.FP32_IEEE, Precision.BF16)
-            for size in (512, 1024)
-        ),
-        copies=tuple(copy_speed(device, size_bytes=2**power, rule=_BRIEF) for power in (18, 27)),
-        kernel_s=None,
-        dispatch_s=dispatch_s,
-        context_bytes=None,
-        total_bytes=device.total_bytes(),
-        usable_bytes=device.available_bytes(),
-    )
 
 
 def benchmark_device(device: TorchDevice, *, name: str, nvml: Nvml | None) -> DeviceBenchmark:
@@ -113,7 +85,7 @@ def benchmark_device(device: TorchDevice, *, name: str, nvml: Nvml | None) -> De
     )
 
 
-def matmul_speed(device: TorchDevice, *, size: int, precision: Precision, rule: StopRule = _RULE) -> MatmulSpeed:
+def matmul_speed(device: TorchDevice, *, size: int, precision: Precision) -> MatmulSpeed:
     """Time the product of two square matrices.
 
     Raises:
@@ -125,14 +97,14 @@ def matmul_speed(device: TorchDevice, *, size: int, precision: Precision, rule: 
         first = torch.randn(size, size, device=device.torch_device, dtype=torch.float32).to(dtype)
         second = torch.randn(size, size, device=device.torch_device, dtype=torch.float32).to(dtype)
         out = torch.empty(size, size, device=device.torch_device, dtype=dtype)
-        return _median_s(device, lambda: torch.mm(first, second, out=out), rule)
+        return _median_s(device, lambda: torch.mm(first, second, out=out))
 
     with torch.inference_mode(), numeric_settings(precision, autotune=False):
         latency_s = surviving(device, attempt, doing=f"the {precision} product of {size} rows")
     return MatmulSpeed(precision=precision, size=size, latency_s=latency_s)
 
 
-def copy_speed(device: TorchDevice, *, size_bytes: int, rule: StopRule = _RULE) -> CopySpeed:
+def copy_speed(device: TorchDevice, *, size_bytes: int) -> CopySpeed:
     """Time a copy within the device's memory; a small one stays in its caches.
 
     Raises:
@@ -142,7 +114,7 @@ def copy_speed(device: TorchDevice, *, size_bytes: int, rule: StopRule = _RULE) 
     def attempt() -> float:
         source = torch.randn(size_bytes // 4, device=device.torch_device)
         target = torch.empty_like(source)
-        return _median_s(device, lambda: target.copy_(source), rule)
+        return _median_s(device, lambda: target.copy_(source))
 
     with torch.inference_mode():
         latency_s = surviving(device, attempt, doing=f"a copy of {size_bytes} bytes")
@@ -168,9 +140,9 @@ def _per_launch(device: TorchDevice, run: Callable[[], None], method: TimingMeth
     return summarise(samples_s).median / _LAUNCHES
 
 
-def _median_s(device: TorchDevice, run: Callable[[], object], rule: StopRule) -> float:
-    warm = warm_up(device, run, _BRIEF_WARM if rule is _BRIEF else _WARM)
-    samples_s = repeat(device, run, method=best_method(device), rule=rule, expected_s=warm.elapsed_s / warm.runs)
+def _median_s(device: TorchDevice, run: Callable[[], object]) -> float:
+    warm = warm_up(device, run, _WARM)
+    samples_s = repeat(device, run, method=best_method(device), rule=_RULE, expected_s=warm.elapsed_s / warm.runs)
     return summarise(samples_s).median
 
 
