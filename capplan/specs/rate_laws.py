@@ -44,6 +44,7 @@ _LAWS_NUMBERS = (
     "unseen_libraries_half_width",
     "unsplit_flops",
     "gathered_bytes",
+    "cuda_call",
 )
 _SINGLE_NUMBERS = ("issued_at_clock", *_LAWS_NUMBERS)
 _ISSUE = "issue_share"

@@ -141,9 +141,10 @@ def calibrate_host(*, base: Path | None = None, command: str, feedback: Feedback
     """
     from capplan.probe.measure.microbench import measure_host
 
+    calibration = load_calibration(base)
     with feedback.progress("measuring this host's calls into PyTorch"):
-        costs = measure_host()
-    return HostAnswer(costs=costs, calibration=dump_with_own_parts(_with_host(load_calibration(base), costs, command)))
+        costs = measure_host(cuda_call=calibration.laws.cuda_call)
+    return HostAnswer(costs=costs, calibration=dump_with_own_parts(_with_host(calibration, costs, command)))
 
 
 def _with_host(calibration: Calibration, costs: HostCosts, command: str) -> Calibration:

@@ -141,7 +141,8 @@ class RateLaws:
     relatives were; `unseen_libraries_half_width` where no relative was, so that its vendor's libraries were not either.
     `unsplit_flops` is the arithmetic of one output of a depthwise convolution of 2³¹ elements and more, for each
     element of an image's row. [FLOP] `gathered_bytes` is what reading one element counts as where channels-last images
-    are written row-major.
+    are written row-major. `cuda_call` is how many times as long a call of PyTorch takes on CUDA tensors as on those of
+    the CPU: its allocator, streams, cuDNN's plans and the model's own Python.
     """
 
     sustained: SustainedLaws
@@ -155,6 +156,7 @@ class RateLaws:
     unseen_libraries_half_width: float
     unsplit_flops: float
     gathered_bytes: float
+    cuda_call: float
     transfer: Transfer
     quantised: QuantisedLaws
     data_parallel: DataParallelLaws = field(default_factory=DataParallelLaws)
@@ -186,6 +188,7 @@ GUESSED_LAWS = RateLaws(
     unseen_libraries_half_width=0.35,
     unsplit_flops=0.05,
     gathered_bytes=8.0,
+    cuda_call=4.0,
     transfer=Transfer(rich_weight=1.0, common_weight=1.0, torch_half_width={}),
     quantised=QuantisedLaws(),
 )

@@ -147,15 +147,14 @@ def _median_s(device: TorchDevice, run: Callable[[], object]) -> float:
 
 
 _CALLS, _ROUNDS = 200, 30
-_CUDA_CALL = 4.1
-"""How often longer a CUDA call takes than the same call on tensors of the CPU: its allocator, streams, cuDNN's plans
-and the model's own Python. Steps of one and two samples of six models on V100, T4, A100 and MI250 took 5.3 times
-the sum of these calls on an Intel Xeon under torch 2.13, the years between removed (`host_slowness`, 0.77 for hosts of
-2022 and later: 5.3 · 0.77 = 4.1). Half of them lay within 14 % of it, all but stalled ones between 3.7 and 6.6."""
 
 
-def measure_host() -> HostCosts:
-    """Measure this host in a few seconds: on a CUDA device where there is one, else on the CPU and extrapolated."""
+def measure_host(*, cuda_call: float) -> HostCosts:
+    """Measure this host in a few seconds: on a CUDA device where there is one, else on the CPU and extrapolated.
+
+    Args:
+        cuda_call: How many times as long a call takes on CUDA tensors as on those of the CPU, as of `RateLaws`.
+    """
     on_cuda = torch.cuda.is_available()
     before = torch.get_num_threads()
     clock = time.perf_counter if on_cuda else time.thread_time
@@ -169,7 +168,7 @@ def measure_host() -> HostCosts:
             view_s = _call_s(lambda: image.view(1, -1), settle, clock)
     finally:
         torch.set_num_threads(before)
-    factor = 1.0 if on_cuda else _CUDA_CALL
+    factor = 1.0 if on_cuda else cuda_call
     return HostCosts(
         cpu=cpu_name(),
         torch=str(torch.__version__),
