@@ -230,6 +230,23 @@ def test_the_axis_of_a_fourier_transform_counts_the_two_parts_of_a_number(inputs
     assert made[..., 0, 0].flatten().tolist() == [16.0] * 12  # the sum of each row stands first
 
 
+@pytest.mark.parametrize(("opset", "channels_of_a_scale"), [(18, 2), (21, 1)])
+def test_opset_18_scales_groups_and_opset_21_channels(opset: int, channels_of_a_scale: int) -> None:
+    """ONNX's GroupNormalization: `scale` and `bias` are of shape (num_groups) in opset 18, of shape (C) in opset 21."""
+    from onnx import helper
+
+    data = numpy.random.default_rng(0).standard_normal((2, 4, 3, 3)).astype(numpy.float32)
+    scale, bias = (numpy.arange(first, first + 4 // channels_of_a_scale, dtype=numpy.float32) for first in (1, 5))
+    groups = data.reshape(2, 2, -1)
+    unit = (groups - groups.mean(2, keepdims=True)) / numpy.sqrt(groups.var(2, keepdims=True) + 1e-5)
+    by_channel = (values.repeat(channels_of_a_scale).reshape(1, 4, 1, 1) for values in (scale, bias))
+    wanted = unit.reshape(data.shape) * next(by_channel) + next(by_channel)
+    node = helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)
+    network = network_of(node, {"x": [2, 4, 3, 3], "s": [len(scale)], "b": [len(bias)]}, opset=opset)
+    (made,) = network(*map(torch.tensor, (data, scale, bias)))
+    numpy.testing.assert_allclose(made.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_the_bias_of_a_product_of_few_bits_is_added() -> None:
     """Weights are not read: a linear layer of zeros gives its bias, the sixth input (com.microsoft.MatMulNBits)."""
     from onnx import helper

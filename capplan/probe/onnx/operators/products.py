@@ -309,6 +309,15 @@ def _deform_conv(call: Call) -> Tensor:
     return made
 
 
+def _group_norm(call: Call) -> Tensor:
+    """Normalise groups of channels; opset 18 states a scale and a bias for each group, opset 21 for each channel."""
+    data, groups = call.tensor(0), call.whole("num_groups", 1)
+    scale, bias = call.tensor(1), call.tensor(2)
+    if call.opset < 21 and scale.numel() == groups:
+        scale, bias = (values.repeat_interleave(data.shape[1] // groups) for values in (scale, bias))
+    return functional.group_norm(data, groups, scale, bias, call.real("epsilon", 1e-5))
+
+
 def _rotary(call: Call) -> Tensor:
     """Turn pairs of elements by the angles of the caches: [batch, heads, tokens, width] or [batch, tokens, all]."""
     data = call.tensor(0)
@@ -344,9 +353,7 @@ HANDLERS: Handlers = {
     "InstanceNormalization": lambda call: functional.instance_norm(
         call.tensor(0), weight=call.tensor(1), bias=call.tensor(2), eps=call.real("epsilon", 1e-5)
     ),
-    "GroupNormalization": lambda call: functional.group_norm(
-        call.tensor(0), call.whole("num_groups", 1), call.tensor(1), call.tensor(2), call.real("epsilon", 1e-5)
-    ), "LRN": _lrn,
+    "GroupNormalization": _group_norm, "LRN": _lrn,
     "LpNormalization": lambda call: functional.normalize(
         call.tensor(0), p=call.whole("p", 2), dim=call.whole("axis", -1)
     ),
