@@ -103,10 +103,10 @@ def test_own_prices_beside_own_specs_count(tmp_path: Path) -> None:
 def test_strict_refuses_as_on_the_command_line() -> None:
     class Odd(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.ormqr(x[:, :, None], x[:, :1], x[:, :, None])
+            return torch.conv_tbc(x[None], x.new_ones(1, 8, 8), x.new_ones(8))
 
     for verb in (capplan.plan, capplan.memory, capplan.analyze):
-        with pytest.raises(TraceError, match="ormqr"):
+        with pytest.raises(TraceError, match="conv_tbc"):
             verb(Odd(), inputs=["x=8"], strict=True)
 
 

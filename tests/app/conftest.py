@@ -35,7 +35,7 @@ class Square(Counted):
 class Odd(Counted):
     def forward(self, x):
         y = self.layer(x)
-        return torch.cdist(y[:, :, None], y[:, :, None])
+        return torch.conv_tbc(y[None], y.new_ones(1, 8, 8), y.new_ones(8))
 '''
 
 

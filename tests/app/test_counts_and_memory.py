@@ -79,7 +79,7 @@ def test_a_model_that_does_not_scale_is_counted_at_the_batch_itself(nets: Path) 
     [lambda nets: analyze(ask(nets, "Odd"), is_strict=True), lambda nets: remember(nets, "Odd", strict=True)],
 )
 def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> None:
-    with pytest.raises(TraceError, match="cdist_forward") as raised:
+    with pytest.raises(TraceError, match="conv_tbc") as raised:
         use_case(nets)
     assert raised.value.exit_code == 3
 

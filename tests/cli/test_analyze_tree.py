@@ -106,8 +106,11 @@ def test_json_holds_the_tree_and_what_other_dtypes_take(run: Run, net_trace: Pat
 def test_what_no_formula_counts_is_named_once_with_its_share_of_the_bytes(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pairs.py").write_text(
         "import torch\n\n\nclass Net(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return torch.cdist(x, x) + 1\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(torch.ones(1, 7, 3))\n\n"
+        "    def forward(self, x):\n        return torch.conv_tbc(x, self.weight, self.weight[0, 0]) + 1\n"
     )
     said = run("analyze", f"{tmp_path}/pairs.py:Net", "--input", "x=5x7").stdout
-    # cdist reads 5 x 7 numbers twice and writes 5 x 5, of 4 bytes: 380 B; the addition reads and writes 25: 200 B
-    assert f"{100 * 200 / 580:.1f} % of bytes counted; uncounted: 1 × aten::_cdist_forward;" in said
+    # the convolution reads 5 x 7, 7 x 3 and 3 numbers and writes 5 x 3, of 4 bytes: 296 B; the addition reads and
+    # writes 15: 120 B
+    assert f"{100 * 120 / 416:.1f} % of bytes counted; uncounted: 1 × aten::conv_tbc;" in said

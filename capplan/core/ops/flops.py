@@ -171,6 +171,17 @@ def _matrix_exponential(kernel: Kernel, batch: int) -> MatmulShape:
     return MatmulShape(groups=_EXPONENTIAL_PRODUCTS * matrices, m=rows, n=columns, k=rows)
 
 
+def _euclidean_distances(kernel: Kernel, batch: int) -> MatmulShape:
+    """Take Euclidean distances of all pairs of rows as the product of [-2x, x², 1] by [y, 1, y²]ᵀ: two columns more.
+
+    torch.cdist takes this way for more than 25 rows (`_euclidean_dist` in aten/src/ATen/native/Distance.cpp); its
+    other one, `_cdist_forward`, subtracts pair by pair and holds no product.
+    """
+    *_, width = kernel.inputs[0].shape_at(batch)
+    *groups, rows, columns = kernel.outputs[0].shape_at(batch)
+    return MatmulShape(groups=prod(groups), m=rows, n=columns, k=width + 2)
+
+
 def _matrix_vector(kernel: Kernel, batch: int) -> MatmulShape:
     matrix = kernel.inputs[1 if kernel.name == "aten.addmv" else 0]
     m, k = matrix.shape_at(batch)
@@ -274,6 +285,18 @@ def _trilinear_macs(kernel: Kernel, batch: int) -> int:
     return samples * prod(kernel.inputs[1].shape_at(batch))
 
 
+def _reflectors_macs(kernel: Kernel, batch: int) -> int:
+    """Count k Householder reflectors applied to an [m, n] matrix: from the left n · k · (2m − k + 1).
+
+    The i-th reflector has length m − i + 1, and takes a dot product and an update of it for each of n columns (Golub
+    and Van Loan, Matrix Computations, 5.1.4; the additions of xORMQR in LAPACK Working Note 41, appendix C).
+    """
+    reflectors = kernel.inputs[1].shape_at(batch)[-1]
+    *groups, rows, columns = kernel.inputs[2].shape_at(batch)
+    length, others = (rows, columns) if kernel.attributes.get("left", True) else (columns, rows)
+    return prod(groups) * others * reflectors * (2 * length - reflectors + 1)
+
+
 def _sparse_macs(kernel: Kernel, batch: int) -> int:
     """Multiply each stored element with a row of the dense matrix: elements × columns.
 
@@ -290,6 +313,7 @@ SHAPE_FORMULAS: Mapping[str, Callable[[Kernel, int], MatmulShape]] = {
     "product": _product,
     "grouped_product": _grouped_product,
     "matrix_exponential": _matrix_exponential,
+    "euclidean_distances": _euclidean_distances,
     "matrix_vector": _matrix_vector,
     "dot": _dot,
     "outer": _outer,
@@ -307,6 +331,7 @@ MAC_FORMULAS: Mapping[str, Callable[[Kernel, int], int]] = {
     "rnn": _rnn_macs,
     "rnn_backward": _rnn_backward_macs,
     "trilinear": _trilinear_macs,
+    "reflectors": _reflectors_macs,
     "sparse_product": _sparse_macs,
 }
 """Formulas of operators that hold several products, by the catalogue's column `products`."""

@@ -59,7 +59,8 @@ _addmm_activation                        | matmul      | by shape       | own ke
 _trilinear                               | matmul      | by shape       | own kernel |       | trilinear            |
 linalg_matrix_exp                        | matmul      | batched matmul | own kernel |       | matrix_exponential   |
 linalg_vecdot                            | matmul      | by shape       | own kernel |       | uncounted            |
-_cdist_forward                           | matmul      | by shape       | own kernel |       | uncounted            |
+_euclidean_dist                          | matmul      | batched matmul | own kernel |       | euclidean_distances  |
+ormqr                                    | matmul      | by shape       | own kernel |       | reflectors           |
 _weight_int8pack_mm                      | matmul      | by shape       | own kernel |       | linear               |
 qbytes_mm                                | matmul      | linear         | own kernel |       | linear               |
 int8_scaled_mm                           | matmul      | linear         | own kernel |       | linear               |
@@ -339,6 +340,7 @@ mode                                     | reduction   | by shape       | own ke
 trace                                    | reduction   | by shape       | own kernel |       |                      |
 linalg_matrix_norm                       | reduction   | by shape       | reduction  | 2     |                      |
 _aminmax                                 | reduction   | by shape       | reduction  | 2     |                      |
+_cdist_forward                           | reduction   | by shape       | own kernel |       |                      |
 _cdist_backward                          | reduction   | by shape       | own kernel |       |                      |
 _pdist_forward                           | reduction   | by shape       | own kernel |       |                      |
 _pdist_backward                          | reduction   | by shape       | own kernel |       |                      |

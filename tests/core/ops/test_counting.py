@@ -2,6 +2,7 @@
 
 import pytest
 
+from capplan.core.ops.catalogue import is_counted
 from capplan.core.ops.flops import (
     OperatorClass,
     Traffic,
@@ -173,6 +174,22 @@ def test_a_bilinear_layer_multiplies_with_a_matrix_that_need_not_be_a_weight():
     # 5 samples of x₁ᵀ W x₂ for 7 outputs, W [7, 3, 4]: 5 · 7 · 3 · 4 = 420 multiply-accumulates
     factors = [operand(5, 3), operand(7, 3, 4), operand(5, 4)]
     assert kernel_macs(kernel("aten._trilinear", factors, [operand(5, 7)]), 1) == 420
+
+
+def test_euclidean_distances_are_a_product_of_two_columns_more():
+    # 30 by 40 pairs of rows of 5 numbers, 8 times: the norms stand in two more columns
+    pairs = kernel("aten._euclidean_dist", [operand(8, 30, 5), operand(8, 40, 5)], [operand(8, 30, 40)])
+    assert kernel_macs(pairs, 1) == 8 * 30 * 40 * (5 + 2)
+    pairwise = kernel("aten._cdist_forward", [operand(8, 20, 5), operand(8, 20, 5)], [operand(8, 20, 20)])
+    assert (kernel_macs(pairwise, 1), is_counted(pairwise)) == (0, True)
+
+
+@pytest.mark.parametrize(("left", "shape"), [(True, (8, 4)), (False, (4, 8))])
+def test_reflectors_take_a_dot_product_and_an_update_each(left, shape):
+    # six reflectors of length 8, 7, ..., 3 on 4 columns or rows: 2 · 4 · (8 + 7 + 6 + 5 + 4 + 3) = 264, twice
+    inputs = [operand(2, 8, 6), operand(2, 6), operand(2, *shape)]
+    applied = kernel("aten.ormqr", inputs, [operand(2, *shape)], left=left)
+    assert kernel_macs(applied, 1) == 2 * 264
 
 
 def test_a_matrix_exponential_is_five_products_of_each_matrix():
