@@ -117,9 +117,14 @@ class TraceCache:
             UsageError: the folder cannot be looked into, or is a file.
         """
         try:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise UsageError(f"the cache {self.folder} is not a folder: set CAPPLAN_CACHE to one.")
-            paths = list(self.folder.glob(f"*{_SUFFIX}"))
+            # not `exists` and `glob`, which pass over errors of the system from Python 3.13 or 3.14 on
+            paths = [path for path in self.folder.iterdir() if path.name.endswith(_SUFFIX)]
+        except FileNotFoundError:
+            return
+        except NotADirectoryError as error:
+            if not exists(self.folder):  # a file stands above it
+                return
+            raise UsageError(f"the cache {self.folder} is not a folder: set CAPPLAN_CACHE to one.") from error
         except PermissionError as error:
             raise UsageError(f"the cache {self.folder} belongs to another user: set CAPPLAN_CACHE.") from error
         except OSError as error:

@@ -109,3 +109,9 @@ def test_steps_of_a_cpu_are_left_out_of_a_fit_with_the_command_that_fits_them(li
         timed_steps([lines], traces=tmp_path, feedback=heard)
     reason = "was timed on a CPU, which `capplan calibrate device --device cpu` fits"
     assert heard.said == [f"left out: row {row} {reason}" for row in (1, 2)]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "measured.csv"])
+def test_a_folder_of_traces_that_cannot_be_is_one_sentence(measured: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"no traces can be kept in .*: File (name too long|exists)\."):
+        validate((measured,), keys=("gpu",), traces=measured.parent / name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from capplan.core.calibrate.measured import MeasuredStep
 from capplan.core.trace.types import Recording, Trace
 from capplan.core.workload import Configuration
+from capplan.errors import UsageError
 from capplan.files import cache_folder
 
 if TYPE_CHECKING:
@@ -15,9 +16,18 @@ if TYPE_CHECKING:
 
 
 def trace_folder(folder: Path | None) -> "TraceFolder":
-    """Open the folder of traces: the one given, or the user's cache."""
+    """Open the folder of traces: the one given, which is made where it is missing, or the user's cache.
+
+    Raises:
+        UsageError: the folder given cannot be made.
+    """
     from capplan.probe.trace.measured import TraceFolder
 
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"no traces can be kept in {folder}: {error.strerror or error}.") from error
     return TraceFolder(folder or cache_folder() / "measured")
 
 

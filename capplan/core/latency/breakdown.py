@@ -127,7 +127,7 @@ def _slowed(step: ExecutedStep, times: DeviceTimes, gpu: GpuSpec, slowdown: floa
 
     def mixed(values: FloatArray) -> FloatArray:
         per_card = np.broadcast_to(values, clocked.times.total_s.shape)
-        return np.einsum("g,gkb->kb", weights, per_card)[None]
+        return np.asarray(np.einsum("g,gkb->kb", weights, per_card))[None]
 
     parts = clocked.times
     return replace(

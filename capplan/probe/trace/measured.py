@@ -17,7 +17,7 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration, Variant
 from capplan.errors import CapplanError, TraceFileError, UsageError
-from capplan.files import read_file, replace_whole
+from capplan.files import exists, is_file, read_file, replace_whole
 from capplan.probe.cuda.autocast import contexts_of_models
 from capplan.probe.cuda.rules import autocast_of_cuda
 from capplan.probe.inputs.grammar import InputRequest, parse_argument, parse_request
@@ -97,7 +97,7 @@ class TraceFolder:
 
     def holds(self, run: ModelRun) -> bool:
         """Return True if the trace of a run is in the folder."""
-        return self._path(run).exists()
+        return exists(self._path(run))
 
     def _path(self, run: ModelRun) -> Path:
         key = [
@@ -118,8 +118,8 @@ def _contents(words: str) -> list[str]:
     named = [name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]]
     named += [option.rpartition(":")[0] for option in options]  # --inputs-from FILE.py:FUNCTION
     paths = [Path(name) for name in named if name]
-    files = [path / "config.json" if path.is_dir() else path for path in paths]
-    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
+    files = [path / "config.json" if exists(path) and path.is_dir() else path for path in paths]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if is_file(file)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
