@@ -9,7 +9,6 @@ import numpy as np
 
 from capplan.core.gpus.rate_laws import QuantisedLaws, RateLaws
 from capplan.core.latency import classes as kinds
-from capplan.core.latency.calibration import COUNTED_IN_INSTRUCTIONS
 from capplan.core.latency.decompositions import (
     FUSED_RMS_NORM_SINCE,
     SERIAL_STEPS_PER_LAUNCH,
@@ -198,9 +197,16 @@ def _tabulate(step: ExecutedStep, wanted: tuple[int, ...]) -> KernelTable:
 
 
 def counted_flops(table: KernelTable) -> FloatArray:
-    """Return FLOPs, [kernel, batch]; 0 for elementwise kernels, whose `flops` column estimates instructions. [FLOP]"""
-    stands_in = np.isin(table.label, [kinds.CLASS_INDEX[label] for label in COUNTED_IN_INSTRUCTIONS])
-    return np.where(stands_in[:, None], 0.0, table.flops)
+    """Return FLOPs, [kernel, batch]; 0 for kernels without products, whose `flops` column estimates instructions."""
+    return np.where(np.isin(table.label, _PRODUCTS)[:, None], table.flops, 0.0)
+
+
+_PRODUCTS = [
+    index
+    for index, label in enumerate(kinds.ALL_CLASSES)
+    if label in {*_GEMM_LIKE, kinds.ATTENTION_GRADIENT}
+    or label.endswith((kinds.INPUT_GRADIENT_SUFFIX, kinds.WEIGHT_GRADIENT_SUFFIX))
+]
 
 
 def convolution_calls(table: KernelTable) -> float:

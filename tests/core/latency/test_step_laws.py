@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import capplan
-from capplan.core.latency.breakdown import StepBreakdown, break_down
+from capplan.core.latency.breakdown import StepBreakdown, break_down, classic_bound
 from capplan.core.latency.device import Unsupported
 from capplan.core.latency.predict import estimate_latencies
 from capplan.core.latency.step import ExecutedStep
@@ -48,6 +48,15 @@ def breakdown(step: ExecutedStep) -> StepBreakdown:
     found = break_down(step, gpu=gpu(), batch=BATCH)
     assert not isinstance(found, Unsupported)
     return found
+
+
+def test_flops_of_a_step_are_those_of_its_products(step: ExecutedStep, breakdown: StepBreakdown) -> None:
+    # 4 samples: 14 · 14 places, 8 channels of 3 · 9 products each; a layer of 8 by 4. Training adds gradients of both
+    # weights and the layer's input; norms, activations and the optimizer hold no products.
+    convolution, layer = 4 * 14 * 14 * 8 * 27, 4 * 8 * 4
+    macs = convolution + layer if step.workload.training is None else 2 * convolution + 3 * layer
+    assert sum(kernel.flops for kernel in breakdown.kernels) == 2 * macs
+    assert classic_bound(step, rates=breakdown.rates, batch=BATCH).flops == 2 * macs
 
 
 def test_shares_of_kernels_sum_to_1(breakdown: StepBreakdown) -> None:

@@ -30,7 +30,6 @@ def test_the_built_in_files_keep_all_rules() -> None:
 
 def test_the_documentation_counts_what_is_there(gpus: Gpus) -> None:
     told = (Path(__file__).parents[3] / "docs" / "gpu-specs.md").read_text()
-    values = sum(1 for spec in gpus.values() for figure in spec.figures.values() if figure.sources)
     peaks = [
         (spec.peak(kind), formula_peak(spec, gpus.architectures[spec.architecture_id], kind))
         for spec in gpus.values()
@@ -38,8 +37,14 @@ def test_the_documentation_counts_what_is_there(gpus: Gpus) -> None:
         if spec.peak(kind)
     ]
     kept = sum(1 for peak, formula in peaks if peak and formula and abs(peak / formula - 1) <= FORMULA_TOLERANCE)
-    assert "more than 2,900 values" in told
-    assert values > 2_900
+    figures = [figure for spec in (*gpus.values(), *gpus.cpus.values()) for figure in spec.figures.values()]
+    kinds = [{source.kind for source in figure.sources} for figure in figures if figure.sources]
+    checked = sum(bool(held & {SourceKind.MEASURED, SourceKind.SECONDARY}) for held in kinds) / len(kinds)
+    unverified = sum(held == {SourceKind.UNVERIFIED} for held in kinds) / len(kinds)
+    assert "half of the values rest on at least one checked table or reading" in told
+    assert checked == pytest.approx(0.5, abs=0.05)
+    assert "three in ten are `unverified`" in told
+    assert unverified == pytest.approx(0.3, abs=0.03)
     assert "More than 90 % of the peaks keep the formula" in told
     assert kept > 0.9 * len(peaks)
 
