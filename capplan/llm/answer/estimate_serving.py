@@ -197,7 +197,7 @@ def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point:
     sharding = deployment.words.sharding
     per_pass = point.running / sharding.data / sharding.pipeline
     context = question.input_len + question.output_len / 2
-    decode = Load.of(decoding=per_pass, context=context)
+    decode = Load.of(decoding=per_pass, context=context, answered=question.output_len)
     return decode, Load.of(prefilled=question.input_len, prompts=1.0)
 
 

@@ -116,6 +116,7 @@ def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLo
         running=found.mean_running,
         input_len=found.input_tokens_per_s / requests_per_s * (1.0 - found.cached_fraction),
         output_len=load.output_len,
+        speculation=load.speculation,
     )
     energy = load_energy(
         deployment.kernels,
@@ -162,6 +163,11 @@ def _notes(question: SimulationQuestion, deployment: ServingDeployment, learnt: 
         notes.append(
             f"Host memory keeps {kept.tokens:,.0f} tokens of prefixes more, of which 1,000 come back in "
             f"{format_seconds(1000 * kept.token_s)} over PCIe{where}."
+        )
+    if question.words.drafts:
+        notes.append(
+            "Drafts take the time, memory and energy of one more layer of the model and of its output head, as heads "
+            "of EAGLE and of multi-token prediction do; a draft model of its own takes more."
         )
     if question.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")

@@ -102,6 +102,16 @@ class Architecture:
                 yield index, layer.mlp
 
     @property
+    def draft_index(self) -> int:
+        """Return the index of the layer that a drafting one is like: the last with a KV cache of its own, if any."""
+        own = (
+            index
+            for index, mixer in self.attention_layers()
+            if isinstance(mixer, LatentAttention) or mixer.kv_owner is None
+        )
+        return max(own, default=len(self.layers) - 1)
+
+    @property
     def is_moe(self) -> bool:
         """Return True if any layer is a mixture of experts."""
         return any(True for _ in self.expert_layers())

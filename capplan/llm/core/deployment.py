@@ -70,7 +70,8 @@ class NamedDeployment(ReplicaSettings):
     """What names a deployment.
 
     `fast_gpus` GPUs of its server are joined by fast links; None for as many as a server of this GPU joins.
-    `batched_tokens` are the most tokens of a step, None for the engine's default.
+    `batched_tokens` are the most tokens of a step, None for the engine's default. `drafts` says that a layer beside the
+    model drafts tokens.
     """
 
     gpu: str
@@ -81,6 +82,7 @@ class NamedDeployment(ReplicaSettings):
     max_sequences: int | None = None
     fast_gpus: int | None = None
     batched_tokens: int | None = None
+    drafts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +214,7 @@ def build_deployment(
             batched_tokens=words.batched_tokens,
             adapters=words.adapters,
             kv_offload_bytes=words.kv_offload_bytes,
+            drafts=words.drafts,
         ),
         constants,
         alternatives=False,

@@ -122,13 +122,19 @@ def stage_cache(
         stage: Index of the pipeline stage.
     """
     indices = stage_layers(len(architecture.layers), sharding.pipeline)[stage]
-    layers = (
-        _layer_cache(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices
-    )
+    layers = (layer_cache(architecture.layers[index], sharding.tensor, element_bytes, state_bytes) for index in indices)
     return StageCache(layers=tuple(layer for layer in layers if layer is not None))
 
 
-def _layer_cache(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> LayerCache | None:
+def layer_cache(layer: Layer, tensor: int, element_bytes: float, state_bytes: float) -> LayerCache | None:
+    """Describe what one layer keeps on one GPU; None for nothing.
+
+    Args:
+        layer: The layer.
+        tensor: GPUs of tensor parallelism.
+        element_bytes: Bytes of one cached element, scales included.
+        state_bytes: Bytes of one element of recurrent states.
+    """
     match layer.mixer:
         case Attention() as mixer:
             if mixer.kv_owner is not None:

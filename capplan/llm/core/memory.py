@@ -11,7 +11,7 @@ from capplan.core.numbers import largest_true
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import EngineMemoryRules, PoolRule
-from capplan.llm.core.kv import PagedPool, StageCache, stage_cache, uniform_tokens
+from capplan.llm.core.kv import PagedPool, StageCache, layer_cache, stage_cache, uniform_tokens
 from capplan.llm.core.quantisation import Quantisation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import (
@@ -19,6 +19,7 @@ from capplan.llm.core.weights import (
     EngineLayout,
     WeightBytes,
     adapter_bytes,
+    draft_bytes,
     host_weight_bytes,
     stage_weights,
 )
@@ -31,7 +32,8 @@ class Deployment:
     `cache_bytes` is the size of one cached element, `state_bytes` that of one of a recurrent state. `total_bytes` is
     what the driver reports of one GPU. `fraction` is the engine's memory fraction. `batched_tokens` and `max_sequences`
     are the engine's limits for one step. `exact_weight_fraction` scales the weights to the bytes that a file header
-    states. `adapters` are resident beside the model, None for none.
+    states. `adapters` are resident beside the model, None for none. `drafts` says that a layer beside the model drafts
+    tokens, with weights and a cache of its own.
     """
 
     architecture: Architecture
@@ -46,6 +48,7 @@ class Deployment:
     exact_weight_fraction: float = 1.0
     adapters: Adapters | None = None
     state_bytes: float = 4.0
+    drafts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +199,22 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
     weight_bytes = (weights.total - left) * deployment.exact_weight_fraction
     if deployment.adapters is not None:
         weight_bytes += adapter_bytes(architecture, sharding=sharding, adapters=deployment.adapters, stage=stage)
-    activation = activation_bytes(deployment, samples=stage == sharding.pipeline - 1)
+    cache = stage_cache(
+        layers_on_gpu(architecture, sharding),
+        sharding=sharding,
+        element_bytes=deployment.cache_bytes,
+        state_bytes=deployment.state_bytes,
+        stage=stage,
+    )
+    is_last = stage == sharding.pipeline - 1
+    if deployment.drafts and is_last:
+        weight_bytes += draft_bytes(
+            architecture, quantisation=deployment.quantisation, sharding=sharding, layout=engine_layout(engine.engine)
+        )
+        layer = architecture.layers[architecture.draft_index]
+        drafting = layer_cache(layer, sharding.tensor, deployment.cache_bytes, deployment.state_bytes)
+        cache = cache if drafting is None else StageCache((*cache.layers, drafting))
+    activation = activation_bytes(deployment, samples=is_last)
     other = engine.other(tensor=sharding.tensor, pipeline=sharding.pipeline)
     if engine.rule is PoolRule.STATIC:
         activation = (1 - deployment.fraction) * deployment.total_bytes - other
@@ -207,13 +225,7 @@ def _stage_memory(deployment: Deployment, stage: int) -> StageMemory:
         activation_bytes=activation,
         other_bytes=other,
         pool_bytes=_pool(deployment, weight_bytes + activation + other),
-        cache=stage_cache(
-            layers_on_gpu(architecture, sharding),
-            sharding=sharding,
-            element_bytes=deployment.cache_bytes,
-            state_bytes=deployment.state_bytes,
-            stage=stage,
-        ),
+        cache=cache,
         host_bytes=left * deployment.exact_weight_fraction,
         block_tokens=engine.block_tokens,
         paged=engine.engine is Engine.VLLM,

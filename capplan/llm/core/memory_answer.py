@@ -40,7 +40,7 @@ class StatedDeployment:
 
     `sequence_tokens` is the longest sequence served, which every sequence is taken to reach. `fraction` is the engine's
     memory fraction. `pool_bytes` replaces the computed cache by one that is known, as from an engine's log.
-    `kv_offload_bytes` of host memory keep prefixes for a replica.
+    `kv_offload_bytes` of host memory keep prefixes for a replica. `drafts` says that tokens are drafted.
     """
 
     model: LanguageModel
@@ -57,6 +57,7 @@ class StatedDeployment:
     pool_bytes: float | None = None
     adapters: Adapters | None = None
     kv_offload_bytes: float = 0.0
+    drafts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +253,7 @@ def _divide(request: StatedDeployment, quantisation: Quantisation, engine: Engin
         exact_weight_fraction=_exact_fraction(request, quantisation),
         adapters=request.adapters,
         state_bytes=state_element_bytes(request.model.architecture, request.engine, version=request.version),
+        drafts=request.drafts,
     )
     memory = divide_memory(deployment)
     if request.pool_bytes is None:

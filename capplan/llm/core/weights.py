@@ -63,15 +63,45 @@ def stage_weights(
     """
     sizes: dict[WeightRole, float] = {}
     for layer, tensor in _stage_tensors(architecture, sharding, stage):
-        bits = _bits(tensor, architecture, quantisation, layer)
-        padded = quantisation.format.padded and tensor.role is WeightRole.EXPERT and tensor.role in quantisation.roles
-        elements = sharded_elements(tensor, sharding=sharding, layout=layout, padded=padded)
-        sizes[tensor.role] = sizes.get(tensor.role, 0.0) + elements * bits / 8
+        size = _padded_bytes(
+            tensor, quantisation, sharding, layout, bits=_bits(tensor, architecture, quantisation, layer)
+        )
+        sizes[tensor.role] = sizes.get(tensor.role, 0.0) + size
     if architecture.vision is not None and stage == 0:
         per_gpu = architecture.vision.parameters / sharding.tensor  # the image encoder is cut like the rest
         sizes[WeightRole.VISION] = per_gpu * quantisation.format.other_bits / 8
     table = 2.0 * architecture.rope_rows * architecture.rope_dim if layout.keeps_rope_table else 0.0
     return WeightBytes(by_role=tuple(sizes.items()), rope_table=table)
+
+
+def _padded_bytes(
+    tensor: Tensor, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout, *, bits: float
+) -> float:
+    padded = quantisation.format.padded and tensor.role is WeightRole.EXPERT and tensor.role in quantisation.roles
+    return sharded_elements(tensor, sharding=sharding, layout=layout, padded=padded) * bits / 8
+
+
+def draft_bytes(
+    architecture: Architecture, *, quantisation: Quantisation, sharding: Sharding, layout: EngineLayout
+) -> float:
+    """Count the bytes of weights on one GPU of what drafts tokens, as the time of a draft is counted.
+
+    That is one layer of the model, and a projection of the hidden state beside the embedding of the last token, [2H, H]
+    in 16 bits and whole on every GPU. Embedding and output head are the model's own. DeepSeek-V3's module for
+    multi-token prediction has 11.5 B such parameters (its README_WEIGHTS), EAGLE's heads have 0.25 B for Llama 3 8B and
+    0.99 B for 70B (its README).
+
+    Args:
+        architecture: The model.
+        quantisation: The number format and the roles it is applied to.
+        sharding: How the GPUs share the model.
+        layout: How the engine lays weights out.
+    """
+    index, hidden = architecture.draft_index, architecture.hidden_dim
+    return 2.0 * 2 * hidden**2 + sum(
+        _padded_bytes(tensor, quantisation, sharding, layout, bits=_bits(tensor, architecture, quantisation, index))
+        for tensor in layer_tensors(architecture.layers[index], hidden_dim=hidden)
+    )
 
 
 @lru_cache(maxsize=1024)

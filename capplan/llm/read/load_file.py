@@ -15,8 +15,8 @@ from capplan.errors import UsageError
 from capplan.files import read_file
 from capplan.llm.core.fleet.money import ApiPrice
 from capplan.llm.core.fleet.token_load import BatchJob, TokenLoad
-from capplan.llm.core.serving.asked import Sampling, Statistic
-from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Speculation
+from capplan.llm.core.serving.asked import Sampling, Speculation, Statistic
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.arrivals import Arrivals
 from capplan.llm.core.simulation.load_answer import LatencyLimits

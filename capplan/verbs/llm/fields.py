@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from capplan.llm.core.deployment import NamedDeployment
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model_query import LanguageModel
+    from capplan.llm.core.serving.asked import Speculation
     from capplan.llm.core.serving.cases import MeasuredRun
-    from capplan.llm.core.serving.service import Speculation
     from capplan.llm.core.sharding import HostOffload, Sharding, ShardingChoice
     from capplan.llm.core.simulation.load_answer import LatencyLimits
     from capplan.llm.core.timing.engine_rules import SchedulerFlags
@@ -519,7 +519,7 @@ class LengthFields(MeanLengthFields, PrefixFields):
         )
 
     def _speculation(self) -> "Speculation | None":
-        from capplan.llm.core.serving.service import Speculation
+        from capplan.llm.core.serving.asked import Speculation
 
         if bool(self.draft_tokens) != (self.acceptance is not None):
             raise UsageError("speculation needs both --draft-tokens and --acceptance, such as 3 and 0.7.")

@@ -161,7 +161,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     deployments, model = question.deployments(context, question.power_law()), context.language_model(question.model)
     served = deployments.model(model)
     asked = SimulationQuestion(
-        words=question.words(model),
+        words=replace(question.words(model), drafts=bool(question.draft_tokens)),
         loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
         limits=question.limits(),
         requests=question.requests,

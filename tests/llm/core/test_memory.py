@@ -15,6 +15,7 @@ from capplan.llm.core.memory_answer import StatedDeployment, answer_memory, defa
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.quantisation import default_quantisation
 from capplan.llm.core.sharding import HostOffload, Sharding
+from capplan.llm.core.weights import EngineLayout, draft_bytes
 from capplan.llm.read.config.parse import parse_config
 from tests.llm.core import architectures as cases
 from tests.llm.core.memory_cases import CONSTANTS, GIB, H100_BYTES
@@ -225,3 +226,33 @@ def test_the_longest_sequence_fits_and_one_token_more_does_not(pool):
     longest, cache = found.max_context, found.stage.cache
     assert longest == 0 or cache.sequence_bytes(longest) <= pool
     assert longest == 131_072 or cache.sequence_bytes(longest + 1) > pool
+
+
+@pytest.mark.parametrize(
+    ("config", "published_b"),
+    [
+        # README_WEIGHTS of DeepSeek-V3: 11.5 B of its module for multi-token prediction, without embedding and head
+        (cases.DEEPSEEK_V3, 11.5),
+        # README of EAGLE: 0.25 B for Llama 3 8B, 0.99 B for 70B
+        (cases.LLAMA_8B, 0.25),
+        (cases.LLAMA_70B, 0.99),
+    ],
+)
+def test_what_drafts_has_the_published_parameters(config, published_b):
+    architecture = parse_config(config, name="model")
+    found = draft_bytes(
+        architecture,
+        quantisation=default_quantisation(architecture, find_weight_format("bf16")),
+        sharding=Sharding(),
+        layout=EngineLayout(),
+    )
+    assert found / 2e9 == pytest.approx(published_b, rel=0.01)
+
+
+def test_what_drafts_takes_weights_and_the_cache_of_a_layer():
+    # Llama 3.1 8B on one H100: 0.2517 B parameters more in 16 bits, and 33 layers of 4,096 bytes a token instead of 32
+    plain, drafting = (answer(cases.LLAMA_8B, drafts=drafts).stage for drafts in (False, True))
+    assert drafting.weight_bytes - plain.weight_bytes == pytest.approx(2 * 0.251666432e9)
+    assert drafting.cache.bytes_per_token == plain.cache.bytes_per_token * 33 / 32
+    last = answer(cases.LLAMA_8B, drafts=True, sharding=Sharding(pipeline=2)).memory.stages
+    assert [len(stage.cache.layers) for stage in last] == [16, 17]

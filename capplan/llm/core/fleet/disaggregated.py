@@ -155,10 +155,7 @@ def disaggregate(
     transfer_s = moved / link_bytes_per_s
     moved_s = transfer_s + prefill.demand.loaded_s  # a prefix comes from host memory while others are served
     sizes = np.unique(np.round(np.geomspace(1.0, most_running(decode.service, demand), 32), 2))
-    context = load.input_len + load.output_len / 2
-    passes_s = decode_step_s(
-        decode.service, sizes / decode.sharding.data, context=context, speculation=load.speculation
-    )
+    passes_s = decode_step_s(decode.service, demand, sizes / decode.sharding.data)
     for index in range(sizes.size - 1, -1, -1):
         step_s = float(passes_s[index])
         tpot_s = step_s / demand.tokens_per_step

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.kv import kv_element_bytes
-from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from capplan.llm.core.serving.asked import ServingTask
-from capplan.llm.core.serving.service import Demand, Speculation
+from capplan.llm.core.serving.asked import ServingTask, Speculation
+from capplan.llm.core.serving.service import Demand
 from capplan.llm.core.simulation.arrivals import Lengths
 
 

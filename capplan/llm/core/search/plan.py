@@ -302,7 +302,10 @@ def _reuse(load: TokenLoad) -> str:
     if load.speculation is None:
         return f"{prefix}, no speculation"
     drafts, acceptance = load.speculation.drafts, load.speculation.acceptance
-    return f"{prefix}, {drafts} drafted tokens of which each is accepted with {acceptance:.0%}"
+    return (
+        f"{prefix}, {drafts} drafted tokens of which each is accepted with {acceptance:.0%}, by one more layer of the "
+        "model (a draft model of its own takes more time and memory)"
+    )
 
 
 def mixed_fleets(

@@ -96,8 +96,9 @@ class SearchSpace(ReplicaSettings):
         """Return the words of a deployment of the model, with what is asked of all of them."""
         settings = {item.name: getattr(self, item.name) for item in fields(ReplicaSettings)}
         return NamedDeployment(
-            **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus
-        )
+            **settings, gpu=gpu, engine=engine, sharding=sharding, weights=weights, fast_gpus=fast_gpus,
+            drafts=self.load.speculation is not None,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +423,7 @@ class Search:
                 running=fit.running if fit.output_len > 1 else busy,
                 input_len=fit.input_len * (1.0 - self.question.load.prefix_fraction),
                 output_len=fit.output_len,
+                speculation=self.question.load.speculation,
             ),
             output_tokens_per_s=fit.output_tokens_per_s / fit.replicas,
             busy_fraction=busy,

@@ -1,6 +1,7 @@
 """What a question about serving states in words: its clients, its task, and of which requests its limits hold."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from capplan.core.workload import parse_batches
@@ -33,6 +34,19 @@ class Sampling(StrEnum):
 
     GREEDY = "greedy"
     FILTERED = "filtered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """Speculative decoding: tokens drafted in a step, and the stated chance that each of them is accepted."""
+
+    drafts: int
+    acceptance: float
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the mean tokens of a step: the sum of α^i over i from 0 to the drafts (Leviathan et al., 2023)."""
+        return sum(self.acceptance**power for power in range(self.drafts + 1))
 
 
 def read_clients(asked: str | Sequence[int], *, what: str = "--concurrency") -> tuple[int, ...]:

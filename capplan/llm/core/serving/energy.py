@@ -9,6 +9,7 @@ import numpy as np
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import FloatArray, Interval
 from capplan.core.power import CardWork, PowerLaw, peak_seconds, step_energy
+from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import peak_kind
@@ -70,11 +71,20 @@ class ServingEnergy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTokens:
-    """What a replica processes at a time: `running` sequences of mean lengths, each with its share of a prompt."""
+    """What a replica processes at a time: `running` sequences of mean lengths, each with its share of a prompt.
+
+    `speculation` is None where no tokens are drafted.
+    """
 
     running: float
     input_len: float
     output_len: float
+    speculation: Speculation | None = None
+
+    @property
+    def per_step(self) -> float:
+        """Return the tokens that the running sequences are given in a step."""
+        return self.running * (self.speculation.tokens_per_step if self.speculation else 1.0)
 
 
 def card_work(
@@ -82,7 +92,8 @@ def card_work(
 ) -> CardWork:
     """Return the work of the mean step on one card: one token of every sequence, and the prompts admitted meanwhile.
 
-    A sequence gives one token a step, so that a step takes running ÷ (output tokens per second), prompts included.
+    A sequence gives one token a step, or several with speculation, so that a step takes the tokens of all sequences
+    ÷ (output tokens per second), prompts included. Each draft adds the work of one layer and of the output head.
 
     Args:
         kernels: The kernels of one pipeline stage on one GPU.
@@ -92,15 +103,38 @@ def card_work(
         output_tokens_per_s: Output of the replica. [1/s]
     """
     per_pass = tokens.running / sharding.data / sharding.pipeline
-    prompts = per_pass / tokens.output_len
+    prompts = tokens.per_step / sharding.data / sharding.pipeline / tokens.output_len
+    drafts = tokens.speculation.drafts if tokens.speculation else 0
     load = Load.of(
         decoding=per_pass,
         context=tokens.input_len + tokens.output_len / 2,
+        answered=tokens.output_len,
         prefilled=prompts * tokens.input_len,
         prompts=prompts,
+        drafted=float(drafts),
     )
-    time_s = np.array([tokens.running / output_tokens_per_s / sharding.pipeline])
-    return card_works(kernels, gpu, load, time_s)[0]
+    time_s = np.array([tokens.per_step / output_tokens_per_s / sharding.pipeline])
+    work = card_works(kernels, gpu, load, time_s)[0]
+    if not drafts:
+        return work
+    none = np.zeros_like(load.prefilled)
+    plain = replace(load, prefilled=none, prompts=none, pairs=none, drafted=0.0)
+    layers = replace(kernels, products=kernels.products[:-1])
+    head = replace(kernels, products=kernels.products[-1:], experts=(), attentions=(), states=())
+    for part, share in ((layers, drafts / kernels.layers), (head, float(drafts))):
+        work = _with_share(work, card_works(part, gpu, plain, time_s)[0], share)
+    return work
+
+
+def _with_share(work: CardWork, other: CardWork, share: float) -> CardWork:
+    """Return work with a share of another within the same time."""
+    flops = {kind: work.flops.get(kind, 0.0) + share * count for kind, count in other.flops.items()}
+    return replace(
+        work,
+        traffic_bytes=work.traffic_bytes + share * other.traffic_bytes,
+        cached_bytes=work.cached_bytes + share * other.cached_bytes,
+        flops={**work.flops, **flops},
+    )
 
 
 def card_works(kernels: Kernels, gpu: GpuSpec, load: Load, time_s: FloatArray) -> list[CardWork]:
@@ -165,7 +199,7 @@ def serving_energy(
     """
     rates = output_tokens_per_s
     work = card_work(kernels, gpu, sharding, tokens, output_tokens_per_s=rates.expected)
-    in_step = tokens.running / sharding.pipeline  # tokens of all sequences in the time of one pass of a stage
+    in_step = tokens.per_step / sharding.pipeline  # tokens of all sequences in the time of one pass of a stage
     found = step_energy(
         gpu,
         peak_seconds(gpu, work),

@@ -107,10 +107,8 @@ def _loaded(service: ServedDeployment, demand: Demand, running: FloatArray) -> _
     lone = lone_prefill(requests_of(service, demand, 1.0), pipeline=stages)
     decode_s, mixed_s, prompt_s = step_times_s(service, steps.decode, steps.mixed, lone.mixed)
     if demand.speculation is not None:
-        decoding, context = steps.decode.decoding, float(steps.decode.context[0])
-        decode_s = decode_step_s(service, decoding, context=context, speculation=demand.speculation)
-        drafting_s = drafting_step_s(service, decoding, context=context, speculation=demand.speculation)
-        mixed_s = mixed_s + steps.beside * drafting_s
+        decode_s = decode_step_s(service, demand, steps.decode.decoding)
+        mixed_s = mixed_s + steps.beside * drafting_step_s(service, demand, steps.decode.decoding)
     prefill_s = steps.prefills * added_s(service, steps, decode_s, mixed_s)
     tpot_s = steps.decodes * (decode_s / demand.tokens_per_step) + prefill_s + images_s
     prefill_s = prefill_s + images_s

@@ -7,6 +7,7 @@ import numpy as np
 
 from capplan.core.numbers import FloatArray
 from capplan.core.power import PROBED_CLOCKS, CardCap, rate_shares
+from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.serving.closed_loop import ClosedLoop, LoopTimes, StepSeconds, simulate
 from capplan.llm.core.serving.energy import card_works
 from capplan.llm.core.serving.serving_point import Requests, TwoSteps, lone_prefill, saturated, static_batch
@@ -63,19 +64,6 @@ class ServedDeployment:
         return float(self.constants.engine(name)[self.constants.layout.engines.index(self.engine)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speculation:
-    """Speculative decoding: tokens drafted in a step, and the stated chance that each of them is accepted."""
-
-    drafts: int
-    acceptance: float
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Return the mean tokens of a step: the sum of α^i over i from 0 to the drafts (Leviathan et al., 2023)."""
-        return sum(self.acceptance**power for power in range(self.drafts + 1))
-
-
 WAVES = 10.0
 """Requests that each client of a benchmark sends, as most tools do."""
 _STEADY_REQUESTS = 600
@@ -120,6 +108,21 @@ class Demand:
         """Return the tokens that a decode step gives each sequence."""
         return self.speculation.tokens_per_step if self.speculation else 1.0
 
+    @property
+    def drafted(self) -> float:
+        """Return the drafted tokens that a decoding sequence verifies in a step."""
+        return float(self.speculation.drafts) if self.speculation else 0.0
+
+    def decoding(self, sequences: FloatArray, *, drafted: float = 0.0) -> Load:
+        """Return steps of sequences that decode, each anywhere in its answer.
+
+        Args:
+            sequences: Sequences of each step on one rank.
+            drafted: Drafted tokens that each verifies.
+        """
+        context = self.input_len + self.output_len / 2
+        return Load.of(decoding=sequences, context=context, answered=self.output_len, drafted=drafted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingTimes:
@@ -163,22 +166,19 @@ def added_s(service: ServedDeployment, steps: TwoSteps, decode_s: FloatArray, mi
 def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
     """Return a function for the time of a step of one replica by decoding sequences and prompt tokens."""
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
-    context, share = demand.input_len + demand.output_len / 2, service.of_engine("prefill_share")
-    past = demand.input_len - demand.prefill_len
+    share, past = service.of_engine("prefill_share"), demand.input_len - demand.prefill_len
 
     def seconds(running: FloatArray, chunk: FloatArray) -> FloatArray:
         counts, places = np.unique(running, return_inverse=True)
-        decoding, speculation = counts / data / stages, demand.speculation
-        decode_s = decode_step_s(service, decoding, context=context, speculation=speculation)[places]
-        drafting_s = drafting_step_s(service, decoding, context=context, speculation=speculation)[places]
+        decoding = counts / data / stages
+        decode_s = decode_step_s(service, demand, decoding)[places]
+        drafting_s = drafting_step_s(service, demand, decoding)[places]
         prefilled = chunk[chunk > 0] / data
-        load = Load(
-            decoding=running[chunk > 0] / data / stages,
-            context=np.full_like(prefilled, context),
+        load = replace(
+            demand.decoding(running[chunk > 0] / data / stages, drafted=demand.drafted),
             prefilled=prefilled,
             prompts=np.maximum(prefilled / demand.prefill_len, 1e-6),
             pairs=prefilled * (past + demand.prefill_len / 2),
-            drafted=float(speculation.drafts) if speculation else 0.0,
         )
         images_s = demand.encoder_s / stages * prefilled * data / demand.prefill_len
         step_s = decode_s.copy()
@@ -189,40 +189,33 @@ def step_seconds(service: ServedDeployment, demand: Demand) -> StepSeconds:
     return seconds
 
 
-def decode_step_s(
-    service: ServedDeployment, decoding: FloatArray, *, context: float, speculation: Speculation | None = None
-) -> FloatArray:
+def decode_step_s(service: ServedDeployment, demand: Demand, decoding: FloatArray) -> FloatArray:
     """Compute the time of decode steps on one pipeline stage, with what drafting and verifying add. [s]
 
     Args:
         service: The deployment.
+        demand: Lengths of the sequences, and what is drafted.
         decoding: Sequences of each step on one rank.
-        context: Mean tokens of a sequence.
-        speculation: What is drafted; None for nothing.
     """
-    drafted = float(speculation.drafts) if speculation else 0.0
-    verified_s = service.step(Load.of(decoding=decoding, context=context, drafted=drafted)).total_s
-    return verified_s + drafting_step_s(service, decoding, context=context, speculation=speculation)
+    verified_s = service.step(demand.decoding(decoding, drafted=demand.drafted)).total_s
+    return verified_s + drafting_step_s(service, demand, decoding)
 
 
-def drafting_step_s(
-    service: ServedDeployment, decoding: FloatArray, *, context: float, speculation: Speculation | None
-) -> FloatArray:
+def drafting_step_s(service: ServedDeployment, demand: Demand, decoding: FloatArray) -> FloatArray:
     """Compute the time in which the tokens of steps are drafted, prompt tokens beside them or not; 0 for nothing. [s]
 
     A draft takes one layer of the model and its output head, as the heads of EAGLE and of multi-token prediction do.
 
     Args:
         service: The deployment.
+        demand: Lengths of the sequences, and what is drafted.
         decoding: Sequences of each step on one rank.
-        context: Mean tokens of a sequence.
-        speculation: What is drafted; None for nothing.
     """
-    if speculation is None:
+    if not demand.drafted:
         return np.zeros_like(decoding)
-    plain = service.step(Load.of(decoding=decoding, context=context))
+    plain = service.step(demand.decoding(decoding))
     head_s = plain.kernels_s[:, len(service.kernels.products) - 1]
-    return np.asarray(speculation.drafts * (plain.total_s / service.kernels.layers + head_s))
+    return np.asarray(demand.drafted * (plain.total_s / service.kernels.layers + head_s))
 
 
 def closed_loop(service: ServedDeployment, demand: Demand, *, clients: float) -> ServingTimes:
@@ -400,8 +393,7 @@ def steady_load(service: ServedDeployment, demand: Demand, *, running: float) ->
         running: Sequences that run.
     """
     data, stages = service.kernels.data_parallel, service.kernels.pipeline_parallel
-    context = demand.input_len + demand.output_len / 2
-    step_s = decode_step_s(service, np.array([running / data / stages]), context=context)
+    step_s = decode_step_s(service, demand, np.array([running / data / stages]))
     return ServingTimes(
         ttft_s=lone_ttft_s(service, demand),
         tpot_s=stages * float(step_s[0]),
@@ -430,5 +422,5 @@ def requests_of(service: ServedDeployment, demand: Demand, batch: float | FloatA
         batch=batch,
         token_budget=service.scheduling.token_budget,
         cached_len=demand.input_len - demand.prefill_len,
-        drafted=float(demand.speculation.drafts) if demand.speculation else 0.0,
+        drafted=demand.drafted,
     )

@@ -93,7 +93,7 @@ def _continuous(
     mixed = _prompt_load(requests, chunk=chunk, decoding=per_pass if mixes else 0.0 * per_pass, context=context)
     waits = np.maximum(others, 0.0) / data / max(requests.output_len, 1.0) * lockstep
     return TwoSteps(
-        decode=Load.of(decoding=per_pass, context=context),
+        decode=Load.of(decoding=per_pass, context=context, answered=requests.output_len),
         mixed=mixed,
         decodes=pipeline,
         prefills=waits * prompt / chunk,
@@ -107,6 +107,7 @@ def _prompt_load(requests: Requests, *, chunk: FloatArray, decoding: FloatArray,
     return Load.of(
         decoding=decoding,
         context=context,
+        answered=requests.output_len,
         prefilled=chunk,
         prompts=np.maximum(chunk / requests.prefill_len, 1e-6),
         past=past,
@@ -118,7 +119,7 @@ def static_batch(requests: Requests, *, pipeline: int) -> TwoSteps:
     """Describe the whole time of a static batch: one prefill of all prompts, then a step for every further token."""
     context = requests.input_len + requests.output_len / 2
     return TwoSteps(
-        decode=Load.of(decoding=requests.batch / pipeline, context=context),
+        decode=Load.of(decoding=requests.batch / pipeline, context=context, answered=requests.output_len),
         mixed=Load.of(prefilled=requests.batch * requests.input_len, prompts=requests.batch),
         decodes=pipeline * max(requests.output_len - 1.0, 0.0),
         prefills=pipeline,

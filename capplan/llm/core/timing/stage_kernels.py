@@ -213,7 +213,7 @@ class _Lister:
                 kernel_class=self.formats.decode,
                 prefill_class=self.formats.prefill,
                 window=float(mixer.window or 1e12),
-                prefill_window=mixer.window / 2 if mixer.window and mixer.chunked else float(mixer.window or 1e12),
+                chunked=mixer.chunked,
             )
         if isinstance(mixer, LatentAttention):
             queries, indexer = mixer.query_heads / tensor, mixer.indexer

@@ -145,9 +145,9 @@ class AttentionKernel:
     """Attention of `count` layers on one GPU.
 
     `decode_flops` are FLOPs for one decoding sequence and token of context, `cache_bytes` the KV bytes it reads for
-    that; `prefill_flops` the FLOPs of a pair of query and key while prefilling. Contexts end at `window`, of which
-    prompts see `prefill_window` keys in the mean at most; a sparse layer reads at most `selected` tokens, chosen by an
-    indexer that costs `index_flops` and `index_bytes` for every token of context.
+    that; `prefill_flops` the FLOPs of a pair of query and key while prefilling. Contexts end at `window`, which slides,
+    or is a fixed block of positions if `chunked`; a sparse layer reads at most `selected` tokens, chosen by an indexer
+    that costs `index_flops` and `index_bytes` for every token of context.
     """
 
     decode_flops: float
@@ -157,7 +157,7 @@ class AttentionKernel:
     kernel_class: KernelClass
     prefill_class: KernelClass = KernelClass.PREFILL
     window: float = 1e12
-    prefill_window: float = 1e12
+    chunked: bool = False
     selected: float = 1e12
     index_flops: float = 0.0
     index_bytes: float = 0.0
@@ -225,8 +225,9 @@ class Kernels:
 class Load:
     """What steps process on each rank of attention data parallelism, one entry a step.
 
-    `decoding` sequences of mean `context` tokens give one token each and verify `drafted` further ones; `prefilled`
-    prompt tokens of `prompts` sequences attend to `pairs` (query, key) pairs.
+    `decoding` sequences of mean `context` tokens give one token each and verify `drafted` further ones. They are
+    anywhere in answers of `answered` tokens, so that their contexts lie as far apart. `prefilled` prompt tokens of
+    `prompts` sequences attend to `pairs` (query, key) pairs.
     """
 
     decoding: FloatArray
@@ -235,6 +236,7 @@ class Load:
     prompts: FloatArray
     pairs: FloatArray
     drafted: FloatArray | float = 0.0
+    answered: FloatArray | float = 1.0
 
     @property
     def tokens(self) -> FloatArray:
@@ -256,6 +258,7 @@ class Load:
         prompts: FloatArray | float = 0.0,
         past: FloatArray | float = 0.0,
         drafted: float = 0.0,
+        answered: float = 1.0,
     ) -> "Load":
         """Make a load of prompts of equal length, each behind `past` tokens that are in the cache already."""
         arrays = np.broadcast_arrays(
@@ -264,7 +267,13 @@ class Load:
         each = arrays[2] / np.maximum(arrays[3], 1e-9)
         pairs = arrays[2] * (arrays[4] + each / 2)
         return cls(
-            decoding=arrays[0], context=arrays[1], prefilled=arrays[2], prompts=arrays[3], pairs=pairs, drafted=drafted
+            decoding=arrays[0],
+            context=arrays[1],
+            prefilled=arrays[2],
+            prompts=arrays[3],
+            pairs=pairs,
+            drafted=drafted,
+            answered=answered,
         )
 
     @classmethod
@@ -421,14 +430,38 @@ def _experts(item: ExpertProduct, load: Load, data_parallel: int) -> _Column:
     return 2.0 * rows * item.elements, traffic, np.where(load.tokens > 0, item.count, 0.0)
 
 
+def chunk_keys(*, chunk: float, context: FloatArray, answered: FloatArray | float) -> FloatArray:
+    """Compute the keys that a decoding token reads within its chunk, in the mean over the contexts of an answer.
+
+    A context of s tokens has read s − c·⌊s/c⌋ of its chunk of c; the sum of that up to s is ⌊s/c⌋·c²/2 + (s mod c)²/2.
+    A long answer reads half a chunk.
+
+    Args:
+        chunk: Positions of a chunk. [tokens]
+        context: Mean tokens of the sequences of each step.
+        answered: Tokens of an answer, around the mean of which the contexts lie evenly.
+    """
+    half = np.minimum(np.maximum(answered, 1.0) / 2.0, context)
+
+    def summed(tokens: FloatArray) -> FloatArray:
+        chunks, rest = np.divmod(tokens, chunk)
+        return np.asarray((chunks * chunk**2 + rest**2) / 2.0)
+
+    return (summed(context + half) - summed(context - half)) / np.maximum(2.0 * half, 1e-9)
+
+
 def _decode(item: AttentionKernel, load: Load) -> _Column:
-    read = np.minimum(np.minimum(load.context, item.window), item.selected)
+    if item.chunked:
+        window = chunk_keys(chunk=item.window, context=load.context, answered=load.answered)
+    else:
+        window = np.minimum(load.context, item.window)
+    read = np.minimum(window, item.selected)
     flops = load.decoding * (1.0 + load.drafted) * read * item.decode_flops
     return flops, load.decoding * read * item.cache_bytes, np.where(load.decoding > 0, item.count, 0.0)
 
 
 def _prefill(item: AttentionKernel, load: Load) -> _Column:
-    window = min(item.prefill_window, item.selected)
+    window = min(item.window / 2 if item.chunked else item.window, item.selected)
     flops = np.minimum(load.pairs, load.prefilled * window) * item.prefill_flops
     return flops, 0.0 * flops, np.where(load.prefilled > 0, item.count, 0.0)
 

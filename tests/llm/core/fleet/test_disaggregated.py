@@ -47,8 +47,7 @@ def test_each_kind_of_replica_carries_its_part_of_the_load() -> None:
 def test_a_decode_step_holds_no_prompts() -> None:
     made = found(LatencyLimits(tpot_s=0.02))
     assert made is not None
-    # The mean context is 512 + 64 tokens.
-    alone = decode_step_s(service(), np.array([made.decode_running]), context=576.0)
+    alone = decode_step_s(service(), LOAD.demand(1.0), np.array([made.decode_running]))
     assert made.tpot_s == pytest.approx(float(alone[0]))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
-from capplan.llm.core.serving.service import Speculation
+from capplan.llm.core.serving.asked import Speculation
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.weights import Adapters
 

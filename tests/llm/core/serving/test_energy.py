@@ -9,7 +9,13 @@ import pytest
 from capplan import llm
 from capplan.core.power import CardPower
 from capplan.errors import CapplanError
+from capplan.llm.core.serving.asked import Speculation
+from capplan.llm.core.serving.energy import ServedTokens, card_work
+from capplan.llm.core.sharding import Sharding
 from capplan.specs.calibration import dump_calibration, load_calibration
+from capplan.specs.gpus.load import load_gpus
+from tests.llm.core.architectures import LLAMA_8B
+from tests.llm.core.timing.test_work import kernels
 
 ASKED: dict[str, Any] = {"gpu": "h100-sxm5-80gb", "input_len": 300, "output_len": 500}
 
@@ -92,3 +98,15 @@ def test_served_models_draw_what_own_cards_were_calibrated_to(tmp_path: Path) ->
     asked = {"gpu": "h100-sxm5-80gb", "concurrency": [1], "energy": True}
     law, own = (llm.estimate("qwen3-8b", **asked, **more).points[0] for more in ({}, {"power_calibration": path}))
     assert own.energy.power_w.expected == pytest.approx(0.8 * law.energy.power_w.expected, rel=0.02)
+
+
+def test_drafts_read_a_layer_and_the_output_head_each_beside_the_weights() -> None:
+    # Llama 3.1 8B in 16 bits: 32 layers of 218,103,808 elements in matrices and a head of 525,336,576; the context and
+    # prompts are small beside them. A step with three drafts reads all of it, and one layer and the head for each.
+    tokens = ServedTokens(running=1, input_len=1, output_len=8, speculation=Speculation(drafts=3, acceptance=1.0))
+    gpu = load_gpus()["h100-sxm5-80gb"]
+    work = card_work(kernels(LLAMA_8B), gpu, Sharding(), tokens, output_tokens_per_s=100.0)
+    layer, head = 2 * 218_103_808, 2 * 525_336_576
+    assert work.traffic_bytes == pytest.approx(32 * layer + head + 3 * (layer + head), rel=0.002)
+    # four tokens at 100 tokens a second
+    assert work.time_s == pytest.approx(0.04)

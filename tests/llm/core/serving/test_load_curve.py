@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.serving.load_curve import load_curve, load_points
-from capplan.llm.core.serving.service import Demand, Speculation, decode_step_s, lone_ttft_s, step_seconds
+from capplan.llm.core.serving.asked import Speculation
+from capplan.llm.core.serving.service import Demand, decode_step_s, lone_ttft_s, step_seconds
 from capplan.llm.core.timing.work import Load
 from tests.llm.core.serving.test_service import DEMAND, service
 
@@ -45,10 +46,9 @@ def test_a_verifying_step_computes_more_and_reads_the_cache_once() -> None:
     plain = Load.of(decoding=4.0, context=100.0)
     verifying = Load.of(decoding=4.0, context=100.0, drafted=3.0)
     assert verifying.tokens[0] == 4 * plain.tokens[0]
-    drafted = decode_step_s(
-        service(), np.array([4.0]), context=100.0, speculation=Speculation(drafts=3, acceptance=0.5)
-    )
-    assert drafted[0] > decode_step_s(service(), np.array([4.0]), context=100.0)[0]
+    drafting = replace(DEMAND, speculation=Speculation(drafts=3, acceptance=0.5))
+    plain_s, drafted_s = (decode_step_s(service(), demand, np.array([4.0])) for demand in (DEMAND, drafting))
+    assert drafted_s[0] > plain_s[0]
 
 
 def test_a_step_with_prompts_drafts_as_long_as_one_without() -> None:

@@ -17,6 +17,7 @@ from capplan.llm.core.timing.work import (
     AttentionKernel,
     Kernels,
     Load,
+    chunk_keys,
     experts_touched,
     kernel_classes,
     padded_rows,
@@ -179,6 +180,38 @@ def test_a_window_bounds_what_decoding_reads() -> None:
     work = step_work(found, Load.of(decoding=1, context=4096))
     read = {item.window: float(work.traffic_bytes[0, column]) for item, column in _attention_columns(found)}
     assert read == {128.0: 128 * 2 * 8 * 64 * 2, 1e12: 4096 * 2 * 8 * 64 * 2}
+
+
+def test_a_long_answer_reads_half_a_chunk_and_a_short_context_all_of_it() -> None:
+    def read(context: float, answered: float) -> float:
+        return float(chunk_keys(chunk=8192.0, context=np.array([context]), answered=answered)[0])
+
+    # From 1,000 to 2,000 tokens all lie in the first chunk; 20 chunks are read half in the mean, wherever they begin.
+    assert read(1500, 1000) == pytest.approx(1500)
+    assert read(100_000, 20 * 8192) == pytest.approx(4096)
+    # 8,192 ± 500: 500 tokens see 7,692 to 8,192 keys, 500 see 0 to 500: (7,942 + 250) / 2
+    assert read(8192, 1000) == pytest.approx(4096)
+    # 9,192 ± 2,000: 1,000 tokens see 7,192 to 8,192 keys, 3,000 see 0 to 3,000
+    assert read(9192, 4000) == pytest.approx((1000 * 7692 + 3000 * 1500) / 4000)
+    # one token behind the chunk does not halve what an answer reads
+    assert read(8193, 1000) == pytest.approx(read(8192, 1000), rel=0.01)
+
+
+def test_a_chunked_layer_decodes_within_its_chunk() -> None:
+    # 8 key-value heads of 128 in 16 bits: 4,096 bytes a key; a context of 10,192 tokens is 2,000 tokens into a chunk
+    mixer = Attention(query_heads=40, kv_heads=8, key_dim=128, value_dim=128, window=8192, chunked=True)
+    layer = Layer(mixer=mixer, mlp=None, norm_parameters=0)
+    made = Architecture(
+        name="chunked", family="llama4", hidden_dim=64, vocab_size=64, layers=(layer,), tied_embeddings=True,
+        max_positions=None,
+    )  # fmt: skip
+    formats = Formats(
+        quantisation=default_quantisation(made, find_weight_format("bf16")), cache_bytes=2.0, units=ALL_UNITS
+    )
+    found = stage_kernels(made, sharding=Sharding(), formats=formats)
+    work = step_work(found, Load.of(decoding=3, context=10_192, answered=100))
+    ((_, column),) = _attention_columns(found)
+    assert float(work.traffic_bytes[0, column]) == pytest.approx(3 * 2000 * 4096)
 
 
 def _attention_columns(found: Kernels) -> list[tuple[AttentionKernel, int]]:
