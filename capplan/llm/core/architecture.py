@@ -23,15 +23,21 @@ class Layer:
 class VisionTower:
     """The image encoder of a multimodal model with its projector. [parameters]
 
-    `attention_width` is the sum of the widths of layers in which every patch attends to all of its image, and
-    `window_width` that of layers in which it attends to `window_patches` patches. [elements]
+    It has `layers` layers. `attention_width` is the sum of the widths of those in which every patch attends to all of
+    its image, and `window_width` that of those in which it attends to `window_patches` patches. [elements]
     """
 
     kind: str
     parameters: int
+    layers: int = 0
     attention_width: int = 0
     window_width: int = 0
     window_patches: int = 0
+
+    @property
+    def hidden_dim(self) -> float:
+        """Return the width of its layers, in the mean. [elements]"""
+        return (self.attention_width + self.window_width) / max(self.layers, 1)
 
     def attention_flops(self, patches: float) -> float:
         """Compute the FLOPs of attention between the patches of one image: queries by keys, and weights by values.

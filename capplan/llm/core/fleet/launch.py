@@ -24,8 +24,8 @@ class Setting:
         weights: Format of the weights; `is_own_format` says that the checkpoint is stored in it.
         kv: Format of the KV cache.
         max_len: Longest sequence. [tokens]
-        max_sequences: Most sequences at a time.
-        token_budget: Most tokens of a step.
+        max_sequences: Most sequences of the replica at a time.
+        token_budget: Most tokens of a step of one rank of data parallelism.
         memory_fraction: The engine's memory fraction; None for its default.
         prefix_fraction: Share of a prompt that is expected in the prefix cache.
         speculation: What is drafted; None for nothing.
@@ -109,7 +109,11 @@ def _notes(setting: Setting) -> Iterator[str]:
     if setting.engine is Engine.LLAMACPP:
         yield "llama.cpp reads GGUF files: convert the checkpoint, or name a file that was published."
     if setting.speculation is not None:
-        yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
+        if setting.engine in (Engine.VLLM, Engine.SGLANG):
+            yield "Speculation needs a draft model or head for this checkpoint: name it in place of DRAFT."
+        else:
+            drafts = setting.speculation.drafts
+            yield f"The command drafts nothing: add {setting.engine.value}'s settings of a model that drafts {drafts}."
     if setting.sharding.gpus > 8:
         yield "A replica spans several servers: start the engine's workers on each of them first."
 
@@ -128,6 +132,17 @@ def _cache(setting: Setting) -> tuple[str, str] | None:
     if size == 1:
         return setting.kv, "halves the cache, so that twice as many tokens fit"
     return setting.kv, f"stores {size:g} bytes an element instead of 2, so that {2 / size:.2g} times as many tokens fit"
+
+
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""The sizes that vLLM takes for `--max-lora-rank` (`MaxLoRARanks` in its config/lora.py, 0.33)."""
+_SGLANG_PREFILL_TOKENS = 16384
+"""SGLang's `--max-prefill-tokens`, which bounds the prompts of a step beside `--chunked-prefill-size`."""
+
+
+def _sequences_of_rank(setting: Setting) -> int:
+    """Return the sequences at a time of one rank of attention data parallelism, each of which schedules its own."""
+    return -(-setting.max_sequences // setting.sharding.data)
 
 
 _FIT = "sequences of prompt and answer that keep the limits in the plan"
@@ -150,7 +165,7 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
     if setting.is_half:
         yield _option("--dtype", "half", _HALF)
     yield _option("--max-model-len", setting.max_len, _LENGTH)
-    yield _option("--max-num-seqs", setting.max_sequences, f"most sequences at a time: {_FIT}")
+    yield _option("--max-num-seqs", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max-num-batched-tokens", setting.token_budget, "tokens of a step that the times were computed for")
     if setting.memory_fraction is not None:
         yield _option("--gpu-memory-utilization", setting.memory_fraction, "share of each GPU that the plan filled")
@@ -161,7 +176,8 @@ def _vllm(setting: Setting) -> Iterator[LaunchOption]:
     if setting.adapters is not None:
         yield _option("--enable-lora", None, "serves adapters beside the model")
         yield _option("--max-loras", setting.adapters.count, "adapters in one step, all of which stay resident")
-        yield _option("--max-lora-rank", setting.adapters.rank, "the largest rank of an adapter")
+        slot = next((rank for rank in _LORA_RANKS if rank >= setting.adapters.rank), setting.adapters.rank)
+        yield _option("--max-lora-rank", slot, "the largest rank of an adapter, as a size that vLLM takes")
     if setting.prefix_fraction:
         share = f"{setting.prefix_fraction:.0%}"
         yield _option(
@@ -201,8 +217,12 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
     yield _option("--context-length", setting.max_len, _LENGTH)
     yield _option("--max-running-requests", setting.max_sequences, f"most sequences at a time: {_FIT}")
     yield _option(
-        "--max-prefill-tokens", setting.token_budget, "prompt tokens of a step that the times were computed for"
+        "--chunked-prefill-size",
+        setting.token_budget * sharding.data,
+        "prompt tokens of a step that the times were computed for, of all ranks together",
     )
+    if setting.token_budget > _SGLANG_PREFILL_TOKENS:
+        yield _option("--max-prefill-tokens", setting.token_budget, "lets a step hold as many prompt tokens")
     if setting.memory_fraction is not None:
         yield _option("--mem-fraction-static", setting.memory_fraction, "share of each GPU for weights and cache")
     if (online := _online_format(setting)) is not None:
@@ -221,7 +241,10 @@ def _sglang(setting: Setting) -> Iterator[LaunchOption]:
         yield _option("--disable-radix-cache", None, _NO_REUSE)
     if setting.speculation is not None:
         drafts = setting.speculation.drafts
+        yield _option("--speculative-algorithm", "EAGLE", "drafts with a head of one layer; NEXTN for the model's own")
         yield _option("--speculative-draft-model-path", "DRAFT", "the model or head that drafts")
+        yield _option("--speculative-num-steps", drafts, "steps of the head, each of which drafts a token")
+        yield _option("--speculative-eagle-topk", 1, "drafts one chain of tokens instead of a tree")
         yield _option("--speculative-num-draft-tokens", drafts + 1, f"verifies {drafts} drafts and one token a step")
     yield from _served(Engine.SGLANG)
 
@@ -234,7 +257,7 @@ def _trtllm(setting: Setting) -> Iterator[LaunchOption]:
     if sharding.expert > 1:
         yield _option("--ep_size", sharding.expert, "keeps experts whole and spreads them over the GPUs")
     yield _option("--max_seq_len", setting.max_len, _LENGTH)
-    yield _option("--max_batch_size", setting.max_sequences, f"most sequences at a time: {_FIT}")
+    yield _option("--max_batch_size", _sequences_of_rank(setting), f"most sequences at a time: {_FIT}")
     yield _option("--max_num_tokens", setting.token_budget, "tokens of a step that the times were computed for")
     if setting.memory_fraction is not None:
         yield _option(

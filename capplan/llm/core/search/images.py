@@ -3,13 +3,18 @@
 from collections.abc import Callable, Mapping
 from math import ceil
 
+from capplan.core.serving_engines import Engine, find_engine
 from capplan.errors import UsageError
 from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.fleet.token_load import Images, TokenLoad
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.constants import Constants
-from capplan.llm.core.timing.work import CLASSES, Arithmetic
+from capplan.llm.core.timing.step_time import collectives, collectives_s
+from capplan.llm.core.timing.work import CLASSES, Arithmetic, Kernels, Load
+
+_CUTTING = frozenset({Engine.VLLM, Engine.SGLANG})
+"""Engines that are known to cut image encoders by tensor parallelism."""
 
 
 def images_of(model: LanguageModel, *, count: int, size: tuple[int, int] | None, tokens: int | None) -> Images | None:
@@ -41,9 +46,9 @@ def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLo
     """Return the time that the image encoder takes for a request. [s]
 
     2 FLOPs per parameter and patch at the share of the 16-bit peak that matrix products reach, and attention between
-    the patches of an image at the share that prefill attention reaches. The time is that of the whole encoder on one
-    GPU: engines cut it like the language model by default, but the all-reduces of its layers, which are not counted,
-    take back much of what that saves.
+    the patches of an image at the share that prefill attention reaches. vLLM and SGLang cut the encoder among the GPUs
+    of tensor parallelism by default (`mm_encoder_tp_mode` "weights" of vLLM 0.33, `mm_enable_dp_encoder` off in SGLang
+    0.5.23), with two all-reduces a layer. In other engines its time is that of the whole encoder on one GPU.
 
     Args:
         deployment: The deployment.
@@ -54,9 +59,25 @@ def encoder_s(deployment: ServingDeployment, constants: Constants, load: TokenLo
     if load.images is None or vision is None:
         return 0.0
     reached = constants.kernel("compute_fraction")
+    tensor = deployment.words.sharding.tensor if find_engine(deployment.words.engine) in _CUTTING else 1
     products = 2.0 * vision.parameters * load.images.patches / float(reached[CLASSES.index(KernelClass.GEMM_16)])
     attention = vision.attention_flops(load.images.patches) / float(reached[CLASSES.index(KernelClass.PREFILL)])
-    return load.images.count * (products + attention) / deployment.machine.peaks_flops_per_s[Arithmetic.HALF]
+    computed_s = (products + attention) / deployment.machine.peaks_flops_per_s[Arithmetic.HALF] / tensor
+    encoder = Kernels(
+        products=(),
+        experts=(),
+        attentions=(),
+        states=(),
+        hidden=vision.hidden_dim,
+        layers=vision.layers,
+        tensor_parallel=tensor,
+        pipeline_parallel=1,
+        data_parallel=1,
+        exchanged_layers=0.0,
+    )
+    patches = Load.of(prefilled=load.images.count * load.images.patches)
+    reduced_s = collectives_s(collectives(encoder, patches, machine=deployment.machine), constants)
+    return load.images.count * computed_s + float(reduced_s[0])
 
 
 _Size = tuple[int, int]

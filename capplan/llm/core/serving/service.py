@@ -36,7 +36,8 @@ class ServedDeployment:
     @property
     def scheduling(self) -> Scheduling:
         """Return how the engine fills its steps."""
-        return self.flags.applied_to(scheduling_on(self.engine, self.machine, data=self.kernels.data_parallel))
+        ranks = self.kernels.data_parallel
+        return self.flags.applied_to(scheduling_on(self.engine, self.machine, data=ranks), data=ranks)
 
     def step(self, load: Load) -> StepTime:
         """Compute the parts of the time of steps on one pipeline stage."""

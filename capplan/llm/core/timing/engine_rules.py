@@ -41,7 +41,8 @@ class SchedulerFlags:
     """How an engine is set to schedule; None stands for its default.
 
     `mixes` says that prompt tokens share steps with decoding sequences. `token_budget` is the most tokens of a step,
-    `most_sequences` the most sequences at a time. The engine looks for new requests every `receive_interval` steps.
+    `most_sequences` the most sequences of a replica at a time. The engine looks for new requests every
+    `receive_interval` steps.
     """
 
     mixes: bool | None = None
@@ -49,18 +50,19 @@ class SchedulerFlags:
     most_sequences: int | None = None
     receive_interval: int | None = None
 
-    def applied_to(self, rules: Scheduling) -> Scheduling:
+    def applied_to(self, rules: Scheduling, *, data: int) -> Scheduling:
         """Return how an engine schedules with these flags.
 
         Args:
             rules: How it does by default.
+            data: Ranks of attention data parallelism, which share the sequences of the replica.
         """
         polled = rules.receive_steps if self.receive_interval is None else (self.receive_interval + 1) / 2
         return replace(
             rules,
             mixes=rules.mixes if self.mixes is None else self.mixes,
             token_budget=rules.token_budget if self.token_budget is None else float(self.token_budget),
-            most_sequences=rules.most_sequences if self.most_sequences is None else float(self.most_sequences),
+            most_sequences=rules.most_sequences if self.most_sequences is None else self.most_sequences / data,
             receive_steps=polled,
         )
 

@@ -266,7 +266,7 @@ def read_vision(root: Fields, *, hidden_dim: int) -> tuple[VisionTower | None, s
     hidden = fields.size(*encoder.width_fields)
     layer_count = fields.size("depth") if fields.raw("depth") else fields.size("num_hidden_layers")
     widths = _attention_widths(encoder.reach, fields, hidden=hidden, layer_count=layer_count)
-    return VisionTower(kind=family, parameters=parameters, **widths), None
+    return VisionTower(kind=family, parameters=parameters, layers=layer_count, **widths), None
 
 
 class _Reach(StrEnum):

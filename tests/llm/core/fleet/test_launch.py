@@ -76,6 +76,40 @@ def test_a_narrow_cache_prefixes_and_drafts_are_set() -> None:
     assert '"num_speculative_tokens": 3' in made_of
 
 
+def test_sglang_bounds_the_prompts_of_a_step_by_its_chunk() -> None:
+    # SGLang 0.5 divides --chunked-prefill-size among the ranks; --max-prefill-tokens is 16,384 by default.
+    sharding = Sharding(data=4, expert=4)
+    command = made(Engine.SGLANG, sharding=sharding, token_budget=2048).command
+    assert "--chunked-prefill-size 8192" in command
+    assert "--max-prefill-tokens" not in command
+    assert "--max-prefill-tokens 32768" in made(Engine.SGLANG, token_budget=32768).command
+
+
+def test_sglang_drafts_a_chain_with_an_algorithm() -> None:
+    # SGLang 0.5.23 drafts nothing without an algorithm; a chain of 3 steps is verified with 4 tokens.
+    command = made(Engine.SGLANG, speculation=Speculation(drafts=3, acceptance=0.7)).command
+    assert "--speculative-algorithm EAGLE --speculative-draft-model-path DRAFT --speculative-num-steps 3" in command
+    assert "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4" in command
+
+
+@pytest.mark.parametrize("engine", [Engine.TRTLLM, Engine.LLAMACPP])
+def test_a_command_without_drafts_says_so(engine: Engine) -> None:
+    speculation = Speculation(drafts=3, acceptance=0.7)
+    assert any("drafts nothing" in note for note in made(engine, speculation=speculation).notes)
+
+
+def test_ranks_of_data_parallelism_share_the_sequences() -> None:
+    # vLLM's ranks schedule for themselves; SGLang's number is that of all ranks.
+    sharding = Sharding(data=4, expert=4)
+    assert "--max-num-seqs 16" in made(Engine.VLLM, sharding=sharding).command
+    assert "--max_batch_size 16" in made(Engine.TRTLLM, sharding=sharding).command
+    assert "--max-running-requests 64" in made(Engine.SGLANG, sharding=sharding).command
+
+
+def test_vllm_takes_the_ranks_of_adapters_in_steps() -> None:
+    assert "--max-lora-rank 16 " in made(Engine.VLLM, adapters=Adapters(count=1, rank=12)).command
+
+
 def test_llamacpp_divides_its_context_between_the_slots() -> None:
     # 1,280 tokens are 80 blocks of 16; 8 slots of them are 10,240 tokens.
     assert "-c 10240" in made(Engine.LLAMACPP, max_len=1280, max_sequences=8, sharding=Sharding()).command

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capplan.llm.core.serving.load_curve import load_curve, load_points
 from capplan.llm.core.serving.asked import Speculation
+from capplan.llm.core.serving.load_curve import load_curve, load_points
 from capplan.llm.core.serving.service import Demand, decode_step_s, lone_ttft_s, step_seconds
 from capplan.llm.core.timing.work import Load
 from tests.llm.core.serving.test_service import DEMAND, service

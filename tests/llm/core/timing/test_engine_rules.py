@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capplan.llm.core.timing.engine_rules import SCHEDULING, scheduling_on
+from capplan.llm.core.timing.engine_rules import SCHEDULING, SchedulerFlags, scheduling_on
 from capplan.llm.core.timing.machine import Machine, machine_of
 from tests.llm.core.timing.test_step_time import H100
 
@@ -38,3 +38,8 @@ def test_sglang_cuts_prompts_by_the_memory_of_a_gpu_and_divides_that_among_ranks
 def test_tensorrt_llm_and_llama_cpp_take_one_number_on_every_gpu():
     for engine in ("trtllm", "llama.cpp"):
         assert scheduling_on(engine, machine("l4", 24), data=1) == SCHEDULING[engine]
+
+
+def test_ranks_share_the_sequences_that_a_replica_is_limited_to():
+    flagged = SchedulerFlags(most_sequences=32).applied_to(SCHEDULING["vllm"], data=8)
+    assert flagged.most_sequences == 4
