@@ -68,7 +68,8 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
         ServedDeployment(kernels=each.kernels, machine=each.machine, engine=each.engine, constants=constants)
         for each in sides
     )
-    prompt_s = lone_ttft_s(prefill, Demand(input_len=prompt, output_len=answer, capacity=1.0))
+    demand = Demand(input_len=prompt, output_len=answer, capacity=1.0)
+    prompt_s = lone_ttft_s(prefill, demand)
     memory = sides[1].stage
     moved_s = prompt * memory.cache.bytes_per_token / NETWORK_BYTES_PER_S
     ttft_s, tpot_s, busy = prompt_s, 0.01, 0.0
@@ -76,7 +77,7 @@ def predict(row: pd.Series, deployments: Deployments, constants: Constants) -> P
         whole_s = ttft_s + (answer - 1) * tpot_s
         rate = min(float(row.concurrency) / whole_s, _MOST_BUSY * prefills / prompt_s)
         running = np.array([max(1.0, rate * answer * tpot_s / decodes / d_data)])
-        tpot_s = 0.5 * tpot_s + 0.5 * float(decode_step_s(decode, running, context=prompt + answer / 2)[0])
+        tpot_s = 0.5 * tpot_s + 0.5 * float(decode_step_s(decode, demand, running)[0])
         busy = rate * prompt_s / prefills
         ttft_s = prompt_s * (1 + busy / (2 * (1 - busy))) + moved_s + 1.5 * tpot_s + HANDOVER_S
     return Predicted(ttft_s, tpot_s, busy)

@@ -7,7 +7,7 @@ from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.serving.evidence import ServingEvidence
-from capplan.llm.core.serving.service import ServedDeployment, decode_step_s
+from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.constants import constants_of
 from capplan.llm.read.calibrations import load_time_calibration
@@ -32,7 +32,8 @@ def test_decode_on_sixteen_h100_in_two_servers_is_met(clients: int, tpot_ms: flo
     service = ServedDeployment(
         kernels=found.kernels, machine=found.machine, engine=found.engine, constants=constants_of(CALIBRATION)
     )
-    step_s = float(decode_step_s(service, np.array([float(clients)]), context=1024 + 8192 / 2)[0])
+    demand = Demand(input_len=1024, output_len=8192, capacity=float(clients))
+    step_s = float(decode_step_s(service, demand, np.array([float(clients)]))[0])
     assert step_s * 1e3 == pytest.approx(tpot_ms, rel=0.2)
 
 
