@@ -495,7 +495,7 @@ def read_trace_file(words: str) -> Trace | None:
         trace = load_trace(content, where=words)
         check_operators(trace, where=words)
         return trace
-    raise UsageError(f"{words} is JSON but not a trace file; for a transformers config write hf:{words}.")
+    raise UsageError(f"{words} holds no trace of `capplan trace`; a config.json of transformers is named hf:{words}.")
 
 
 def refuse_uncertain(words: str, recording: Recording) -> None:
