@@ -205,21 +205,26 @@ def estimate(
             )
             for gpu, curve in curves
         )
-    compared: Mapping[str, tuple[ComparedRun, ...]] = {}
-    if compares_frameworks:
-        workloads = compared_workloads(workload)
-        whole = model.traces_at(compared_configurations(workloads), batches[-1])
-        compared = {
-            gpu.id: compare_frameworks(
-                whole,
-                workloads,
-                batch=batches[-1],
-                calibration=rates,
-                estimate=partial(_latency, gpu=gpu, batch=batches[-1], law=law),
-            )
-            for gpu, _ in curves
-        }
+    compared = _compared(model, adviser, [gpu for gpu, _ in curves], batches[-1]) if compares_frameworks else {}
     return EstimateAnswer(reports=reports, compared=compared, calibration=rates)
+
+
+def _compared(
+    model: Model, adviser: Adviser, gpus: Sequence[GpuSpec], batch: int
+) -> Mapping[str, tuple[ComparedRun, ...]]:
+    """Return the ways to run a batch on each GPU, by its id."""
+    workloads = compared_workloads(adviser.workload)
+    whole = model.traces_at(compared_configurations(workloads), batch)
+    return {
+        gpu.id: compare_frameworks(
+            whole,
+            workloads,
+            batch=batch,
+            calibration=adviser.calibration,
+            estimate=partial(_latency, gpu=gpu, batch=batch, law=adviser.law),
+        )
+        for gpu in gpus
+    }
 
 
 _USUAL_BATCHES = tuple(2**power for power in range(11))

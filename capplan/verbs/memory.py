@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.workload import ModelSharding
+from capplan.core.workload import ModelSharding, Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import (
@@ -23,6 +23,7 @@ from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import PLOT, checking_pictures, pictures
 
 if TYPE_CHECKING:
+    from capplan.app.gpu_choice import GpuRequest
     from capplan.app.memory import MemoryResult
     from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.report.charts.look import Drawing
@@ -102,20 +103,7 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     gpus, names_gpus = context.gpus(question), context.names_gpus(question)
     workload = question.workload(question.default_precision())
     if names_pipeline(question.model):
-        from capplan.app.pipelines.answer import pipeline_memory
-        from capplan.verbs.pipelines import pipeline_request
-
-        if question.plot is not None:
-            raise UsageError(
-                "--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts."
-            )
-        return pipeline_memory(
-            pipeline_request(question, context, workload),
-            batch=question.batch or 1,
-            gpus=gpus if names_gpus else None,
-            utilization_fraction=question.utilization_fraction,
-            feedback=context.feedback,
-        )
+        return _of_pipeline(question, context, workload, gpus if names_gpus else None)
     question.refuse_pipeline_options(question.model)
     source = context.model(question)
     chosen = find_gpus(gpus).chosen if names_gpus or question.rule_of_thumb else ()
@@ -141,6 +129,24 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         rule_gpus=[gpu for gpu in chosen if is_takeable(gpu)],
     )
     return MemoryResult(answer=summary, model=memory)
+
+
+def _of_pipeline(
+    question: MemoryQuestion, context: Context, workload: Workload, gpus: "GpuRequest | None"
+) -> "PipelineMemory":
+    """Return the memory of a pipeline, on each GPU asked for."""
+    from capplan.app.pipelines.answer import pipeline_memory
+    from capplan.verbs.pipelines import pipeline_request
+
+    if question.plot is not None:
+        raise UsageError("--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts.")
+    return pipeline_memory(
+        pipeline_request(question, context, workload),
+        batch=question.batch or 1,
+        gpus=gpus,
+        utilization_fraction=question.utilization_fraction,
+        feedback=context.feedback,
+    )
 
 
 def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.serving_engines import Engine
@@ -139,8 +140,26 @@ def vllm_step_limits(gpu_id: str, *, total_bytes: float) -> tuple[int, int]:
     return (8192, 1024) if total_bytes >= 70 * (1 << 30) and not gpu_id.startswith("a100") else (2048, 256)
 
 
-TRTLLM_STEP_TOKENS = 8192
-"""TensorRT-LLM's default of max_num_tokens on every GPU (`BuildConfig` of TensorRT-LLM 1.0)."""
+def step_tokens(engine: Engine, gpu_id: str, *, total_bytes: float, data: int) -> int:
+    """Return the most tokens that one rank computes in a step by an engine's default.
+
+    TensorRT-LLM's max_num_tokens (`BuildConfig` of 1.0) and llama-server's batch are the same on every GPU.
+
+    Args:
+        engine: The engine.
+        gpu_id: Id of the GPU.
+        total_bytes: Memory of one GPU. [bytes]
+        data: Ranks of attention data parallelism.
+    """
+    match engine:
+        case Engine.VLLM:
+            return vllm_step_limits(gpu_id, total_bytes=total_bytes)[0]
+        case Engine.SGLANG:
+            return ceil(sglang_chunk_tokens(total_bytes) / data)
+        case Engine.TRTLLM:
+            return 8192
+        case Engine.LLAMACPP:
+            return 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

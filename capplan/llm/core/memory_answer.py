@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import ceil
 
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -10,11 +9,10 @@ from capplan.core.serving_engines import Engine
 from capplan.errors import CapplanError, UsageError
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.engines import (
-    TRTLLM_STEP_TOKENS,
     EngineMemoryRules,
     LlmMemoryConstants,
-    sglang_chunk_tokens,
     sglang_static_fraction,
+    step_tokens,
     vllm_step_limits,
 )
 from capplan.llm.core.kv import kv_element_bytes, state_element_bytes
@@ -29,7 +27,6 @@ from capplan.units import counted, format_seconds
 
 _NEEDED_PEAKS = {"fp8": PeakKind.FP8, "fp4": PeakKind.FP4, "int8": PeakKind.INT8}
 _DEFAULT_LENGTH = 8192
-_LLAMACPP_BATCH = 512
 _TRANSFER_FRACTION = 0.01
 """Share of a GPU's memory by which contexts and workspaces of other GPUs differ: 0.25 to 1 GiB of 24 to 192."""
 
@@ -233,13 +230,11 @@ def default_kv(model: LanguageModel, quantisation: Quantisation, engine: Engine)
 
 
 def _divide(request: StatedDeployment, quantisation: Quantisation, engine: EngineMemoryRules, kv: str) -> ServingMemory:
-    tokens = sequences = _LLAMACPP_BATCH
-    if request.engine is not Engine.LLAMACPP:
-        tokens, sequences = vllm_step_limits(request.gpu.id, total_bytes=request.gpu.expected_usable_bytes)
-    if request.engine is Engine.SGLANG:
-        tokens = ceil(sglang_chunk_tokens(request.gpu.expected_usable_bytes) / request.sharding.data)
-    elif request.engine is Engine.TRTLLM:
-        tokens = TRTLLM_STEP_TOKENS
+    total_bytes = request.gpu.expected_usable_bytes
+    tokens = step_tokens(request.engine, request.gpu.id, total_bytes=total_bytes, data=request.sharding.data)
+    _, sequences = vllm_step_limits(request.gpu.id, total_bytes=total_bytes)
+    if request.engine is Engine.LLAMACPP:
+        sequences = tokens
     deployment = Deployment(
         architecture=request.model.architecture,
         quantisation=quantisation,

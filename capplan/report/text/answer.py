@@ -588,7 +588,7 @@ def _remark_lines(plan: Plan, ids: Sequence[str], width: int) -> list[Line]:
 
 
 def more_words(count: int) -> str:
-    """Say how many GPUs fit that are not shown; nothing where all are."""
+    """Return words on the GPUs that fit and are not shown; empty where all are shown."""
     fit = "GPU fits" if count == 1 else "GPUs fit"
     return f"{count} more {fit}: --all or --top N. " if count > 0 else ""
 

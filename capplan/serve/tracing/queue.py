@@ -231,7 +231,9 @@ class TraceQueue:
         return None
 
     async def _traced(self, job: TraceJob) -> bytes | Refusal:
-        """Trace a model, once again where its process is lost; one that was killed before it took the model is no try.
+        """Trace a model, and try a second time if its process is lost.
+
+        A process that was killed before it took the model does not count as a try.
 
         Raises:
             BusyError: it was lost again by a kill from outside, which says nothing of the model.

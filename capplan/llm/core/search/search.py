@@ -203,7 +203,7 @@ class Search:
         return deployment.service(self.constants, time_factor=learnt.factor if learnt else 1.0)
 
     def capacity(self, deployment: ServingDeployment) -> float:
-        """Return how many requests a replica holds at a time: as many as fit, at most those that it is told to run."""
+        """Return the requests that fit in a replica, at most as many as it is told to run at a time."""
         fitting = deployment.sequences_that_fit(self.question.load.cached_len)
         return min(fitting, float(deployment.words.max_sequences or inf))
 

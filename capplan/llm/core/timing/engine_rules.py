@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from capplan.llm.core.engines import TRTLLM_STEP_TOKENS, sglang_chunk_tokens, vllm_step_limits
+from capplan.core.serving_engines import Engine, find_engine
+from capplan.llm.core.engines import step_tokens, vllm_step_limits
 from capplan.llm.core.timing.calibration import KernelClass
 from capplan.llm.core.timing.machine import Machine
 from capplan.llm.core.timing.work import Arithmetic
@@ -13,17 +14,17 @@ from capplan.llm.core.timing.work import Arithmetic
 class Scheduling:
     """How an engine fills its steps by default.
 
-    `token_budget` is the most tokens of a step, `mixes` says that prompt tokens share steps with decoding sequences,
-    and `most_sequences` run at a time. `overlaps` says that the next step is put together before the tokens of the last
-    one are returned, and `evicts` that requests are admitted by the memory that they hold now. An engine that
-    `sorts_logits` does so to draw one of the most likely tokens; others have kernels that need no order. A request
-    waits `receive_steps` to be looked for; None for as many as were found in measured runs. One that comes while a step
-    runs is in the step after `arrival_steps` further ones.
+    `token_budget` is the most tokens of a step of one rank, which depends on the GPU. `mixes` says that prompt tokens
+    share steps with decoding sequences, and `most_sequences` run at a time. `overlaps` says that the next step is put
+    together before the tokens of the last one are returned, and `evicts` that requests are admitted by the memory that
+    they hold now. An engine that `sorts_logits` does so to draw one of the most likely tokens; others have kernels that
+    need no order. A request waits `receive_steps` to be looked for; None for as many as were found in measured runs.
+    One that comes while a step runs is in the step after `arrival_steps` further ones.
     """
 
-    token_budget: float
     mixes: bool
     most_sequences: float
+    token_budget: float = 0.0
     overlaps: bool = False
     evicts: bool = False
     sorts_logits: bool = False
@@ -71,33 +72,32 @@ DEFAULT_FLAGS = SchedulerFlags()
 
 
 SCHEDULING: Mapping[str, Scheduling] = {
-    "vllm": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
-    "vllm before 0.14": Scheduling(token_budget=8192, mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
-    "trtllm": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=2048, overlaps=True),
-    "trtllm before 1.0": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=4096, arrival_steps=0),
-    "trtllm before 0.11": Scheduling(token_budget=TRTLLM_STEP_TOKENS, mixes=True, most_sequences=2048, arrival_steps=0),
-    "sglang": Scheduling(token_budget=16384, mixes=False, most_sequences=2048, overlaps=True, evicts=True),
-    "llama.cpp": Scheduling(token_budget=512, mixes=True, most_sequences=256),
+    "vllm": Scheduling(mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
+    "vllm before 0.14": Scheduling(mixes=True, most_sequences=1024, evicts=True, sorts_logits=True),
+    "trtllm": Scheduling(mixes=True, most_sequences=2048, overlaps=True),
+    "trtllm before 1.0": Scheduling(mixes=True, most_sequences=4096, arrival_steps=0),
+    "trtllm before 0.11": Scheduling(mixes=True, most_sequences=2048, arrival_steps=0),
+    "sglang": Scheduling(mixes=False, most_sequences=2048, overlaps=True, evicts=True),
+    "llama.cpp": Scheduling(mixes=True, most_sequences=256),
 }
-"""Defaults of vLLM 0.19, TensorRT-LLM 1.0 and SGLang 0.5 on a B200, and of llama-server; `scheduling_on` returns those
-of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT)."""
+"""Defaults of vLLM 0.19 and SGLang 0.5 on a B200, of TensorRT-LLM 1.0 and of llama-server; `scheduling_on` returns
+those of any GPU. TensorRT-LLM keeps room for whole answers (GUARANTEED_NO_EVICT)."""
 
 
 def scheduling_on(engine: str, machine: Machine, *, data: int) -> Scheduling:
-    """Return how an engine fills its steps by default on a GPU: vLLM and SGLang fill those of smaller GPUs with less.
+    """Return how an engine fills its steps by default on a GPU.
 
     Args:
         engine: Name of the engine, or of one of its variants.
         machine: The GPU.
         data: Ranks of attention data parallelism, of each of which the answer is.
     """
-    rules = SCHEDULING[engine]
-    if engine == "sglang":
-        return replace(rules, token_budget=sglang_chunk_tokens(machine.memory_bytes) / data)
-    if not engine.startswith("vllm"):
-        return rules
-    tokens, sequences = vllm_step_limits(machine.id, total_bytes=machine.memory_bytes)
-    return replace(rules, token_budget=tokens, most_sequences=sequences)
+    rules, known = SCHEDULING[engine], find_engine(engine.partition(" ")[0])
+    tokens = step_tokens(known, machine.id, total_bytes=machine.memory_bytes, data=data)
+    if known is Engine.VLLM:
+        _, sequences = vllm_step_limits(machine.id, total_bytes=machine.memory_bytes)
+        rules = replace(rules, most_sequences=sequences)
+    return replace(rules, token_budget=tokens)
 
 
 def engine_variant(engine: str, version: tuple[int, ...] | None) -> str:

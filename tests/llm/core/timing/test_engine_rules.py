@@ -36,8 +36,11 @@ def test_sglang_cuts_prompts_by_the_memory_of_a_gpu_and_divides_that_among_ranks
 
 
 def test_tensorrt_llm_and_llama_cpp_take_one_number_on_every_gpu():
-    for engine in ("trtllm", "llama.cpp"):
-        assert scheduling_on(engine, machine("l4", 24), data=1) == SCHEDULING[engine]
+    for engine, tokens in (("trtllm", 8192), ("trtllm before 1.0", 8192), ("llama.cpp", 512)):
+        for gpu_id, gib in (("l4", 24), ("b200-sxm-180gb", 180)):
+            assert scheduling_on(engine, machine(gpu_id, gib), data=1) == replace(
+                SCHEDULING[engine], token_budget=tokens
+            )
 
 
 def test_ranks_share_the_sequences_that_a_replica_is_limited_to():
