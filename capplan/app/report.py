@@ -15,6 +15,13 @@ from capplan.app.pipelines.answer import PipelineRequest, plan_pipeline
 from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.app.priced_gpus import PriceFilters, affordable
+from capplan.app.procurement.build import (
+    Circumstances,
+    Market,
+    PlannedService,
+    build_fleet_report,
+    build_report,
+)
 from capplan.app.procurement_constraints import at_place, laid_over, resolve, with_tariff
 from capplan.core.economics.decide import PRICE_FACTORS
 from capplan.core.gpus.prices import offers_to_plan_with
@@ -25,13 +32,6 @@ from capplan.errors import UsageError
 from capplan.files import read_file, read_json
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
-from capplan.report.procurement.build import (
-    Circumstances,
-    Market,
-    PlannedService,
-    build_fleet_report,
-    build_report,
-)
 from capplan.report.procurement.types import Measured, Report
 from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.constraints import allowing_named_spot

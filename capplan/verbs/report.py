@@ -31,9 +31,9 @@ from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
+    from capplan.app.procurement.build import Circumstances
     from capplan.core.gpus.machines import LocalCurrency
     from capplan.report.documents.plan import PlanDocument
-    from capplan.report.procurement.build import Circumstances
     from capplan.report.procurement.types import Report
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
@@ -288,9 +288,9 @@ def _circumstances(
     local: "LocalCurrency | None",
     context: Context,
 ) -> "Circumstances":
+    from capplan.app.procurement.build import Circumstances
     from capplan.app.report import read_measured
     from capplan.clock import moment
-    from capplan.report.procurement.build import Circumstances
     from capplan.specs.fitted import load_power_law, load_price_drift
     from capplan.specs.rate_laws import load_rate_laws
 

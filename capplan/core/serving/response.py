@@ -46,6 +46,9 @@ class HostLimit:
     rate_per_s: float
 
 
+PCIE = "PCIe"
+"""The host's limit by the inputs that cross its bus."""
+
 CPU_CORES = "CPU cores"
 """The host's limit by the time that its cores need for a sample."""
 

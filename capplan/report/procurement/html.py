@@ -24,10 +24,10 @@ from capplan.report.charts.picture import compiled, packed_drawing_program, vect
 from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.candidates import choosable, choosable_at_another_price
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points, most_pace
 from capplan.report.procurement.charts.speed import fleets_chart
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
+from capplan.report.procurement.choosable import choosable, choosable_at_another_price
 from capplan.report.procurement.fleet import SHARING_WORDS, fleet_cards, fleet_table, inventory_table, sharing_table
 from capplan.report.procurement.formulas import script
 from capplan.report.procurement.money_tables import (

@@ -9,10 +9,10 @@ from capplan.core.economics.evidence import AGE_CONCERNS, Concern
 from capplan.core.formulas import HOURS_PER_YEAR
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
+from capplan.core.serving.response import PCIE
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
 from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
-from capplan.report.procurement.candidates import PCIE
 from capplan.report.procurement.figures import (
     duration,
     headline_money,

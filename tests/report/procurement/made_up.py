@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from capplan.app.procurement.build import Circumstances, build_report
+from capplan.app.procurement.candidates import candidates_of
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.report.documents.plan import read_plan
-from capplan.report.procurement.build import Circumstances, build_report
-from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.types import Report
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law

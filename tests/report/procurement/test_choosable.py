@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capplan.core.economics.evidence import Concern
-from capplan.report.procurement.candidates import choosable, choosable_at_another_price
+from capplan.report.procurement.choosable import choosable, choosable_at_another_price
 from tests.report.procurement.made_up import made_report
 
 pytestmark = pytest.mark.slow

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from capplan.app.procurement.build import Market, PlannedService, build_fleet_report
 from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.report.documents.diff import compare_documents
 from capplan.report.documents.plan import read_plan
-from capplan.report.procurement.build import Market, PlannedService, build_fleet_report
 from capplan.report.procurement.checks import checks_table
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.figures import offer

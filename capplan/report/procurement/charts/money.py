@@ -22,7 +22,6 @@ from capplan.report.charts.look import (
 )
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
-from capplan.report.procurement.candidates import choosable
 from capplan.report.procurement.charts.speed import (
     latency_over_batch,
     latency_over_load,
@@ -30,6 +29,7 @@ from capplan.report.procurement.charts.speed import (
     roofline,
     throughput_over_batch,
 )
+from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.render import grid

@@ -12,7 +12,7 @@ from capplan.core.economics.decide import factor_of
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, TrainingPurchase
 from capplan.report.procurement import figures
-from capplan.report.procurement.candidates import choosable
+from capplan.report.procurement.choosable import choosable
 from capplan.report.procurement.tables import latency_words
 from capplan.report.procurement.types import ModelReport, OptionRow, Report
 from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_text, heading_height

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from capplan.app.procurement.candidates import candidates_of
+from capplan.app.procurement.option_rows import option_row
 from capplan.core.economics.constraints import Constraints, ExcludedOffer, ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import NO_DRIFT, PriceDrift, Standards
@@ -20,9 +22,7 @@ from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
 from capplan.report.documents.plan import PlanDocument, PlannedRejection
-from capplan.report.procurement.candidates import candidates_of
 from capplan.report.procurement.fleet import fleet_row
-from capplan.report.procurement.option_rows import option_row
 from capplan.report.procurement.types import (
     InfeasibleGpu,
     LeftOutOffer,

@@ -6,23 +6,18 @@ from dataclasses import replace
 from msgspec import UNSET
 
 from capplan.core.economics.constraints import Assumption
-from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
 from capplan.core.economics.options import comes_on_boards
 from capplan.core.gpus.attributes import driver_licence, porting_note
-from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
 from capplan.core.gpus.rate_laws import DataParallelLaws
 from capplan.core.gpus.spec import GpuSpec, Status
 from capplan.core.latency.data_parallel import Link, all_reduce_s, link_of
 from capplan.core.latency.types import Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.power import PowerLaw
-from capplan.core.serving.response import BatchPoint, Candidate, HostLimit, SpeedTier
+from capplan.core.serving.response import PCIE, BatchPoint, Candidate, HostLimit, SpeedTier
 from capplan.core.serving.servers import Exchange
 from capplan.core.workload import Mode, Variant
 from capplan.report.documents.plan import PlanDocument, PlannedFit
-from capplan.report.procurement.types import ModelReport, OptionRow, Report
-
-PCIE = "PCIe"
 
 
 def candidates_of(
@@ -148,37 +143,3 @@ def speed_tier(evidence: Evidence) -> SpeedTier:
     if evidence is Evidence.MEASURED:
         return SpeedTier.MEASURED
     return SpeedTier.SPEC_SHEET if evidence is Evidence.SPEC_SHEET else SpeedTier.TRANSFERRED
-
-
-def choosable(report: Report, model: ModelReport) -> frozenset[str]:
-    """Return the keys of the options that may be recommended: of full evidence, of any evidence where none is.
-
-    An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
-    """
-    allowed = [option for option in model.options if _is_allowed(report, option)]
-    certain = [option for option in allowed if option.evidence.certain_fit] or allowed
-    full = [option for option in certain if AGE_CONCERNS.issuperset(option.evidence.concerns)] or certain
-    return frozenset(option.key for option in full)
-
-
-def choosable_at_another_price(report: Report, model: ModelReport) -> frozenset[str]:
-    """Return the keys of the options that only their price keeps from being recommended.
-
-    Another offer of the same GPU and term, with a sound price, may be recommended in their place.
-    """
-    return frozenset(
-        option.key
-        for option in model.options
-        if _is_allowed(report, option)
-        and option.evidence.certain_fit
-        and PRICE_CONCERNS.issuperset(option.evidence.concerns)
-    )
-
-
-def _is_allowed(report: Report, option: OptionRow) -> bool:
-    load, money = report.demand.load, report.demand.money
-    if option.money.cost_usd_per_year is None or option.evidence.violations:
-        return False
-    if option.offer.term == Term.SPOT and not load.allow_spot:
-        return False
-    return COMMITMENT_YEARS.get(Term(option.offer.term), 0) <= money.years

@@ -1,5 +1,6 @@
 """Make a report's row of one option: offer, fleet, response, power and cost, each from its part of the decision."""
 
+from capplan.app.procurement.candidates import speed_tier
 from capplan.core.economics.cost import OwnedCost, RentedCost, break_even, payback_years
 from capplan.core.economics.decide import Answer
 from capplan.core.economics.evidence import Standards
@@ -7,9 +8,9 @@ from capplan.core.economics.options import ProcurementOption, comes_on_boards, r
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
+from capplan.core.serving.response import PCIE
 from capplan.core.serving.servers import concurrency, months_until_exhausted
 from capplan.report.documents.plan import PlanDocument, PlannedFit
-from capplan.report.procurement.candidates import PCIE, speed_tier
 from capplan.report.procurement.types import (
     OptionCount,
     OptionEvidence,

@@ -1,0 +1,39 @@
+"""Which options may be recommended, and which of them with another offer of the same GPU."""
+
+from capplan.core.economics.evidence import AGE_CONCERNS, PRICE_CONCERNS
+from capplan.core.gpus.prices import COMMITMENT_YEARS, Term
+from capplan.report.procurement.types import ModelReport, OptionRow, Report
+
+
+def choosable(report: Report, model: ModelReport) -> frozenset[str]:
+    """Return the keys of the options that may be recommended: of full evidence, of any evidence where none is.
+
+    An option needs a price, an allowed term and all caps kept; memory that certainly suffices, where any has it.
+    """
+    allowed = [option for option in model.options if _is_allowed(report, option)]
+    certain = [option for option in allowed if option.evidence.certain_fit] or allowed
+    full = [option for option in certain if AGE_CONCERNS.issuperset(option.evidence.concerns)] or certain
+    return frozenset(option.key for option in full)
+
+
+def choosable_at_another_price(report: Report, model: ModelReport) -> frozenset[str]:
+    """Return the keys of the options that only their price keeps from being recommended.
+
+    Another offer of the same GPU and term, with a sound price, may be recommended in their place.
+    """
+    return frozenset(
+        option.key
+        for option in model.options
+        if _is_allowed(report, option)
+        and option.evidence.certain_fit
+        and PRICE_CONCERNS.issuperset(option.evidence.concerns)
+    )
+
+
+def _is_allowed(report: Report, option: OptionRow) -> bool:
+    load, money = report.demand.load, report.demand.money
+    if option.money.cost_usd_per_year is None or option.evidence.violations:
+        return False
+    if option.offer.term == Term.SPOT and not load.allow_spot:
+        return False
+    return COMMITMENT_YEARS.get(Term(option.offer.term), 0) <= money.years
