@@ -6,11 +6,10 @@ A checkout grows older without being wrong: whoever plans with it is told by the
 from collections.abc import Sequence
 from datetime import date
 
-from capplan.app.prices import PriceSelection, select_prices
 from capplan.core.economics.constraints import DEFAULT_MAX_PRICE_AGE_DAYS
 from capplan.core.gpus.prices import Price, PurchasePrice
-from capplan.specs import load_gpus
-from capplan.specs.prices import load_prices
+from capplan.verbs.prices import PricesQuestion, answer_prices
+from capplan.verbs.statement.local import LocalContext
 
 
 def stale_lines(prices: Sequence[Price | PurchasePrice]) -> list[str]:
@@ -23,10 +22,9 @@ def stale_lines(prices: Sequence[Price | PurchasePrice]) -> list[str]:
 
 def main() -> None:
     """Print the stale prices of today."""
-    today, age = date.today(), int(DEFAULT_MAX_PRICE_AGE_DAYS)
-    known = load_prices(load_gpus())
-    stale = select_prices(known, PriceSelection(max_age_days=age, old=True), today=today)
-    every = select_prices(known, PriceSelection(), today=today)
+    age, here = int(DEFAULT_MAX_PRICE_AGE_DAYS), LocalContext()
+    stale = answer_prices(PricesQuestion(max_age_days=age, old=True), here)
+    every = answer_prices(PricesQuestion(), here)
     prices, count = [*stale.hourly, *stale.purchase], len(every.hourly) + len(every.purchase)
     print(f"{len(prices)} of {count} prices are older than {age} days or of unknown age (docs/prices.md):")
     print("\n".join(stale_lines(prices)))

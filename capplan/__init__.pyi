@@ -14,16 +14,15 @@ from capplan import llm as llm
 from capplan.api.asking import Shown
 from capplan.api.client import Client as Client
 from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
-from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.calibration.validate import ValidateAnswer
 from capplan.app.estimate import EstimateAnswer
-from capplan.app.prices import PriceList
 from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.measurement.types import Point
 from capplan.core.memory.summary import MemorySummary
+from capplan.core.ops.counters import AnalyzeAnswer
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.types import Plan
@@ -31,6 +30,7 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchSearch, Framework, Host, Layout, ModelSharding, Optimizer, Precision, RowOrder, SortKey, Training
 from capplan.report.procurement.types import Report
 from capplan.specs.gpus.load import Gpus
+from capplan.specs.prices import Prices
 from capplan.version import __version__ as __version__
 
 class _AnalyzeAnswerShown(Shown, AnalyzeAnswer): ...
@@ -41,7 +41,7 @@ class _ReportShown(Shown, Report): ...
 class _PointsShown(Shown, tuple[Point, ...]): ...
 class _MemorySummaryShown(Shown, MemorySummary): ...
 class _PlanShown(Shown, Plan): ...
-class _PriceListShown(Shown, PriceList): ...
+class _PricesShown(Shown, Prices): ...
 class _TraceShown(Shown, Trace): ...
 class _ValidateAnswerShown(Shown, ValidateAnswer): ...
 
@@ -806,7 +806,7 @@ def prices(
     old: bool = ...,
     history: bool = ...,
     specs: Sequence[str | Path] | str | None = ...,
-) -> _PriceListShown:
+) -> _PricesShown:
     """List what GPUs cost to rent and to buy, each price with its day and how it is known.
 
     Args:

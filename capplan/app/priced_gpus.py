@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.app.gpu_choice import GpuChoice, GpuRequest, find_gpus
-from capplan.app.procurement_constraints import check_regions
 from capplan.core.gpus.prices import Price, Term, cheapest_offers, current_offers
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UnknownNameError, UsageError
@@ -71,7 +70,7 @@ def offered(prices: Prices, filters: PriceFilters) -> Prices:
     for name in wanted:
         if name not in known:
             raise UnknownNameError("provider", name, sorted(known), hint=f"Known are {', '.join(sorted(known))}.")
-    check_regions(filters.regions, prices, named)
+    prices.check_regions(filters.regions)
     counting = prices
     if wanted or filters.regions:
         hourly = tuple(

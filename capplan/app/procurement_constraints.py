@@ -6,12 +6,12 @@ from statistics import median
 from typing import Any
 
 from capplan.core.economics.constraints import Assumption, Constraints, NameLists, ReportLoad
-from capplan.core.gpus.machines import Area, Country, RegionalFigure, place_words
+from capplan.core.gpus.machines import Country, RegionalFigure
 from capplan.core.gpus.spec import Segment
 from capplan.errors import UnknownNameError
 from capplan.specs import Gpus
 from capplan.specs.prices import Prices
-from capplan.specs.providers import Providers, load_providers
+from capplan.specs.providers import load_providers
 
 
 def laid_over(below: Constraints, stated: Mapping[str, Any]) -> Constraints:
@@ -51,7 +51,7 @@ def resolve(constraints: Constraints, *, gpus: Gpus, prices: Prices, named: Coll
     for given in (constraints.allow, constraints.deny):
         providers = frozenset(map(known.canonical, given.providers))
         _check("provider", providers, names)
-        check_regions(given.regions, prices, known)
+        prices.check_regions(given.regions)
         _check("segment", given.segments, [segment.value for segment in Segment])
         ids = frozenset(gpu.id for name in sorted(given.gpus) for gpu in gpus.find_all(name).gpus)
         lists.append(replace(given, gpus=ids, providers=providers))
@@ -131,26 +131,6 @@ def _whose(sources: Sequence[str]) -> str:
     known = list(dict.fromkeys(sources))
     whose = known[0] if len(known) == 1 else f"{len(known)} countries of the region asked for"
     return f"{whose}: as commonly quoted, not read again (gpu_specs/places/countries.yaml)"
-
-
-def check_regions(names: Iterable[str], prices: Prices, known: Providers) -> None:
-    """Check that every name is a region of some price, a country or an area.
-
-    Args:
-        names: The names asked for, in any case.
-        prices: All known prices.
-        known: The countries.
-
-    Raises:
-        UnknownNameError: nothing is called so.
-    """
-    words = place_words(known.countries.values())
-    regions = {price.region for price in prices.hourly}
-    lower = {region.lower() for region in regions}
-    for name in sorted(names):
-        if name.lower() not in words | lower:
-            hint = f"Write a country (de, germany), one of {', '.join(Area)}, or a provider's region."
-            raise UnknownNameError("region", name, sorted({*words, *regions}), hint=hint)
 
 
 def _check(kind: str, names: Iterable[str], known: Collection[str]) -> None:

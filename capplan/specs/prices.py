@@ -1,13 +1,13 @@
 """Read the dated price files: hourly prices per provider and region, purchase prices with their day."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from capplan.core.gpus.machines import joined_in_machine
+from capplan.core.gpus.machines import Area, joined_in_machine, place_words
 from capplan.core.gpus.prices import (
     CURRENCY,
     MARKETPLACES,
@@ -21,7 +21,7 @@ from capplan.core.gpus.prices import (
     offers_to_plan_with,
 )
 from capplan.core.gpus.spec import GpuSpec, Source, SourceKind
-from capplan.errors import SpecError
+from capplan.errors import SpecError, UnknownNameError
 from capplan.specs.folders import BUILT_IN, PRICES, built_in_folder, own_overlays, price_folder
 from capplan.specs.providers import load_providers
 from capplan.specs.strict_yaml import Checker, Tree, read_yaml
@@ -70,6 +70,20 @@ class Prices:
     def with_own(self, own: "Prices") -> "Prices":
         """Return these prices with a user's own: they replace those of the same GPU, provider, region and term."""
         return _laid_over(self, own)
+
+    def check_regions(self, names: Iterable[str]) -> None:
+        """Check that every name, in any case, is a region of some price, a country or an area.
+
+        Raises:
+            UnknownNameError: nothing is called so.
+        """
+        words = place_words(load_providers().countries.values())
+        regions = {price.region for price in self.hourly}
+        lower = {region.lower() for region in regions}
+        for name in sorted(names):
+            if name.lower() not in words | lower:
+                hint = f"Write a country (de, germany), one of {', '.join(Area)}, or a provider's region."
+                raise UnknownNameError("region", name, sorted({*words, *regions}), hint=hint)
 
 
 def load_prices(gpus: Mapping[str, GpuSpec], *, overlays: Sequence[Path] = ()) -> Prices:

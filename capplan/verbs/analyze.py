@@ -1,6 +1,6 @@
 """`analyze`: parameters, MACs, FLOPs and bytes of a model, by operator and by module."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,13 +8,12 @@ from msgspec import Meta
 
 from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import UsageError
-from capplan.verbs.statement.contract import Context, Look, Verb
+from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by
 from capplan.verbs.statement.fields import EVERYWHERE, ModelFields, RecordingFields, StrictFields, TrainingFields
 from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.app.analyze import AnalyzeAnswer
-    from capplan.report.sections import Section
+    from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +65,30 @@ def answer_analyze(question: AnalyzeQuestion, context: Context) -> "AnalyzeAnswe
         UsageError: there is no such model; or other counters are asked for of a trace or of training steps.
         TraceError: the model could not be traced, or is refused by `strict`.
     """
-    from capplan.app.analyze import analyze
+    from capplan.app.models import open_model, refuse_uncertain
+    from capplan.core.ops.analysis import analyze_trace
+    from capplan.core.ops.counters import AnalyzeAnswer
 
-    return analyze(
-        context.model(question),
-        batch=question.batch,
-        configuration=question.configuration(question.default_precision(), training=question.training()),
-        depth=question.depth,
-        compares_counters=question.compare,
-        is_strict=question.strict,
-        feedback=context.feedback,
+    configuration = question.configuration(question.default_precision(), training=question.training())
+    source = context.model(question)
+    if question.compare and configuration.training is not None:
+        raise UsageError("--compare compares counts of inference: drop --train.")
+    model = open_model(source, feedback=context.feedback)
+    batch = question.batch or model.usual_batch(configuration)
+    trace = model.trace_at(configuration, batch)
+    if question.strict:
+        refuse_uncertain(model.words, trace.recording(configuration))
+    comparisons: tuple[CounterComparison, ...] = ()
+    if question.compare:
+        target = model.target()
+        with context.feedback.progress(f"counting {model.words} by other counters"):
+            from capplan.probe.counters import compare_counters
+
+            comparisons = compare_counters(target, trace, trace.recording(configuration), batch=batch)
+    return AnalyzeAnswer(
+        analysis=analyze_trace(trace, configuration=configuration, batch=batch, depth=question.depth),
+        parameter_count=trace.parameter_count,
+        comparisons=comparisons,
     )
 
 
@@ -84,16 +97,6 @@ def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
         raise UsageError("--compare cannot be written as CSV: use table, md or json.")
     is_for_people = look.format in ("table", "md")
     return replace(question, depth=2) if question.depth is None and is_for_people else question
-
-
-def _sections(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> "Iterable[Section]":
-    from capplan.report.text.counts import analysis_sections, counter_sections
-
-    answer = answers[0]
-    sections = analysis_sections(answer.analysis, depth=question.depth, top=question.top)
-    if question.compare:
-        sections += counter_sections(answer.comparisons, macs=answer.analysis.macs, params=answer.parameter_count)
-    return sections
 
 
 def _document(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> Any:
@@ -111,8 +114,8 @@ ANALYZE = Verb(
     examples=("capplan analyze resnet50", "capplan analyze hf:bert --seq-len 128 --format json"),
     answer=answer_analyze,
     settle=_settle,
-    sections=_sections,
+    sections=laid_out_by("capplan.report.text.counts:counted_sections", depth="depth", top="top", compares="compare"),
     document=_document,
     schema="analyze",
-    returns="capplan.app.analyze:AnalyzeAnswer",
+    returns="capplan.core.ops.counters:AnalyzeAnswer",
 )

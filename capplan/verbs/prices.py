@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from capplan.core.gpus.prices import PriceTier, Term
-from capplan.errors import UsageError
+from capplan.errors import UnknownNameError, UsageError
 from capplan.report.text.gpus import PriceGroup
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
-from capplan.verbs.statement.fields import Name, OwnSpecs, from_fields
+from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.app.prices import PriceImport, PriceList
+    from capplan.core.gpus.prices import Price, PurchasePrice
     from capplan.report.sections import Section
+    from capplan.specs.price_import import ImportedPrices
+    from capplan.specs.prices import Prices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +78,7 @@ class PricesQuestion:
     specs: OwnSpecs = ()
 
 
-def answer_prices(question: PricesQuestion, context: Context) -> "PriceList":
+def answer_prices(question: PricesQuestion, context: Context) -> "Prices":
     """Return the prices that pass filters, the newest of each offer unless `history` is asked for.
 
     Args:
@@ -87,15 +89,44 @@ def answer_prices(question: PricesQuestion, context: Context) -> "PriceList":
         UsageError: `old` without `max_age_days`.
         UnknownNameError: a GPU, provider or region that no price names.
     """
-    from capplan.app.prices import PriceSelection, select_prices
     from capplan.core.gpus.names import split_names
+    from capplan.core.gpus.prices import current_prices
+    from capplan.specs.prices import Prices
+    from capplan.specs.providers import load_providers
 
     if question.old and question.max_age_days is None:
         raise UsageError("--old needs --max-age, such as --max-age 365.")
-    known = context.gpu_database(question.specs)
-    gpus = {gpu.id for name in split_names(question.gpus) for gpu in known.find_all(name).gpus}
-    wanted = from_fields(PriceSelection, question, gpus=gpus)
-    return select_prices(context.price_list(question.specs), wanted, today=date.today())
+    database = context.gpu_database(question.specs)
+    gpus = {gpu.id for name in split_names(question.gpus) for gpu in database.find_all(name).gpus}
+    known, today, age = context.price_list(question.specs), date.today(), question.max_age_days
+    providers = tuple(map(load_providers().canonical, question.providers))
+    offering = sorted({price.provider for price in known.hourly})
+    for provider in providers:
+        if provider not in offering:
+            raise UnknownNameError("provider", provider, offering)
+    known.check_regions(question.regions)
+
+    def is_wanted(price: "Price | PurchasePrice", term: Term) -> bool:
+        return (
+            (not gpus or price.gpu in gpus)
+            and (not question.terms or term in question.terms)
+            and (not question.tiers or price.tier in question.tiers)
+            and (age is None or price.evidence.is_old(today, max_age_days=age) == question.old)
+        )
+
+    hourly = known.hourly if question.history else current_prices(known.hourly)
+    return Prices(
+        hourly=tuple(
+            price
+            for price in hourly
+            if is_wanted(price, price.term)
+            and (not providers or price.provider in providers)
+            and (not question.regions or any(price.is_in(region) for region in question.regions))
+        ),
+        purchase=tuple(
+            price for price in known.purchase if not providers and not question.regions and is_wanted(price, Term.BUY)
+        ),
+    )
 
 
 def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
@@ -104,7 +135,7 @@ def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
     return question
 
 
-def _sections(answers: "Sequence[PriceList]", question: PricesQuestion) -> "Iterable[Section]":
+def _sections(answers: "Sequence[Prices]", question: PricesQuestion) -> "Iterable[Section]":
     from capplan.report.text.gpus import price_comparison_sections, price_sections
 
     found, group = answers[0], question.compare
@@ -113,7 +144,7 @@ def _sections(answers: "Sequence[PriceList]", question: PricesQuestion) -> "Iter
     return price_comparison_sections(found.hourly, found.purchase, group=group, today=date.today())
 
 
-def _document(answers: "Sequence[PriceList]", _question: PricesQuestion) -> Any:
+def _document(answers: "Sequence[Prices]", _question: PricesQuestion) -> Any:
     from capplan.report.documents.gpus import prices_document
 
     return prices_document(answers[0].hourly, answers[0].purchase)
@@ -134,7 +165,7 @@ PRICES = Verb(
     document=_document,
     schema="prices",
     effort=Effort.SHORT,
-    returns="capplan.app.prices:PriceList",
+    returns="capplan.specs.prices:Prices",
 )
 
 
@@ -157,7 +188,7 @@ class PriceImportQuestion:
     specs: OwnSpecs = ()
 
 
-def answer_price_import(question: PriceImportQuestion, _context: Context) -> "PriceImport":
+def answer_price_import(question: PriceImportQuestion, _context: Context) -> "ImportedPrices":
     """Return what an import writes, and the rows it leaves out.
 
     Args:
@@ -166,21 +197,30 @@ def answer_price_import(question: PriceImportQuestion, _context: Context) -> "Pr
     Raises:
         UsageError: the table cannot be read, no row could be taken, or a file exists.
     """
-    from capplan.app.prices import import_prices
+    from capplan.specs import load_gpus
+    from capplan.specs.price_import import import_quotes
 
-    imported = import_prices(question.table, folder=question.output, read_on=date.today(), overlays=question.specs)
-    taken = [path for path in imported.files if path.exists()]
+    imported = import_quotes(question.table, load_gpus(overlays=question.specs), read_on=date.today())
+    if not imported.quotes:
+        first = f" ({_left_out(imported)[0]})" if imported.left_out else ""
+        raise UsageError(f"{question.table}: holds no row that could be taken{first}.")
+    folder = question.output / "prices"
+    taken = [folder / name for name in imported.files if (folder / name).exists()]
     if taken:
         raise UsageError(f"{taken[0]} exists and is kept; remove it or choose another folder.")
     try:
-        (question.output / "prices").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write into {question.output}: {error.strerror or error}.") from error
     return imported
 
 
-def _import_files(answers: "Sequence[PriceImport]", _question: PriceImportQuestion) -> Mapping[Path, bytes]:
-    return {path: text.encode() for path, text in answers[0].files.items()}
+def _left_out(imported: "ImportedPrices") -> list[str]:
+    return [f"row {row.row}: {row.reason}" for row in imported.left_out]
+
+
+def _import_files(answers: "Sequence[ImportedPrices]", question: PriceImportQuestion) -> Mapping[Path, bytes]:
+    return {question.output / "prices" / name: text.encode() for name, text in answers[0].files.items()}
 
 
 PRICES_IMPORT = Verb(
@@ -196,10 +236,10 @@ PRICES_IMPORT = Verb(
     examples=("capplan prices import quotes.csv -o my-specs && capplan report resnet50 --specs my-specs",),
     answer=answer_price_import,
     text=lambda imported, question: (
-        f"{imported.quotes} prices in {len(imported.files)} files under {question.output / 'prices'}.\n"
+        f"{len(imported.quotes)} prices in {len(imported.files)} files under {question.output / 'prices'}.\n"
     ),
     files=_import_files,
-    outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in made.left_out)),
+    outcome=lambda made: Outcome(warnings=tuple(f"left out: {reason}" for reason in _left_out(made))),
     only_told=True,
     is_local=True,
     effort=Effort.SHORT,

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from capplan.app.analyze import analyze
 from capplan.app.estimate import EstimateAnswer, estimate
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.memory import MemoryResult
 from capplan.app.models import ModelSource, open_model
 from capplan.app.plan import PlanTerms
 from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
+from capplan.core.ops.counters import AnalyzeAnswer
 from capplan.core.workload import BatchChoice, Batches, Configuration, ModelSharding, Training, Variant
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
+from capplan.verbs.analyze import AnalyzeQuestion, answer_analyze
 from capplan.verbs.memory import MemoryQuestion, answer_memory
 from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
@@ -34,6 +35,11 @@ def remember(nets: Path, name: str, **stated: Any) -> MemoryResult:
     made = answer_memory(MemoryQuestion(model=f"{nets}:{name}", inputs=("x=8",), **stated), LocalContext())
     assert isinstance(made, MemoryResult)
     return made
+
+
+def count(nets: Path, name: str, **stated: Any) -> AnalyzeAnswer:
+    """Answer `analyze` for a net."""
+    return answer_analyze(AnalyzeQuestion(model=f"{nets}:{name}", inputs=("x=8",), **stated), LocalContext())
 
 
 def estimated(source: ModelSource, *gpus: str, batches: tuple[int, ...], ways: bool = False) -> EstimateAnswer:
@@ -58,25 +64,26 @@ def test_an_anonymous_trace_names_no_module(nets: Path) -> None:
 
 
 def test_a_trace_answers_like_the_model_it_was_made_of(nets: Path) -> None:
-    source = ask(nets, "Even")
-    assert analyze(open_model(source).trace([Configuration()]), batch=4) == analyze(source, batch=4)
+    trace = open_model(ask(nets, "Even")).trace([Configuration()])
+    held = answer_analyze(AnalyzeQuestion(model="trace", batch=4), LocalContext(objects={"trace": trace}))
+    assert held == count(nets, "Even", batch=4)
 
 
 def test_a_linear_layer_is_counted_by_hand(nets: Path) -> None:
     # 8 outputs of 8 products each, for 4 samples; 64 weights and 8 biases
-    made = analyze(ask(nets, "Even"), batch=4)
+    made = count(nets, "Even", batch=4)
     assert made.analysis.macs == 8 * 8 * 4
     assert made.parameter_count == 72
 
 
 def test_a_model_that_does_not_scale_is_counted_at_the_batch_itself(nets: Path) -> None:
     # the layer's 8 · 8 products for 7 samples, and 7 · 7 dot products of 8
-    assert analyze(ask(nets, "Square"), batch=7).analysis.macs == 7 * 64 + 49 * 8
+    assert count(nets, "Square", batch=7).analysis.macs == 7 * 64 + 49 * 8
 
 
 @pytest.mark.parametrize(
     "use_case",
-    [lambda nets: analyze(ask(nets, "Odd"), is_strict=True), lambda nets: remember(nets, "Odd", strict=True)],
+    [lambda nets: count(nets, "Odd", strict=True), lambda nets: remember(nets, "Odd", strict=True)],
 )
 def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> None:
     with pytest.raises(TraceError, match="conv_tbc") as raised:
@@ -85,9 +92,8 @@ def test_strict_refuses_what_could_not_be_counted(nets: Path, use_case: Any) -> 
 
 
 def test_other_counters_are_not_set_beside_training(nets: Path) -> None:
-    training = Configuration(training=Training())
     with pytest.raises(UsageError, match="drop --train"):
-        analyze(ask(nets, "Even"), configuration=training, compares_counters=True)
+        count(nets, "Even", train=True, compare=True)
 
 
 def test_memory_without_a_gpu_names_none(nets: Path) -> None:

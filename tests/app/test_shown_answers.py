@@ -10,10 +10,9 @@ import pytest
 import torch
 
 import capplan
-from capplan.app.analyze import AnalyzeAnswer
 from capplan.app.estimate import EstimateAnswer
-from capplan.app.prices import PriceList
 from capplan.core.memory.summary import MemorySummary
+from capplan.core.ops.counters import AnalyzeAnswer
 from capplan.core.plan.comparison import Comparison
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
@@ -23,6 +22,7 @@ from capplan.llm.core.fleet.money import PlannedFleet
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.procurement.types import Report
+from capplan.specs.prices import Prices
 from tests.cli.conftest import EXAMPLES
 
 
@@ -45,7 +45,7 @@ ASKED: dict[str, tuple[Callable[[], Any], type, bool]] = {
     "analyze": (lambda: capplan.analyze(net(), inputs=IMAGE), AnalyzeAnswer, True),
     "trace": (lambda: capplan.trace(net(), inputs=IMAGE), Trace, False),
     "measure": (lambda: capplan.measure(net(), inputs=IMAGE, batch=1, device="cpu"), tuple, True),
-    "prices": (capplan.prices, PriceList, True),
+    "prices": (capplan.prices, Prices, True),
     "make_report": (lambda: capplan.make_report("resnet50", gpu="l4", batch=8, load=LOAD), Report, False),
     "llm.plan": (lambda: capplan.llm.plan(LLAMA, rate_per_s=2, gpu="l40s", engines="vllm", tp=1), PlannedFleet, True),
     "llm.estimate": (lambda: capplan.llm.estimate(LLAMA, gpu="l40s", concurrency=[1, 16]), ServingEstimate, True),

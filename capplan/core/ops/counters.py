@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from capplan.core.ops.analysis import Analysis
 from capplan.core.ops.flops import kernel_macs
 from capplan.core.trace.types import Recording, Trace
 
@@ -47,6 +48,15 @@ class CounterComparison:
     count: Count
     macs: tuple[CounterDifference, ...] = ()
     params: tuple[CounterDifference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeAnswer:
+    """The counts of a model, and those of other counters where they were asked for."""
+
+    analysis: Analysis
+    parameter_count: int
+    comparisons: tuple[CounterComparison, ...]
 
 
 def compare_counts(

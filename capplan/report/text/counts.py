@@ -4,12 +4,20 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from capplan.core.ops.analysis import Analysis, CountShare, assumed_sizes
-from capplan.core.ops.counters import CounterComparison
+from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, ModuleNode, module_tree, parameters_by_dtype
 from capplan.core.trace.types import AssumedValue
 from capplan.report.documents.analysis import parameter_bytes_by_dtype
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
 from capplan.units import format_bytes, format_count, format_flops, format_fraction
+
+
+def counted_sections(answer: AnalyzeAnswer, *, depth: int | None, top: int, compares: bool) -> list[Section]:
+    """Return the counts of a model, and other counters beside ours where they were asked for."""
+    sections = analysis_sections(answer.analysis, depth=depth, top=top)
+    if compares:
+        sections += counter_sections(answer.comparisons, macs=answer.analysis.macs, params=answer.parameter_count)
+    return sections
 
 
 def analysis_sections(analysis: Analysis, *, depth: int | None = 2, top: int = 20) -> list[Section]:
