@@ -131,7 +131,7 @@ def test_every_path_that_contributors_are_sent_to_exists() -> None:
 
 
 def test_the_page_about_configuration_lists_every_key() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
+    page = (ROOT / "docs" / "reference" / "files.md").read_text()
     listed = page.partition("Keys are the options")[2].partition("A command takes")[0]
     assert set(re.findall(r"`([a-z-]+)`", listed)) - set(CONFIGURABLE) == set(all_settable())
     assert "[plan]" in page

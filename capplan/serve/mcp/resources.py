@@ -116,7 +116,7 @@ def docs_pages() -> Mapping[str, DocsPage]:
     pages = {}
     for path in sorted(folder.rglob("*.md")):
         name = path.relative_to(folder).with_suffix("").as_posix()
-        if name not in _NOT_SHOWN:
+        if name not in _NOT_SHOWN and not name.startswith("decisions/"):
             title, summary = title_and_summary(path.read_text(encoding="utf-8"))
             pages[name] = DocsPage(name=name, title=title, summary=summary, path=path)
     return pages
