@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from capplan.core.gpus.rate_laws import GUESSED_LAWS
 from capplan.core.latency.calibration import (
     Calibration,
     ClassConstants,
@@ -30,13 +31,14 @@ from capplan.core.memory.types import (
 from capplan.core.numbers import Interval
 from capplan.core.origin import Origin
 from capplan.core.power import FEWEST_TIMES, MOST_TIMES, CardPower
+from capplan.core.records import NumberRange
 from capplan.core.workload import Framework
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.rate_laws import RATES_FILE, load_rate_laws
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
-from capplan.specs.values import NumberRange, RecordReader
+from capplan.specs.values import YamlRecordReader
 from capplan.units import BYTES, parse_quantity
 
 _FACTOR = NumberRange(high=1000.0, is_open=True)
@@ -83,7 +85,7 @@ _RANGES: Mapping[type, Mapping[str, NumberRange]] = {
 """Ranges by type and field: wide enough for any hardware, too narrow for another unit or a wrong sign."""
 
 
-class _PartReader(RecordReader):
+class _PartReader(YamlRecordReader):
     """Reads parts of a calibration."""
 
     ranges = _RANGES
@@ -182,7 +184,7 @@ def _document(calibration: Calibration) -> Tree:
 
 _PARTS = "parts"
 """The key of calibrations that a file holds beside its first, by what they serve."""
-_APART = (_PARTS, "engines", "laws")
+_APART: Mapping[str, object] = MappingProxyType({_PARTS: {}, "engines": {}, "laws": GUESSED_LAWS})
 """Fields of a calibration that its mapping in a file does not hold."""
 
 
@@ -196,7 +198,7 @@ def _read_calibration(document: Tree, where: str) -> Calibration:
     serves = document.get("serves", "eager")
     if not isinstance(serves, str) or serves not in _SHIPPED:
         reader.refuse("serves", f"{serves!r} is not known; use {', '.join(_SHIPPED)}")
-    calibration = reader.record(Calibration, document, "", without=_APART)
+    calibration = reader.record(Calibration, document, "", read=_APART)
     if calibration is not None:
         reader.unknown_keys(dict(calibration.classes), ALL_CLASSES, "classes.")
         for label, factors in calibration.deviations.items():

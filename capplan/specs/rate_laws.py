@@ -24,10 +24,11 @@ from capplan.core.gpus.rate_laws import (
     Transfer,
 )
 from capplan.core.latency.classes import ALL_CLASSES
+from capplan.core.records import NumberRange
 from capplan.files import Stamp, stamp
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import Tree, dump_yaml, read_versioned
-from capplan.specs.values import NumberRange, RecordReader
+from capplan.specs.values import YamlRecordReader
 
 SCHEMA_VERSION = 1
 RATES_FILE = "rates.yaml"
@@ -131,7 +132,7 @@ def replace_sections(path: Path, laws: RateLaws, origin: LawsOrigin) -> None:
     path.write_text(dump_rate_laws(laws, tuple(origins)))
 
 
-class _LawReader(RecordReader):
+class _LawReader(YamlRecordReader):
     """Gathers the laws and all that is wrong with their file."""
 
     takes_defaults = False

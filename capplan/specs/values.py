@@ -2,17 +2,12 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from datetime import date
-from types import MappingProxyType, NoneType
-from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
+from capplan.core.records import RecordReader
 from capplan.errors import UsageError
 from capplan.specs.strict_yaml import Checker
 from capplan.units import SECONDS, parse_quantity
 
-Record = TypeVar("Record")
 _LARGEST = 1e15
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|B)")
 _AMOUNT = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?)\s*(?:(k|M)?\s*USD|(k|M))?")
@@ -103,99 +98,10 @@ class ValueReader(Checker):
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberRange:
-    """Which numbers a field may hold: from `low`, left out where `is_open`, to `high`."""
+class YamlRecordReader(Checker, RecordReader):
+    """Reads dataclasses from YAML, and gathers all that is wrong with their file."""
 
-    low: float = 0.0
-    high: float = 1000.0
-    is_open: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Return True for a number that lies within."""
-        return (self.low < value if self.is_open else self.low <= value) and value <= self.high
-
-    def __str__(self) -> str:
-        """Return both ends in words, to follow "must lie"."""
-        return f"{'above' if self.is_open else 'from'} {self.low:g} to {self.high:g}"
-
-
-class RecordReader(Checker):
-    """Reads dataclasses from mappings, each field by its type, and gathers all that is wrong with their file.
-
-    Attributes:
-        ranges: Which numbers a field may hold, by the dataclass and the field's name.
-        usual_range: Which numbers all other fields may hold.
-        older: What stands for keys that older files lack, by the dataclass.
-        retired: Keys of older files whose numbers nothing uses any more: they are read over.
-        takes_defaults: A field with a default may be left out.
-    """
-
-    ranges: ClassVar[Mapping[type, Mapping[str, NumberRange]]] = MappingProxyType({})
-    usual_range: ClassVar[NumberRange] = NumberRange(high=_LARGEST)
-    older: ClassVar[Mapping[type, Mapping[str, object]]] = MappingProxyType({})
-    retired: ClassVar[Mapping[type, Collection[str]]] = MappingProxyType({})
-    takes_defaults: ClassVar[bool] = True
-
-    def record(self, kind: type[Record], given: object, where: str, *, without: Collection[str] = ()) -> Record | None:
-        """Read one dataclass; None where something in it is refused.
-
-        Args:
-            kind: the dataclass.
-            given: the mapping.
-            where: its dotted key; empty for the top of the file.
-            without: fields that no file holds.
-        """
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return None
-        before, prefix = len(self.problems), f"{where}." if where else ""
-        retired = self.retired.get(kind, ())
-        given = {**self.older.get(kind, {}), **{key: value for key, value in given.items() if key not in retired}}
-        known = [item for item in fields(kind) if item.name not in without]  # type: ignore[arg-type]  # a dataclass
-        self.unknown_keys(given, [item.name for item in known], prefix)
-        values: dict[str, Any] = {}
-        for item in known:
-            if item.name in given:
-                allowed = self.ranges.get(kind, {}).get(item.name, self.usual_range)
-                values[item.name] = self.value(item.type, given[item.name], f"{prefix}{item.name}", allowed)
-            elif not self.takes_defaults or (item.default is MISSING and item.default_factory is MISSING):
-                self.refuse(f"{prefix}{item.name}", "is missing")
-        return kind(**values) if len(self.problems) == before else None
-
-    def value(self, kind: Any, given: object, where: str, allowed: NumberRange) -> Any:
-        """Read one value of a type: a dataclass, a mapping, a list of texts, a text, a day or a number."""
-        if is_dataclass(kind):
-            return self.record(kind, given, where)  # type: ignore[arg-type]  # a type, not one of its values
-        if NoneType in get_args(kind):
-            [kind] = [choice for choice in get_args(kind) if choice is not NoneType]
-            return None if given is None else self.value(kind, given, where, allowed)
-        if get_origin(kind) is Mapping:
-            return self.mapping_of(get_args(kind)[1], given, where, allowed)
-        if get_origin(kind) is tuple:
-            if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
-                self.refuse(where, f"must be a list of texts, not {given!r}")
-                return ()
-            return tuple(given)
-        if kind is str:
-            return self.words({where: given}, (where,)).get(where)
-        if kind is date:
-            if type(given) is not date:
-                self.refuse(where, f"is {given!r}; write a date such as 2026-11-21")
-            return given
-        return self.number(where, given, allowed)
-
-    def mapping_of(self, kind: Any, given: object, where: str, allowed: NumberRange) -> dict[str, Any]:
-        """Read values of one type by their names; empty where it is refused."""
-        if not isinstance(given, dict):
-            self.refuse(where, f"must be keys with values, not {given!r}")
-            return {}
-        return {name: self.value(kind, value, f"{where}.{name}", allowed) for name, value in given.items()}
-
-    def number(self, where: str, given: object, allowed: NumberRange) -> Any:
-        """Return a number, refused where it lies out of a range or is something else."""
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            self.refuse(where, f"must be a number, not {given!r}")
-        elif not allowed.holds(given):
-            self.refuse(where, f"must lie {allowed}, not {given:g}")
-        return given
+    @property
+    def refused(self) -> int:
+        """Return how many values were refused so far."""
+        return len(self.problems)

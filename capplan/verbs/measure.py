@@ -308,11 +308,7 @@ def _sections(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
 
 def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> Any:
     from capplan.core.measurement.format import points_to_json
-    from capplan.report.documents.measurement import (
-        comparisons_document,
-        modules_document,
-        profiles_document,
-    )
+    from capplan.report.documents.measurement import comparisons_document
     from capplan.report.documents.pipelines import pipelines_document
 
     measured = answers[0]
@@ -323,8 +319,8 @@ def _document(answers: Sequence[MeasureOutcome], _question: MeasureQuestion) -> 
     if measured.points is None:
         return points_to_json(list(measured.methods or measured.stored))
     profiles, modules = measured.points.profiles, measured.points.modules
-    profiled = {"profiles": profiles_document(profiles)} if profiles else {}
-    by_module = {"modules": modules_document(modules)} if modules else {}
+    profiled = {"profiles": profiles} if profiles else {}
+    by_module = {"modules": modules} if modules else {}
     return {**points_to_json(list(measured.points.points)), **profiled, **by_module}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from capplan.app.models import Model, ModelSource, QuantisedModel
 from capplan.core.gpus.spec import GpuSpec
-from capplan.core.measurement.checks import MOST_SAMPLES
+from capplan.core.measurement.format import MOST_SAMPLES
 from capplan.core.workload import BatchChoice, Batches, BatchSearch, Framework
 from capplan.errors import UsageError
 from capplan.probe.inputs.grammar import ModelRequest

@@ -6,31 +6,60 @@ Statistics are written for readers; reading takes the samples alone, so the two 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from capplan.core.measurement.checks import check_point
+from capplan.core.json_fields import DamageError, as_list, as_mapping, member
 from capplan.core.measurement.types import (
     SCHEMA_VERSION,
-    Clocks,
     DeviceFacts,
     FailedMeasurement,
-    MeasuredMemory,
     MeasuredPower,
     MeasuredWorkload,
     Measurement,
     MeasurementFailure,
     MemoryLimit,
-    ModelIdentity,
     Point,
     TheoryFigures,
     TimingRules,
     WarmUp,
 )
-from capplan.core.workload import Framework, Layout, Precision, TimingMethod
+from capplan.core.records import JsonReader, NumberRange, as_plain
+from capplan.core.workload import LARGEST_BATCH
 from capplan.errors import MeasurementFileError
 from capplan.strict_json import JsonError, read_json
+
+MOST_SAMPLES = 20_000
+"""Most repetitions of one measured point; `capplan measure` times at most 2,000 unless it is asked for more."""
+
+SHORTEST_S = 1e-12
+"""Shortest time that is read: no clock resolves a picosecond. [s]"""
+
+_LONGEST_S = 1e9
+"""Longest time that is read, 30 years. [s]"""
+
+_TIME = NumberRange(high=_LONGEST_S)
+
+
+class _PointReader(JsonReader):
+    """Reads the parts of a measured point; those that older files lack may be left out."""
+
+    ranges = MappingProxyType({
+        MeasuredWorkload: {"batch": NumberRange(low=1, high=LARGEST_BATCH)},
+        DeviceFacts: {"temperature_c": NumberRange(low=-1e300, high=float("inf"))},
+        TimingRules: {"budget_s": _TIME},
+        WarmUp: {"elapsed_s": _TIME, "first_s": _TIME},
+        TheoryFigures: dict.fromkeys(("bound_s", "expected_s", "low_s", "high_s"), _TIME),
+    })  # fmt: skip
+    keys = MappingProxyType({
+        TheoryFigures: {f"{name}_s": name for name in ("bound", "expected", "low", "high")},
+        Measurement: {"theory": "estimate"},
+    })  # fmt: skip
+    older = MappingProxyType({Measurement: {"rules": None}, FailedMeasurement: {"rules": None}})
+
+
+_READER = _PointReader()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,35 +131,26 @@ def _as_document(content: bytes) -> list[Any] | None:
 
 def point_to_json(point: Point) -> dict[str, Any]:
     """Encode a point as a JSON document."""
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "model": {**asdict(point.model), "input_size": list(point.model.input_size)},
-        "workload": {
-            "batch": point.workload.batch,
-            "precision": point.workload.precision.value,
-            "framework": point.workload.framework.value,
-            "layout": point.workload.layout.value,
-        },
-        "device": {**asdict(point.device), "throttling": list(point.device.throttling)},
-    }
     if isinstance(point, Measurement):
         body = _measurement_to_json(point)
     else:
-        limit = asdict(point.limit) if point.limit else None
-        body = {"failure": {"kind": point.kind.value, "message": point.message, "limit": limit}}
-    rules = asdict(point.rules) if point.rules else None
-    return {**head, **body, "rules": rules, "date": point.date.isoformat(), "command": point.command}
+        body = {"failure": {"kind": point.kind.value, "message": point.message, "limit": as_plain(point.limit)}}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **{name: as_plain(getattr(point, name)) for name in ("model", "workload", "device")},
+        **body,
+        "rules": as_plain(point.rules),
+        "date": point.date.isoformat(),
+        "command": point.command,
+    }
 
 
 def _measurement_to_json(point: Measurement) -> dict[str, Any]:
-    latency, median = point.latency, point.median
+    latency, median, warm_up, theory = point.latency, point.median, point.warm_up, point.theory
     return {
         "method": point.method.value,
         "l2_flushed": point.l2_flushed,
-        "warm_up": {
-            **asdict(point.warm_up),
-            **{name: _rounded(getattr(point.warm_up, name)) for name in ("elapsed_s", "first_s")},
-        },
+        "warm_up": as_plain(warm_up) | {name: _rounded(getattr(warm_up, name)) for name in ("elapsed_s", "first_s")},
         "latency_s": {
             **{name: _rounded(getattr(latency, name)) for name in ("mean", "std", "median", "p90", "p95", "p99")},
             "median_low": _rounded(median.low) if median else None,
@@ -138,24 +158,17 @@ def _measurement_to_json(point: Measurement) -> dict[str, Any]:
             "samples": [_rounded(sample) for sample in point.samples_s],
         },
         "throughput_per_s": _rounded(point.throughput_per_s),
-        "memory": asdict(point.memory),
+        "memory": as_plain(point.memory),
         "power_w": _rounded(point.power.power_w) if point.power else None,
         "energy_j_per_sample": _rounded(point.power.energy_j_per_sample) if point.power else None,
-        "estimate": _theory_to_json(point.theory) if point.theory else None,
+        "estimate": None
+        if theory is None
+        else {
+            **{name: _rounded(getattr(theory, f"{name}_s")) for name in ("bound", "expected", "low", "high")},
+            **{name: getattr(theory, name) for name in ("calibration", "mfu_fraction", "mbu_fraction")},
+        },
         "finite_outputs": point.finite_outputs,
         "notes": list(point.notes),
-    }
-
-
-def _theory_to_json(theory: TheoryFigures) -> dict[str, Any]:
-    return {
-        "bound": _rounded(theory.bound_s),
-        "expected": _rounded(theory.expected_s),
-        "low": _rounded(theory.low_s),
-        "high": _rounded(theory.high_s),
-        "calibration": theory.calibration,
-        "mfu_fraction": theory.mfu_fraction,
-        "mbu_fraction": theory.mbu_fraction,
     }
 
 
@@ -172,77 +185,57 @@ def _point(document: Any, where: str) -> Point:
             f"{where} has measurement schema {version!r}; this capplan reads up to {SCHEMA_VERSION}."
         )
     try:
-        check_point(document)
         return _failure(document) if "failure" in document else _measurement(document)
-    except (TypeError, ValueError) as error:  # a member that no such type has, or a date that is none
+    except ValueError as error:
         raise MeasurementFileError(f"{where} holds a damaged measurement: {error}.") from error
 
 
-def _head(document: Mapping[str, Any]) -> dict[str, Any]:
-    model, workload, device = document["model"], document["workload"], document["device"]
-    return {
-        "model": ModelIdentity(**{**model, "input_size": tuple(model["input_size"])}),
-        "workload": MeasuredWorkload(
-            batch=int(workload["batch"]),
-            precision=Precision(workload["precision"]),
-            framework=Framework(workload["framework"]),
-            layout=Layout(workload["layout"]),
-        ),
-        "device": DeviceFacts(
-            **{**device, "clocks": Clocks(**device["clocks"]), "throttling": tuple(device["throttling"])}
-        ),
-        "date": datetime.fromisoformat(document["date"]),
-        "command": document["command"],
-        "rules": _rules(document.get("rules")),
-    }
+_P = TypeVar("_P", Measurement, FailedMeasurement)
 
 
-def _rules(rules: Mapping[str, Any] | None) -> TimingRules | None:
-    if rules is None:
-        return None
-    method = rules["method"]
-    return TimingRules(**{**rules, "method": None if method is None else TimingMethod(method)})
+def _record(kind: type[_P], document: Mapping[str, Any], /, **read: Any) -> _P:
+    """Read what a document holds of a point, besides the fields that are read already; other keys are ignored."""
+    known = {item.name for item in fields(kind)} | {"estimate"}
+    point = _READER.record(kind, {key: value for key, value in document.items() if key in known}, "", read=read)
+    assert point is not None  # whatever cannot be read was refused
+    return point
 
 
 def _failure(document: Mapping[str, Any]) -> FailedMeasurement:
-    failure = document["failure"]
-    limit = failure.get("limit")
-    return FailedMeasurement(
-        **_head(document),
-        kind=MeasurementFailure(failure["kind"]),
-        message=str(failure["message"]),
-        limit=None if limit is None else MemoryLimit(**limit),
-    )
+    failure = as_mapping(document["failure"], "failure")
+    kinds: Mapping[str, Any] = {"kind": MeasurementFailure, "message": str, "limit": MemoryLimit | None}
+    read = {
+        name: _READER.value(kind, member({"limit": None, **failure}, name, "failure."), f"failure.{name}", _TIME)
+        for name, kind in kinds.items()
+    }
+    return _record(FailedMeasurement, document, **read)
 
 
 def _measurement(document: Mapping[str, Any]) -> Measurement:
-    samples = tuple(float(sample) for sample in document["latency_s"]["samples"])
-    power_w, energy_j = document["power_w"], document["energy_j_per_sample"]
-    estimate = document["estimate"]
-    return Measurement(
-        **_head(document),
-        samples_s=samples,
-        method=TimingMethod(document["method"]),
-        l2_flushed=bool(document["l2_flushed"]),
-        warm_up=WarmUp(**document["warm_up"]),
-        memory=MeasuredMemory(**document["memory"]),
+    latency = as_mapping(member(document, "latency_s", ""), "latency_s")
+    power_w, energy_j = (
+        _READER.value(float | None, member(document, name, ""), name, _READER.usual_range)
+        for name in ("power_w", "energy_j_per_sample")
+    )
+    if power_w is not None and energy_j is None:
+        raise DamageError("energy_j_per_sample", None, "a number beside power_w")
+    return _record(
+        Measurement,
+        document,
+        samples_s=_samples(member(latency, "samples", "latency_s.")),
         power=None if power_w is None else MeasuredPower(power_w=power_w, energy_j_per_sample=energy_j),
-        finite_outputs=bool(document["finite_outputs"]),
-        theory=_theory(estimate) if estimate else None,
-        notes=tuple(document["notes"]),
     )
 
 
-def _theory(estimate: Mapping[str, Any]) -> TheoryFigures:
-    return TheoryFigures(
-        bound_s=estimate["bound"],
-        expected_s=estimate["expected"],
-        low_s=estimate["low"],
-        high_s=estimate["high"],
-        calibration=estimate["calibration"],
-        mfu_fraction=estimate["mfu_fraction"],
-        mbu_fraction=estimate["mbu_fraction"],
-    )
+def _samples(given: object) -> tuple[float, ...]:
+    place = "latency_s.samples"
+    samples = as_list(given, place)
+    if not samples:
+        raise ValueError(f"{place} must not be empty")
+    if len(samples) > MOST_SAMPLES:
+        raise ValueError(f"{place} holds {len(samples):,} samples; at most {MOST_SAMPLES:,} are read")
+    allowed = NumberRange(low=SHORTEST_S, high=_LONGEST_S)
+    return tuple(map(float, _READER.items_of(float, samples, place, allowed)))
 
 
 ROW_COLUMNS = (

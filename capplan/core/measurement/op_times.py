@@ -42,7 +42,7 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTime(_Compared):
-    """One class of kernel: its calls and time per step, measured and, where there is theory, estimated. [s]"""
+    """One class of kernels of a profiled step, measured and estimated. [s]"""
 
     label: str
     calls: float
@@ -52,7 +52,10 @@ class ClassTime(_Compared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledBatch:
-    """One batch's time by class, the costliest first; empty where the model could not be traced."""
+    """A profiled batch by class of kernel.
+
+    The costliest class comes first; there are none where the model could not be traced.
+    """
 
     batch: int
     classes: tuple[ClassTime, ...]
@@ -142,9 +145,10 @@ class HookedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTime(_Compared):
-    """One module with all below it in a step: measured, and, where the model was traced, counted and estimated. [s]
+    """One module of a step with all below it, measured by hooks. [s]
 
-    `macs` are multiply-accumulates. `estimated_s` is the time of its kernels on the device alone.
+    `macs` are multiply-accumulates, None where the model could not be traced. `estimated_s` is the time of its kernels
+    on the device alone.
     """
 
     path: str
@@ -167,15 +171,15 @@ class ModuleTime(_Compared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulesOfBatch:
-    """One batch's time by module, in the order of the model, the model itself first.
+    """A batch by module, in the order of the model.
 
     `host_s` is what the estimate has the host take for a step, None without an estimate. [s]
     """
 
     batch: int
     steps: int
-    modules: tuple[ModuleTime, ...]
     host_s: float | None = None
+    modules: tuple[ModuleTime, ...]
 
 
 def module_times(

@@ -13,7 +13,10 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
-    """Which model ran. `words` name it on a command line; `input_size` is the first input's shape of one sample."""
+    """Which model ran.
+
+    `words` name it on a command line; `input_size` is the first input's shape of one sample.
+    """
 
     name: str
     words: str
@@ -35,7 +38,10 @@ class MeasuredWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLimit:
-    """What a point was allowed to take: a size, a share of the available memory left free; None where not limited."""
+    """What a point was allowed to take; None where not limited.
+
+    A size, and the share of the available memory that is left free.
+    """
 
     allowed_bytes: int | None = None
     reserve_fraction: float | None = None
@@ -43,7 +49,7 @@ class MemoryLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingRules:
-    """The rules that a point was timed by, as they were asked for; None leaves them to capplan."""
+    """The rules that a point was timed by; None leaves them to capplan."""
 
     warm_up_runs: int | None = None
     repetitions: int | None = None
@@ -63,7 +69,10 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """On what it ran. `name` is as the driver reports it, `gpu` the spec's id where the database knows the name."""
+    """On what it ran.
+
+    `name` is as the driver reports it, `gpu` the spec's id where the database knows the name.
+    """
 
     name: str
     kind: str
@@ -82,7 +91,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredMemory:
-    """Peaks while measuring, `None` where the device cannot say. [bytes]
+    """Peaks while measuring; None where the device cannot report them. [bytes]
 
     Allocated and reserved are the caching allocator's; `device_used_bytes` is all that is taken of the device, other
     processes included; `process_bytes` what the driver books on this process (on a CPU its peak resident set).
@@ -104,7 +113,10 @@ class MeasuredPower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """What ran before the first repetition that counts; `first_s` is the very first call, lazy loading included."""
+    """What ran before the first repetition that counts.
+
+    `first_s` is the very first call, lazy loading included.
+    """
 
     runs: int
     elapsed_s: float
@@ -114,7 +126,7 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheoryFigures:
-    """The bound and the estimate for the same batch on the same GPU, and the shares of its peaks that were reached.
+    """The bound and the estimate for the same batch on the same GPU, and shares of the GPU's peaks. [s]
 
     `mfu_fraction` is the time that the model's FLOPs take at the printed dense peaks over the measured median,
     `mbu_fraction` the same of its bytes at the printed bandwidth. [s]

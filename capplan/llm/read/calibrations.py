@@ -11,6 +11,7 @@ from typing import Any, ClassVar, get_args, get_origin
 
 import yaml
 
+from capplan.core.records import NumberRange
 from capplan.core.serving_engines import Engine
 from capplan.errors import SpecError
 from capplan.llm.core.engines import (
@@ -34,7 +35,7 @@ from capplan.llm.core.timing.calibration import (
 )
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import dump_yaml, read_versioned, read_yaml
-from capplan.specs.values import NumberRange, RecordReader
+from capplan.specs.values import YamlRecordReader
 from capplan.units import BYTES, parse_quantity
 
 _MEMORY_SCHEMA_VERSION = 1
@@ -216,7 +217,7 @@ TIME_SCHEMA_VERSION = 1
 _TIME_FILE = "llm-time.yaml"
 
 
-class ConstantsReader(RecordReader):
+class ConstantsReader(YamlRecordReader):
     """Reads fitted constants: sets of names, and values by the members of an enumeration, of which none may lack.
 
     Attributes:

@@ -5,12 +5,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from capplan.core.records import NumberRange
 from capplan.errors import SpecError
 from capplan.llm.core.training.accuracy import TrainingCalibration, TrainingEvidence
 from capplan.llm.read.calibrations import ConstantsReader, sound_content
 from capplan.specs.folders import calibration_file
 from capplan.specs.strict_yaml import dump_yaml, read_versioned
-from capplan.specs.values import NumberRange
 
 TRAINING_SCHEMA_VERSION = 1
 SHIPPED = "llm-training.yaml"

@@ -104,24 +104,27 @@ class Beside:
     __slots__ = ()
 
 
-def flattened(kind: type) -> type[msgspec.Struct]:
+def flattened(kind: type, name: str = "", /, **kinds: Any) -> type[msgspec.Struct]:
     """Return a struct type that holds the fields of a dataclass and of its parts side by side.
 
     Args:
         kind: A dataclass; its fields that are `Beside` are replaced by their own fields.
+        name: The type's name; that of the dataclass and "Document" if empty.
+        kinds: Types of fields that are written as others than the dataclass has, or described.
     """
     return msgspec.defstruct(
-        f"{kind.__name__}Document",
-        list(_flat_hints(kind).items()),
+        name or f"{kind.__name__}Document",
+        list((_flat_hints(kind) | kinds).items()),
         frozen=True,
         kw_only=True,
-        namespace={"__doc__": kind.__doc__},
+        namespace={"__doc__": (kind.__doc__ or "").replace("None", "null")},
     )
 
 
 def _flat_hints(kind: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, hint in get_type_hints(kind).items():
+    hints = get_type_hints(kind)
+    for name, hint in ((field.name, hints[field.name]) for field in fields(kind)):
         found |= _flat_hints(hint) if isinstance(hint, type) and issubclass(hint, Beside) else {name: hint}
     return found
 

@@ -1,16 +1,27 @@
 """The types of measured points as `capplan.core.measurement.format` writes them: a line each, or one document."""
 
-from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.measurement.compare import Pairing, RunComparison, RunVerdict
-from capplan.core.measurement.op_times import ModulesOfBatch, ProfiledBatch
+from capplan.core.measurement.op_times import ClassTime, ModulesOfBatch, ModuleTime, ProfiledBatch
 from capplan.core.measurement.statistics import ConfidenceInterval
-from capplan.core.measurement.types import MeasurementFailure
+from capplan.core.measurement.types import (
+    Clocks,
+    DeviceFacts,
+    MeasuredMemory,
+    MeasuredWorkload,
+    MeasurementFailure,
+    MemoryLimit,
+    ModelIdentity,
+    TheoryFigures,
+    TimingRules,
+    WarmUp,
+)
 from capplan.core.workload import Framework, Layout, Precision, TimingMethod
+from capplan.report.documents.codec import flattened
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -18,69 +29,8 @@ Share = Annotated[float, Meta(ge=0)]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
-class MeasuredModelDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Which model ran."""
-
-    name: str
-    words: Annotated[str, Meta(description="names the model again on a command line")]
-    library: str
-    input_size: Annotated[tuple[Count, ...], Meta(description="the first input's shape of one sample")]
-    versions: dict[str, str]
-    source_sha256: str | None
-
-
-class MeasuredWorkloadDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Under which conditions it ran."""
-
-    batch: Annotated[int, Meta(ge=1)]
-    precision: Precision
-    framework: Framework
-    layout: Layout
-
-
-class ClocksDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Clocks while measuring. [Hz]"""
-
-    graphics_hz: float | None
-    memory_hz: float | None
-
-
-class DeviceDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """On what it ran."""
-
-    name: Annotated[str, Meta(description="as the driver reports it")]
-    kind: str
-    gpu: Annotated[str | None, Meta(description="id in the GPU database, where it knows the device")]
-    driver: str | None
-    cuda: str | None
-    cudnn: str | None
-    torch: str
-    memory_bytes: int | None
-    power_limit_w: float | None
-    clocks: ClocksDocument
-    temperature_c: float | None
-    throttling: tuple[str, ...]
-    threads: int | None
-
-
-class RulesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules that a point was timed by; null leaves them to capplan."""
-
-    warm_up_runs: int | None
-    repetitions: int | None
-    budget_s: float
-    method: TimingMethod | None
-    flush_l2: bool
-    autotune: bool
-
-
-class WarmUpDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What ran before the first repetition that counts."""
-
-    runs: int
-    elapsed_s: float
-    first_s: float
-    stable: bool
+def _described(kind: Any, description: str) -> Any:
+    return Annotated[kind, Meta(description=description)]
 
 
 class LatencyDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,112 +49,94 @@ class LatencyDocument(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 
 
-class MeasuredMemoryDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Peaks while measuring; null where the device cannot report them. [bytes]"""
-
-    peak_allocated_bytes: int | None
-    peak_reserved_bytes: int | None
-    device_used_bytes: int | None
-    process_bytes: int | None
-
-
-class TheoryDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The bound and the estimate for the same batch on the same GPU, and shares of the GPU's peaks. [s]"""
-
-    bound: float
-    expected: float
-    low: float
-    high: float
-    calibration: str | None
-    mfu_fraction: float | None
-    mbu_fraction: float | None
-
-
-class MeasurementDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One point that was timed."""
-
-    schema_version: Literal[1]
-    model: MeasuredModelDocument
-    workload: MeasuredWorkloadDocument
-    device: DeviceDocument
-    method: TimingMethod
-    l2_flushed: bool
-    warm_up: WarmUpDocument
-    latency_s: LatencyDocument
-    throughput_per_s: Seconds
-    memory: MeasuredMemoryDocument
-    power_w: float | None
-    energy_j_per_sample: float | None
-    estimate: TheoryDocument | None
-    finite_outputs: bool
-    notes: tuple[str, ...]
-    rules: RulesDocument | None = None
-    date: Moment
-    command: str
+_RULES = flattened(TimingRules, "RulesDocument")
+_HEAD: dict[str, Any] = {
+    "schema_version": Literal[1],
+    "model": flattened(
+        ModelIdentity,
+        "MeasuredModelDocument",
+        words=_described(str, "names the model again on a command line"),
+        input_size=_described(tuple[Count, ...], "the first input's shape of one sample"),
+    ),
+    "workload": flattened(MeasuredWorkload, batch=Annotated[int, Meta(ge=1)]),
+    "device": flattened(
+        DeviceFacts,
+        "DeviceDocument",
+        name=_described(str, "as the driver reports it"),
+        gpu=_described(str | None, "id in the GPU database, where it knows the device"),
+        clocks=flattened(Clocks),
+    ),
+}
 
 
-class LimitDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a point was allowed to take; null where not limited."""
-
-    allowed_bytes: int | None
-    reserve_fraction: float | None
+def _struct(name: str, description: str | None, *fields: Any) -> type[msgspec.Struct]:
+    return msgspec.defstruct(name, fields, frozen=True, kw_only=True, namespace={"__doc__": description})
 
 
-class FailureReason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a point has no measurement."""
-
-    kind: MeasurementFailure
-    message: str
-    limit: LimitDocument | None = None
+def _point(name: str, description: str, **body: Any) -> type[msgspec.Struct]:
+    """Return the type of a point: what ran on what, what came of it, and how it was asked for."""
+    end = (("rules", _RULES | None, None), ("date", Moment), ("command", str))
+    return _struct(name, description, *_HEAD.items(), *body.items(), *end)
 
 
-class FailureDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One point that could not be measured."""
-
-    schema_version: Literal[1]
-    model: MeasuredModelDocument
-    workload: MeasuredWorkloadDocument
-    device: DeviceDocument
-    failure: FailureReason
-    rules: RulesDocument | None = None
-    date: Moment
-    command: str
-
-
-class ProfileClass(msgspec.Struct, frozen=True, kw_only=True):
-    """One class of kernels of a profiled step, measured and estimated. [s]"""
-
-    label: str
-    calls: float
-    measured_s: float
-    estimated_s: float | None
-
-
-class ProfileDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A profiled batch by class of kernel."""
-
-    batch: int
-    classes: tuple[ProfileClass, ...]
-
-
-class MeasuredModule(msgspec.Struct, frozen=True, kw_only=True):
-    """One module of a step with all below it, measured by hooks. [s]"""
-
-    path: Annotated[str, Meta(description="its name in the model; empty for the model itself")]
-    kind: Annotated[str, Meta(description="its class")]
-    calls: Count
-    measured_s: float
-    macs: Annotated[int | None, Meta(description="multiply-accumulates; null where the model could not be traced")]
-    estimated_s: Annotated[float | None, Meta(description="its kernels' time on the device alone")]
-
-
-class ModulesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch by module, in the order of the model."""
-
-    batch: int
-    steps: Annotated[int, Meta(description="the times are medians over so many steps")]
-    host_s: Annotated[float | None, Meta(description="the estimate of the host's time for a step [s]")]
-    modules: tuple[MeasuredModule, ...]
+if TYPE_CHECKING:
+    MeasurementDocument: TypeAlias = msgspec.Struct
+    FailureDocument: TypeAlias = msgspec.Struct
+    ProfileDocument: TypeAlias = msgspec.Struct
+    ModulesDocument: TypeAlias = msgspec.Struct
+else:
+    MeasurementDocument = _point(
+        "MeasurementDocument",
+        "One point that was timed.",
+        method=TimingMethod,
+        l2_flushed=bool,
+        warm_up=flattened(WarmUp),
+        latency_s=LatencyDocument,
+        throughput_per_s=Seconds,
+        memory=flattened(MeasuredMemory),
+        power_w=float | None,
+        energy_j_per_sample=float | None,
+        estimate=_struct(
+            "TheoryDocument",
+            TheoryFigures.__doc__,
+            *((name.removesuffix("_s"), kind) for name, kind in get_type_hints(TheoryFigures).items()),
+        )
+        | None,
+        finite_outputs=bool,
+        notes=tuple[str, ...],
+    )
+    FailureDocument = _point(
+        "FailureDocument",
+        "One point that could not be measured.",
+        failure=_struct(
+            "FailureReason",
+            "Why a point has no measurement.",
+            ("kind", MeasurementFailure),
+            ("message", str),
+            ("limit", flattened(MemoryLimit, "LimitDocument") | None, None),
+        ),
+    )
+    ProfileDocument = flattened(
+        ProfiledBatch, "ProfileDocument", classes=tuple[flattened(ClassTime, "ProfileClass"), ...]
+    )
+    ModulesDocument = flattened(
+        ModulesOfBatch,
+        "ModulesDocument",
+        steps=_described(int, "the times are medians over so many steps"),
+        host_s=_described(float | None, "the estimate of the host's time for a step [s]"),
+        modules=tuple[
+            flattened(
+                ModuleTime,
+                "MeasuredModule",
+                path=_described(str, "its name in the model; empty for the model itself"),
+                kind=_described(str, "its class"),
+                calls=Count,
+                macs=_described(int | None, "multiply-accumulates; null where the model could not be traced"),
+                estimated_s=_described(float | None, "its kernels' time on the device alone"),
+            ),
+            ...,
+        ],
+    )
 
 
 class MeasureDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,51 +166,6 @@ class MeasurementComparisonsDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `capplan measure --compare A B --format json` writes."""
 
     comparisons: tuple[MeasurementComparison, ...]
-
-
-def profiles_document(profiled: Iterable[ProfiledBatch]) -> tuple[ProfileDocument, ...]:
-    """Return profiled batches as a document.
-
-    Args:
-        profiled: The batches with their times by class of kernel.
-    """
-    return tuple(
-        ProfileDocument(
-            batch=batch.batch,
-            classes=tuple(
-                ProfileClass(label=row.label, calls=row.calls, measured_s=row.measured_s, estimated_s=row.estimated_s)
-                for row in batch.classes
-            ),
-        )
-        for batch in profiled
-    )
-
-
-def modules_document(batches: Iterable[ModulesOfBatch]) -> tuple[ModulesDocument, ...]:
-    """Return batches that were timed by module as a document.
-
-    Args:
-        batches: The batches with their times by module.
-    """
-    return tuple(
-        ModulesDocument(
-            batch=batch.batch,
-            steps=batch.steps,
-            host_s=batch.host_s,
-            modules=tuple(
-                MeasuredModule(
-                    path=module.path,
-                    kind=module.kind,
-                    calls=module.calls,
-                    measured_s=module.measured_s,
-                    macs=module.macs,
-                    estimated_s=module.estimated_s,
-                )
-                for module in batch.modules
-            ),
-        )
-        for batch in batches
-    )
 
 
 def comparisons_document(pairing: Pairing) -> MeasurementComparisonsDocument:
