@@ -23,7 +23,7 @@ PAGES = [
 ]
 """All pages but the changelog, which names what there was."""
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-OTHER_TOOLS = ("aws ", "python ", "--build-arg")
+OTHER_TOOLS = ("aws ", "python ", "benchmarks/", "--build-arg")
 """Beginnings of code spans with options of other programs."""
 INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?capplan (?P<words>[a-z-].*)$")
@@ -116,17 +116,36 @@ def test_every_option_that_a_page_names_exists() -> None:
     assert {each for each in named if each[1] not in known} == set()
 
 
+DEVELOPERS = ("CONTRIBUTING.md", *(f"docs/{name}.md" for name in ("architecture", "where", "recipes", "glossary")))
+"""The pages that send contributors to files."""
+
+
+def spans_for_contributors() -> set[str]:
+    pages = [(ROOT / name).read_text() for name in DEVELOPERS]
+    pages += [page.read_text() for page in (ROOT / "docs" / "decisions").glob("*.md")]
+    return {span for page in pages for span in INLINE.findall(FENCE.sub("", page))}
+
+
 def test_every_path_that_contributors_are_sent_to_exists() -> None:
     folders = [ROOT, ROOT / "capplan", ROOT / "gpu_specs"]
-    pages = [(ROOT / name).read_text() for name in ("CONTRIBUTING.md", "docs/architecture.md")]
-    spans = {span for page in pages for span in INLINE.findall(FENCE.sub("", page))}
+    spans = spans_for_contributors()
     paths = {span for span in spans if re.fullmatch(r"([\w.-]+/)+([\w-]+(\.\w+)?)?", span)}
     paths -= {"site/", "../shared/data"}  # which is built, and which lies beside some checkouts
-    assert len(paths) > 50
+    assert len(paths) > 100
     modules = {span for span in spans if re.fullmatch(r"\w+\.py", span)}
-    assert modules <= {path.name for path in (ROOT / "capplan").rglob("*.py")}
+    assert modules <= {path.name for path in (*ROOT.glob("*.py"), *(ROOT / "capplan").rglob("*.py"))}
     assert {
         path for path in paths if not any((folder / end).exists() for folder in folders for end in (path, f"{path}.py"))
+    } == set()
+
+
+def test_every_function_that_contributors_are_sent_to_exists() -> None:
+    places = {tuple(span.split(":")) for span in spans_for_contributors() if re.fullmatch(r"[\w/]+\.py:\w+", span)}
+    assert len(places) >= 20
+    assert {
+        (path, name)
+        for path, name in places
+        if not re.search(rf"^(def|class) {name}\b|^{name}\b.*=", (ROOT / path).read_text(), re.MULTILINE)
     } == set()
 
 

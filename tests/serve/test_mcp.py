@@ -240,8 +240,10 @@ def test_resources_are_the_documents_of_the_command_line(conversation):
 def test_pages_of_the_documentation_are_resources(conversation):
     pages = {uri.removeprefix("capplan://docs/") for uri in conversation["resources"][2:]}
     folder = EXAMPLES.parent / "docs"
-    assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} - pages == {
-        "changelog", "contributing", "conventions", "reference/cli", "reference/python",
+    left_out = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} - pages
+    assert len(pages) >= 40
+    assert {name for name in left_out if not name.startswith("decisions/")} == {
+        "changelog", "contributing", "conventions", "recipes", "reference/cli", "reference/python", "where",
     }  # fmt: skip
 
 

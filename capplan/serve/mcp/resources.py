@@ -84,7 +84,9 @@ def _question(uri: str) -> GpusQuestion | GpuQuestion | PricesQuestion:
     raise UnknownNameError("resource", uri[:200], (GPUS, ONE_GPU, PRICES, *(DOCS + name for name in docs_pages())))
 
 
-_NOT_SHOWN = frozenset({"changelog", "contributing", "conventions", "reference/cli", "reference/python"})
+_NOT_SHOWN = frozenset(
+    {"changelog", "contributing", "conventions", "recipes", "reference/cli", "reference/python", "where"}
+)
 """Pages that are filled when the site is built, or that only developers of capplan need."""
 
 
