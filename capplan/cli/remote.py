@@ -95,12 +95,12 @@ def _asking_files(verb: Verb[Any, Any], server: str) -> Callable[..., None]:
         question, _ = read_asked(verb, values)
         fields = to_wire(verb.for_service(question))
         client = _client(server)
-        model = fields.pop("model", None) or next(iter(fields.pop("models", [None])))
-        fields |= _model_fields(model, client)
+        if "models" in fields:
+            fields |= _model_fields(next(iter(fields.pop("models"))), client)
         answers: list[ServiceReply] = []
 
         def write(extension: str) -> bytes:
-            answers.append(client.ask(verb.path, fields, spelling=extension))
+            answers.append(client.ask(verb.path.replace(" ", "/"), fields, spelling=extension))
             return answers[-1].content
 
         write_files(outputs, write, verb=verb)

@@ -3,23 +3,20 @@
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from capplan.cli.asking import command_parameters, conclude, help_text, keyword, read_asked, with_parameters
-from capplan.cli.output import Format, command_line, emit, laid_out, write_atomically
-from capplan.cli.progress import TERMINAL, progress
+from capplan.cli.output import command_line, emit, write_atomically
+from capplan.cli.progress import TERMINAL
 from capplan.errors import UsageError
 from capplan.printable import printable
-from capplan.verbs.report import ReportQuestion
-from capplan.verbs.statement.contract import Verb, to_json
+from capplan.verbs.llm.report import LLM_REPORT
+from capplan.verbs.report import BESIDE_LLM, ReportQuestion, of_served_model
+from capplan.verbs.statement.contract import Verb
 from capplan.verbs.statement.local import LocalContext
 from capplan.verbs.statement.options import Door
-
-if TYPE_CHECKING:
-    from capplan.llm.core.fleet.money import ServingReport
-
 
 _Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
@@ -34,12 +31,13 @@ def file_function(verb: Verb[Any, Any]) -> Callable[..., None]:
     def run(context: typer.Context, **values: Any) -> None:
         outputs = check_outputs(values.pop("output") or (), force=values.pop("force"), verb=verb)
         question, _ = read_asked(verb, values)
+        asked = verb
         if isinstance(question, ReportQuestion) and question.llm is not None:
             _refuse_beside_llm(verb, context)
-            return _report_llm(question, outputs, verb)
-        answer = verb.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
-        write_files(outputs, lambda extension: verb.files_in[extension]([answer], question), verb=verb)
-        return conclude([verb.outcome(answer)])
+            asked, question = LLM_REPORT, of_served_model(question)
+        answer = asked.answer(question, LocalContext(feedback=TERMINAL, typed=command_line()))
+        write_files(outputs, lambda extension: asked.files_in[extension]([answer], question), verb=asked)
+        return conclude([asked.outcome(answer)])
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     writing = [keyword("force", _Force, False), keyword("output", _outputs(verb), None)]
@@ -102,10 +100,6 @@ def check_outputs(outputs: Sequence[Path], *, force: bool, verb: Verb[Any, Any])
     return list(outputs)
 
 
-_OF_SERVED_MODELS = frozenset({"models", "llm", "gpus", "specs", "title"})
-"""Fields of a report's question that a report on a served model takes; its load file states all else."""
-
-
 def _refuse_beside_llm(verb: Verb[Any, Any], context: typer.Context) -> None:
     """Refuse options that were typed beside `--llm` and would be left unread.
 
@@ -115,7 +109,7 @@ def _refuse_beside_llm(verb: Verb[Any, Any], context: typer.Context) -> None:
     unread = [
         field.flag
         for field in verb.fields_at(Door.COMMAND)
-        if field.name not in _OF_SERVED_MODELS
+        if field.name not in ("models", "llm", *BESIDE_LLM)
         and (source := context.get_parameter_source(field.name)) is not None
         and source.name == "COMMANDLINE"
     ]
@@ -123,38 +117,3 @@ def _refuse_beside_llm(verb: Verb[Any, Any], context: typer.Context) -> None:
         raise UsageError(
             f"--llm reads load, limits and prices from LOAD.yaml, and would not read {', '.join(unread)}; drop that."
         )
-
-
-def _report_llm(question: ReportQuestion, outputs: Sequence[Path], verb: Verb[Any, Any]) -> None:
-    """Write the report on serving one model, or several on one fleet; exit 1 if nothing carries the load.
-
-    Raises:
-        UsageError: Several models are named, or something of the load file is refused.
-    """
-    from capplan.llm.answer.report_serving import ServingReportRequest, report_serving
-
-    assert question.llm is not None
-    if len(question.models) != 1:
-        raise UsageError(f"--llm reports on one model, not {len(question.models)}; write one report for each.")
-    request = ServingReportRequest(
-        model=question.models[0], load_file=question.llm, specs=question.specs, gpus=question.gpus,
-        title=question.title, command=command_line(),
-    )  # fmt: skip
-    with progress("working out the report"):
-        report = report_serving(request)
-    write_files(outputs, lambda extension: _serving_report_in(extension, report), verb=verb)
-    if report.fleet.plan.recommended is None:
-        raise typer.Exit(1)
-
-
-def _serving_report_in(extension: str, report: "ServingReport") -> str | bytes:
-    """Return the report in the format of a file's extension."""
-    from capplan.report.documents.llm.report import serving_report_document
-    from capplan.report.pages import page_file
-    from capplan.report.text.llm.report import serving_data, serving_page
-
-    if extension == "json":
-        return to_json(serving_report_document(report))
-    if extension == "csv":
-        return laid_out(serving_data(report), Format.CSV, output=None)
-    return page_file(serving_page(report), f".{extension}")

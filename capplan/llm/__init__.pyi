@@ -8,7 +8,7 @@ from pathlib import Path
 
 from capplan.api.asking import Shown
 from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
-from capplan.llm.core.fleet.money import PlannedFleet
+from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
@@ -29,6 +29,7 @@ class _ServingEstimateShown(Shown, ServingEstimate): ...
 class _PlannedFleetShown(Shown, PlannedFleet): ...
 class _SimulationShown(Shown, Simulation): ...
 class _LanguageModelsShown(Shown, tuple[LanguageModel, ...]): ...
+class _ServingReportShown(Shown, ServingReport): ...
 class _FleetAnswerShown(Shown, FleetAnswer): ...
 class _ServingValidationShown(Shown, ServingValidation): ...
 class _FittedServingShown(Shown, FittedServing): ...
@@ -465,6 +466,38 @@ def models(
 
     Raises:
         CapplanError: a name is not known, or a condition cannot be read.
+    """
+
+def report(
+    model: str,
+    *,
+    measured: Sequence[str | Path] | str | None = ...,
+    download: bool = ...,
+    specs: Sequence[str | Path] | str | None = ...,
+    calibration: str | Path | None = ...,
+    load: str | Path | None = ...,
+    gpus: str | Gpus | Sequence[str] | None = ...,
+    title: str | None = ...,
+) -> _ServingReportShown:
+    """Report which deployment serves a language model under a load: fleet, money, latency over the load, launch.
+
+    Exit 1 if none carries it.
+
+    Args:
+        model: A name of `capplan llm models`, hf:config.json, hf:FOLDER, hf:org/name of the local cache, FILE.gguf.
+        measured: A measured run of this deployment: vLLM or SGLang benchmark JSON, genai-perf CSV, or a serving CSV; repeatable.
+        download: Fetch the configuration and headers of hf:org/name over the network.
+        specs: Own GPU specs, laid over the built-in ones.
+        calibration: Constants from `capplan llm fit`; the shipped ones by default.
+        load: The load and its limits; keys are options of `capplan llm plan`.
+        gpus: Only this GPU, in the place of those of the load; repeatable.
+        title: Title of the report.
+
+    Returns:
+        The plan of a load, a replica of it from idle to saturation, and what changes with the load.
+
+    Raises:
+        CapplanError: a name is not known, or the load is refused.
     """
 
 def fleet(

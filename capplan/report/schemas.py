@@ -23,6 +23,7 @@ from capplan.report.documents.gpus import (
 from capplan.report.documents.llm.fleet import LlmFleetDocument
 from capplan.report.documents.llm.memory import LlmMemoryDocument, LlmModelsDocument
 from capplan.report.documents.llm.plan import LlmPlanDocument
+from capplan.report.documents.llm.report import ServingReportDocument
 from capplan.report.documents.llm.serving import LlmEstimateDocument, LlmValidationDocument, SimulationDocument
 from capplan.report.documents.llm.training import (
     LlmTrainEstimateDocument,
@@ -61,6 +62,7 @@ DOCUMENTS: dict[str, Any] = {
     "llm-memory": LlmMemoryDocument,
     "llm-models": LlmModelsDocument,
     "llm-plan": LlmPlanDocument,
+    "llm-report": ServingReportDocument,
     "llm-simulate": SimulationDocument,
     "llm-train-estimate": LlmTrainEstimateDocument,
     "llm-train-memory": LlmTrainMemoryDocument,

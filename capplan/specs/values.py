@@ -15,6 +15,12 @@ _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
 _WATTS = {"W": 1.0, "kW": 1e3, "MW": 1e6}
 
 
+def per_second(text: str) -> float | None:
+    """Return the rate that a number over a time states, such as 500/s, 30k/min; None for other words. [1/s]"""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", text)
+    return None if match is None else float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]]
+
+
 class ValueReader(Checker):
     """Reads single values; a value of another kind is refused and read as None."""
 
@@ -44,11 +50,11 @@ class ValueReader(Checker):
     def rate(self, where: str, given: object) -> float | None:
         """Read samples a second: 500, "500/s", "30k/min"."""
         if isinstance(given, str):
-            match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M)?\s*/\s*(s|min|h|d)", given)
-            if not match:
+            rate = per_second(given)
+            if rate is None:
                 self.refuse(where, f"{given!r} is not a rate; write samples per time such as 500/s or 2M/d")
                 return None
-            return self.positive(where, float(match[1]) * _SCALES.get(match[2], 1) / SECONDS[match[3]])
+            return self.positive(where, rate)
         return self.positive(where, self.number(where, given))
 
     def duration(self, where: str, given: object) -> float | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from capplan.core.gpus.machines import LocalCurrency
     from capplan.report.documents.plan import PlanDocument
     from capplan.report.procurement.types import Report
+    from capplan.verbs.llm.report import LlmReportQuestion
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
 """The formats of a report, by the extension of the file that it is written to."""
@@ -176,7 +177,8 @@ class _AskedFields:
     llm: Annotated[
         Path | None,
         Option(
-            help="Serve a language model under this load: the LLM pages.", metavar="LOAD.yaml", doors=Door.COMMAND
+            help="Serve a language model under this load: `capplan llm report`.", metavar="LOAD.yaml",
+            doors=Door.COMMAND,
         ),
     ] = None  # fmt: skip
 
@@ -211,6 +213,24 @@ class ReportQuestion(
     CurrencyFields, UtilizationFields,
 ):  # fmt: skip
     """Which GPUs to buy or rent for a load, how many, what they cost, and how sure that is."""
+
+
+BESIDE_LLM = ("gpus", "specs", "title")
+"""What is read beside `--llm`, whose load file states all else."""
+
+
+def of_served_model(question: ReportQuestion) -> "LlmReportQuestion":
+    """Return the question of `llm report` that a question with `--llm` is another spelling of.
+
+    Raises:
+        UsageError: several models are named.
+    """
+    from capplan.verbs.llm.report import LlmReportQuestion
+
+    if len(question.models) != 1:
+        raise UsageError(f"--llm reports on one model, not {len(question.models)}; write one report for each.")
+    named = {name: getattr(question, name) for name in BESIDE_LLM}
+    return LlmReportQuestion(model=question.models[0], load=question.llm, **named)
 
 
 def answer_report(question: ReportQuestion, context: Context) -> "Report":

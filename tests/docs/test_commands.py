@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from capplan.cli.main import app
 from capplan.cli.settings import all_settable
+from capplan.verbs.llm.load_file import KEYS
 from capplan.verbs.statement.registry import CONFIGURABLE, served_verbs
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +156,13 @@ def test_the_page_about_configuration_lists_every_key() -> None:
     assert set(re.findall(r"`([a-z-]+)`", listed)) - set(CONFIGURABLE) == set(all_settable())
     assert "[plan]" in page
     assert all(command in page.partition("for one command: ")[2].partition("\n")[0] for command in CONFIGURABLE)
+
+
+def test_the_page_about_plans_of_language_models_lists_every_key_of_a_load_file() -> None:
+    page = (ROOT / "docs" / "llm-plan.md").read_text()
+    listed = page.partition("Keys are the options: ")[2].partition(".")[0]
+    assert len(KEYS) > 40
+    assert re.findall(r"`([a-z0-9_]+)`", listed) == list(KEYS)
 
 
 def test_the_page_about_the_service_lists_every_verb_that_it_answers() -> None:

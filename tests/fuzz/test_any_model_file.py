@@ -27,11 +27,11 @@ from capplan.app.sweep.run import sweep
 from capplan.app.sweep.tables import plain_rows, read_parquet
 from capplan.cli.main import app
 from capplan.errors import CapplanError
-from capplan.llm.read.load_file import read_serving_load
 from capplan.probe.inputs.grammar import parse_request
 from capplan.probe.target.resolve import load_target
 from capplan.probe.trace.tracer import trace_target
 from capplan.serve.planning.files import Uploads
+from capplan.verbs.llm.load_file import read_load_file
 from capplan.verbs.sweep_file import read_sweep_file
 from tests.app.sweep.conftest import make_request
 from tests.fuzz.conftest import Check, Watch
@@ -318,7 +318,7 @@ def test_a_bent_load_of_a_language_model_is_read_or_refused(
     path = folder / "llm-load.yaml"
     path.write_bytes(as_yaml(data.draw(bent(LLM_LOAD))))
     with bounded(watch, folder):
-        read_or_refused(lambda: read_serving_load(path))
+        read_or_refused(lambda: read_load_file(path, model="qwen3-8b"))
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,9 @@ QUESTIONS: Mapping[str, tuple[dict[str, Any], str]] = {
     "prices": ({"gpus": ["l4"]}, "prices --gpu l4"),
 }
 """By tool: its arguments, and the command that asks the same; NET stands for the example network's trace, FLEET for a
-file of the fleet. Reports, which commands write to files, are asked for apart."""
+file of the fleet."""
+REPORTS = ("report", "llm_report")
+"""The tools whose commands write files, which are asked for apart."""
 
 
 def settings_in(folder: Path) -> Settings:
@@ -100,6 +102,8 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, net_file: Path) -> di
                 said["answers"][tool] = await client.call_tool(tool, asked)
             asked = {"model": model, "batches": "1..64", "gpus": ["l4", "t4"], "load": LOAD}
             said["answers"]["report"] = await client.call_tool("report", asked)
+            served = {"model": LLAMA, "load": {"rate": "2/s", "gpu": "l40s", "engine": "vllm", "tp": 1}}
+            said["answers"]["llm_report"] = await client.call_tool("llm_report", served)
             as_text = {"model": model, "batch": "64", "gpus": '["l4", "t4"]'}
             said["as text"] = await client.call_tool("memory", as_text)
             said["refusals"] = [await client.call_tool(tool, asked) for tool, asked, _ in REFUSED]
@@ -193,6 +197,12 @@ def test_the_text_is_short_and_has_the_figures_of_the_table_of_the_command_line(
     figures = [number for line in kept[:12] for number in line.split() if number[0].isdigit()]
     assert figures
     assert [number for number in figures if number not in table] == []
+
+
+def test_a_report_on_serving_is_asked_for_by_the_content_of_a_load_file(conversation):
+    answer = conversation["answers"]["llm_report"]
+    assert not answer.is_error, answer.content[0].text
+    assert answer.structured_content["plan"]["recommended"]["gpu"] == "l40s"
 
 
 def test_a_report_is_that_of_the_command_line_but_for_where_it_was_made(conversation, net_file, tmp_path, monkeypatch):
@@ -369,7 +379,7 @@ def test_assistants_stand_behind_the_guard(tmp_path):
 
     with serving(tmp_path / "service", "--token-file", str(tmp_path / "token"), "--traces", "0") as guarded:
         address = f"http://127.0.0.1:{guarded.port}/mcp"
-        assert asyncio.run(names(address, token)) == len(QUESTIONS) + 1
+        assert asyncio.run(names(address, token)) == len(QUESTIONS) + len(REPORTS)
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
         assert guarded.post("/mcp", hello).status == 401
         allowed = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}

@@ -1,8 +1,6 @@
 """Work out the money of a recommended deployment: ways to pay, growth, energy, and an API's price beside it."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from capplan.core.economics.cost import CardDraw
 from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
@@ -22,9 +20,11 @@ from capplan.llm.core.fleet.money import (
     payment_options,
 )
 from capplan.llm.core.serving.energy import ServingEnergy
-from capplan.llm.read.load_file import MOST_YEARS
 from capplan.specs.load import demand_without_load, load_defaults
-from capplan.specs.prices import Prices, load_prices
+from capplan.specs.prices import Prices
+
+MOST_YEARS = 10
+"""Years that rent and purchase are compared over at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +104,3 @@ def offers_of(gpu: GpuSpec, prices: Prices) -> Offers:
     purchases = [price for price in prices.purchase if price.gpu == gpu.id]
     purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
     return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor)
-
-
-def known_prices(gpus: Mapping[str, GpuSpec], overlays: Sequence[Path] = ()) -> Prices:
-    """Return all prices of the database and of further spec folders.
-
-    Args:
-        gpus: The database.
-        overlays: Further spec folders with prices of their own.
-    """
-    return load_prices(gpus, overlays=[folder for folder in overlays if folder.is_dir()])

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, exp, inf, log1p, sqrt
 
-from capplan.core.power import PowerLaw
 from capplan.core.serving_engines import find_engine
-from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.fleet_money import MoneyQuestion, fleet_money
 from capplan.llm.answer.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
@@ -14,20 +13,17 @@ from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch, Setting, launch
 from capplan.llm.core.fleet.limits import DEFAULT_CERTAINTY, PATIENCE, PATIENCE_FILE_WORDS
 from capplan.llm.core.fleet.money import PlannedFleet
-from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.plan import check_load, plan_deployments
-from capplan.llm.core.search.search import DEFAULT_ENGINES, Search, SearchSpace
+from capplan.llm.core.search.search import Search, SearchSpace
 from capplan.llm.core.serving.asked import ServingTask
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.read.load_file import ServingLoadFile
-from capplan.specs import Gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.prices import Prices
 
@@ -135,81 +131,46 @@ def with_patience(question: SearchSpace, *, certainty_fraction: float | None) ->
     return replace(question, limits=patience, certainty_fraction=certainty_fraction or 0.5)
 
 
-def question_of(
-    model: str,
-    asked: ServingLoadFile,
-    *,
-    gpus: Gpus,
-    rents: dict[str, tuple[RentedGpu, ...]],
-    named: Sequence[str] = (),
-) -> SearchSpace:
-    """Return the question of one model under the load of a file.
+def with_patience_note(plan: DeploymentPlan, stated: LatencyLimits, *, words: str) -> DeploymentPlan:
+    """Return a plan that says first that a reader's patience was held, where it was.
 
     Args:
-        model: The words that name the model.
-        asked: What the file states; what it leaves out takes the defaults of `capplan llm plan`.
-        gpus: The database.
-        rents: The on-demand offers of GPUs, by id.
-        named: GPUs to consider instead of the file's.
-
-    Raises:
-        UnknownNameError: A GPU is not known.
+        plan: The plan.
+        stated: The limits that were asked for.
+        words: What says so, in the words of the door that limits are stated at.
     """
-    names = named or asked.gpus
-    space = SearchSpace(
-        model=model,
-        load=asked.load,
-        limits=asked.limits,
-        gpus=tuple(gpus.find(name).id for name in names) if names else searched_gpus(gpus, rents),
-        engines=asked.engines or DEFAULT_ENGINES,
-        weights=asked.weights or ("",),
-        kv=asked.kv,
-        choice=asked.choice,
-        batch_limits=asked.batch_limits or (0,),
-        redundancy=asked.redundancy,
-        rents=rents,
-        adapters=asked.adapters,
-        sampling=asked.sampling,
-        utilization_fraction=asked.utilization_fraction,
-    )
-    return with_patience(space, certainty_fraction=asked.certainty_fraction)
+    return replace(plan, notes=(words, *plan.notes)) if is_read_by_people(plan.load, stated) else plan
 
 
 def plan_shared_fleet(
-    asked: Sequence[tuple[str, ServingLoadFile]],
+    asked: Sequence[tuple[SearchSpace, LatencyLimits]],
     *,
-    gpus: Gpus,
-    prices: Prices,
+    deployments: Deployments,
     calibration: LlmCalibration,
     shares_gpus: bool = False,
     measured: Sequence[MeasuredRun] = (),
-    power_law: PowerLaw | None = None,
     max_power_draw_w: float | None = None,
 ) -> FleetAnswer:
     """Plan every model of a fleet, and put the plans together.
 
     Args:
-        asked: The models with their loads.
-        gpus: The database.
-        prices: All known prices.
+        asked: What is asked of each model, and the limits that its load states.
+        deployments: Where deployments are found.
         calibration: Constants of the time model.
         shares_gpus: True to put several models on the same GPUs where that is cheaper.
         measured: Measured runs, each of which names its deployment.
-        power_law: The law of power, with a cap of all GPUs; None where nobody asks for energy.
         max_power_draw_w: Most mean power of all GPUs of a fleet; None for any. [W]
 
     Raises:
         CapplanError: A model or GPU is not known.
     """
-    rents, deployments = on_demand_offers(prices), Deployments(gpus=gpus, power_law=power_law)
-    questions = [question_of(model, load, gpus=gpus, rents=rents) for model, load in asked]
     plans = tuple(
-        plan_serving(question, deployments=deployments, calibration=calibration, measured=measured)
-        for question in questions
-    )
-    plans = tuple(
-        replace(plan, notes=(PATIENCE_FILE_WORDS, *plan.notes)) if is_read_by_people(load.load, load.limits) else plan
-        for plan, (_, load) in zip(plans, asked, strict=True)
+        with_patience_note(
+            plan_serving(question, deployments=deployments, calibration=calibration, measured=measured),
+            stated,
+            words=PATIENCE_FILE_WORDS,
+        )
+        for question, stated in asked
     )
     fleets = shared_fleets(plans, shares_gpus=shares_gpus)
     if max_power_draw_w is not None:

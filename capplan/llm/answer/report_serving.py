@@ -1,25 +1,18 @@
-"""Build the report on serving a language model: plan, money, hand-over, one replica over its load, sensitivities."""
+"""Work out what a report on serving a language model shows around its plan: a replica over its load, sensitivities."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from capplan.clock import today
-from capplan.llm.answer.deployments import Deployments, on_demand_offers
-from capplan.llm.answer.fleet_money import MoneyQuestion, known_prices
-from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, plan_serving, question_of
+from capplan.llm.answer.deployments import Deployments
+from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
-from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
-from capplan.llm.core.fleet.money import ServingReport, Variation
+from capplan.llm.core.fleet.money import Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.load_answer import Simulation
 from capplan.llm.core.timing.calibration import LlmCalibration
-from capplan.llm.read.calibrations import load_time_calibration
-from capplan.llm.read.load_file import read_serving_load
-from capplan.specs import load_gpus
 
 _LOADS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 1.05)
 """Shares of the saturation rate at which the replica is simulated."""
@@ -29,57 +22,10 @@ _HITS = (0.0, 0.25, 0.5, 0.75, 0.9)
 _PRICES = (0.7, 1.3, 2.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingReportRequest:
-    """A request for a report on serving a model under the load of a file."""
-
-    model: str
-    load_file: Path
-    specs: tuple[Path, ...] = ()
-    gpus: tuple[str, ...] = ()
-    title: str | None = None
-    command: str = ""
-
-
-def report_serving(request: ServingReportRequest) -> ServingReport:
-    """Plan the load of a file, and gather what the report shows.
-
-    Args:
-        request: The model, the load file, and further specs.
-
-    Raises:
-        CapplanError: The model or a GPU is not known, or the load file is refused.
-    """
-    asked = read_serving_load(request.load_file)
-    gpus = load_gpus(overlays=request.specs)
-    prices = known_prices(gpus, request.specs)
-    rents = on_demand_offers(prices)
-    question = question_of(request.model, asked, gpus=gpus, rents=rents, named=request.gpus)
-    deployments, calibration = Deployments(gpus=gpus), load_time_calibration(None)
-    fleet = plan_fleet(
-        question,
-        deployments=deployments,
-        calibration=calibration,
-        prices=prices,
-        money=MoneyQuestion(growth_fraction=asked.growth_fraction, years=asked.years, api=asked.api, week=asked.week),
-    )
-    if is_read_by_people(asked.load, asked.limits):
-        fleet = replace(fleet, plan=replace(fleet.plan, notes=(PATIENCE_FILE_WORDS, *fleet.plan.notes)))
-    best = fleet.plan.recommended
-    maker = _Maker(question, deployments, calibration)
-    return ServingReport(
-        title=request.title or f"GPUs for serving {fleet.plan.model}",
-        fleet=fleet,
-        simulation=maker.over_load(best) if best else None,
-        variations=tuple(maker.variations(fleet.plan, best)) if best else (),
-        created=today().isoformat(),
-        command=request.command,
-        load_file=str(request.load_file),
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class ServingSurroundings:
+    """What a report on serving shows around a plan: the load from idle to saturation, and changed assumptions."""
+
     question: SearchSpace
     deployments: Deployments
     calibration: LlmCalibration

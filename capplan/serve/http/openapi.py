@@ -187,7 +187,9 @@ def _document_schema(name: str, components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(name: str, kind: Any, answer: dict[str, Any], **given: Any) -> dict[str, Any]:
-    spelt: tuple[Spelling, ...] = ("csv", "md", "html", "pdf", "xlsx") if name == "report" else ("table", "csv", "md")
+    spelt: tuple[Spelling, ...] = (
+        ("csv", "md", "html", "pdf", "xlsx") if name.endswith("report") else ("table", "csv", "md")
+    )
     operation: dict[str, Any] = {
         "operationId": f"{'get' if 'parameters' in given else 'ask'}_{name.replace('/', '_')}",
         "summary": (kind.__doc__ or "").partition("\n")[0],

@@ -1,6 +1,6 @@
 """The parts of questions that several verbs about language models share, and how their words are read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +12,7 @@ from capplan.core.serving_engines import Engine, find_engine
 from capplan.core.weights import find_weight_format
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
+from capplan.llm.core.kv import kv_element_bytes
 from capplan.llm.core.serving.asked import MOST_CLIENTS, Sampling, ServingTask, Statistic, read_clients
 from capplan.verbs.statement.contract import Context
 from capplan.verbs.statement.fields import EnergyFields, Name, OwnSpecs
@@ -70,6 +71,25 @@ STATISTIC = Words(
     python="int | str", read=_read_statistic, write=_write_statistic, wire=int | Word, to_wire=_write_statistic
 )
 """The mean, or a percentile: 99, p99."""
+
+
+def _known_by(find: Callable[[str], object]) -> Callable[[Any, str], str]:
+    """Return a reader of names that a function finds, or refuses."""
+
+    def read(given: Any, what: str) -> str:
+        if not isinstance(given, str):
+            raise UsageError(f"{what}: expected text, not {given!r}.")
+        if given:
+            find(given[:200])
+        return given
+
+    return read
+
+
+ENGINE = Words(python="str", read=_known_by(find_engine), wire=Word)
+WEIGHTS = Words(python="str", read=_known_by(find_weight_format), wire=Word)
+KV_CACHE = Words(python="str", read=_known_by(kv_element_bytes), wire=Word)
+"""Names of engines and number formats, which are refused before anything is worked out."""
 
 DOWNLOAD = Option(help="Fetch the configuration and headers of hf:org/name over the network.", doors=HERE)
 TIME_CALIBRATION = Option(
@@ -144,14 +164,14 @@ class DeploymentFields(OffloadFields):
         Word | None,
         Option(
             help="bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.", metavar="FORMAT",
-            topic=Topic.MODEL, doors=SHOWN, label="Weights", placeholder="the checkpoint's; or fp8",
+            words=WEIGHTS, topic=Topic.MODEL, doors=SHOWN, label="Weights", placeholder="the checkpoint's; or fp8",
         ),
     ] = None  # fmt: skip
     kv: Annotated[
         Word | None,
         Option(
-            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", doors=SHOWN, label="KV cache",
-            placeholder="the engine's; or fp8",
+            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", words=KV_CACHE, doors=SHOWN,
+            label="KV cache", placeholder="the engine's; or fp8",
         ),
     ] = None  # fmt: skip
     tp: Annotated[
@@ -176,6 +196,7 @@ class DeploymentFields(OffloadFields):
         Word | None,
         Option(
             help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.",
+            words=ENGINE,
             doors=SHOWN,
             label="Engine",
             placeholder="usual; or sglang",
@@ -648,7 +669,7 @@ class SearchFields:
     ] = ()  # fmt: skip
     kv: Annotated[
         Word | None,
-        Option(help="Number format of the KV cache.", metavar="FORMAT", doors=SHOWN, label="KV cache"),
+        Option(help="Number format of the KV cache.", metavar="FORMAT", words=KV_CACHE, doors=SHOWN, label="KV cache"),
     ] = None
     tp: Annotated[
         tuple[Degree, ...],

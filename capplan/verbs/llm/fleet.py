@@ -8,10 +8,13 @@ from capplan.errors import UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, CardPowerFields, MeasuredRunFields
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields, OwnSpecs
-from capplan.verbs.statement.options import HERE, Door, Option, Topic
+from capplan.verbs.statement.file_keys import named_by_keys
+from capplan.verbs.statement.options import HERE, Door, Option, Topic, fields_of
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.shared_fleet import FleetAnswer
+    from capplan.llm.core.search.search import SearchSpace
+    from capplan.llm.core.simulation.load_answer import LatencyLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,26 +48,41 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     Raises:
         CapplanError: the file is refused, or a model or GPU is not known.
     """
+    from capplan.llm.answer.deployments import Deployments, on_demand_offers
     from capplan.llm.answer.plan_serving import plan_shared_fleet
     from capplan.llm.read.calibrations import load_time_calibration
-    from capplan.llm.read.load_file import read_fleet
+    from capplan.verbs.llm.load_file import KEYS, read_fleet
+    from capplan.verbs.llm.plan import LlmPlanQuestion, search_space
 
-    where = "fleet" if question.file is None else str(question.file)
-    asked = read_fleet(_content(question), where=where)
-    for model, _ in asked:
-        context.language_model(model)
+    shown = "fleet" if question.file is None else str(question.file)
+    prices = question.offered(context.price_list(question.specs))
+    deployments = Deployments(gpus=context.gpu_database(question.specs), power_law=question.power_law())
+    rents = on_demand_offers(prices)
+
+    def asked_of(load: LlmPlanQuestion) -> "tuple[SearchSpace, LatencyLimits]":
+        model = context.language_model(load.model)
+        deployments.model(model)  # refuses an unknown one by its name alone
+        with named_by_keys(shown, KEYS.values()):
+            return search_space(load, model, deployments=deployments, rents=rents), load.limits()
+
+    asked = [asked_of(load) for load in read_fleet(_content(question), shown=shown, apart=_apart())]
     with context.feedback.progress("planning every model"):
         found = plan_shared_fleet(
             asked,
-            gpus=context.gpu_database(question.specs),
-            prices=question.offered(context.price_list(question.specs)),
+            deployments=deployments,
             calibration=load_time_calibration(question.calibration),
             shares_gpus=question.share_gpus,
             measured=question.named_runs(),
-            power_law=question.power_law(),
             max_power_draw_w=question.max_power_draw_w,
         )
     return replace(found, local=question.local_currency())
+
+
+def _apart() -> dict[str, str]:
+    """Return the keys of load files that a fleet states for all of its models, and those of a plan's money."""
+    own = {field.file_key: "is an option of llm fleet, for all of its models" for field in fields_of(LlmFleetQuestion)}
+    hours = "is read where one model is planned, by llm plan or report: fleets cost USD per hour"
+    return {**own, "hours_of_use": hours, "days_per_week": hours}
 
 
 def _content(question: LlmFleetQuestion) -> dict[str, Any]:

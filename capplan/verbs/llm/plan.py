@@ -28,12 +28,15 @@ from capplan.verbs.llm.fields import (
 )
 from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import CurrencyFields, DrawFields
-from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
+from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
+    from capplan.llm.answer.deployments import Deployments
     from capplan.llm.core.fleet.money import PlannedFleet
+    from capplan.llm.core.fleet.rented import RentedGpu
     from capplan.llm.core.fleet.token_load import BatchJob
+    from capplan.llm.core.search.search import SearchSpace
     from capplan.report.sections import Line
 
 
@@ -101,7 +104,7 @@ class _CertaintyFields:
 class _HandOverFields:
     launch: Annotated[
         bool,
-        Option(help="Show the command that launches a replica, each option explained.", doors=ANYWHERE & ~Door.PYTHON),
+        Option(help="Show the command that launches a replica, each option explained.", doors=Door.COMMAND | Door.HTTP),
     ] = False
     kubernetes: Annotated[
         Path | None, Option(help="Write a Kubernetes manifest of the fleet.", metavar="FILE.yaml", doors=Door.COMMAND)
@@ -110,7 +113,7 @@ class _HandOverFields:
         bool,
         Option(
             help="Show every deployment and every rejection.", flags=("--all",), topic=Topic.ANSWER,
-            doors=ANYWHERE & ~Door.PYTHON,
+            doors=Door.COMMAND | Door.HTTP,
         ),
     ] = False  # fmt: skip
 
@@ -124,30 +127,29 @@ class LlmPlanQuestion(
     """Which deployments of a language model carry a load within limits, the cheapest first."""
 
 
-def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
-    """Return the deployments that carry a load within limits, the cheapest first.
+def search_space(
+    question: LlmPlanQuestion, model: str, *, deployments: "Deployments", rents: "dict[str, tuple[RentedGpu, ...]]"
+) -> "SearchSpace":
+    """Return the load, the limits and the deployments to search, with a reader's patience where no limits are stated.
 
     Args:
-        question: the model, the load, the limits, and what to search.
-        context: how the door finds models, GPUs and prices.
+        question: the load, the limits, and what to search.
+        model: the words of the model, as the door may look them up.
+        deployments: what finds models and GPUs.
+        rents: the on-demand offers of GPUs, by id.
 
     Raises:
-        CapplanError: a name is not known, or the load is empty or too long for the model.
+        CapplanError: a name is not known, fields contradict each other, or the load is empty.
     """
-    from capplan.llm.answer.deployments import on_demand_offers, searched_gpus
-    from capplan.llm.answer.plan_serving import is_read_by_people, plan_fleet, with_patience
-    from capplan.llm.core.fleet.limits import PATIENCE_WORDS
+    from capplan.llm.answer.deployments import searched_gpus
+    from capplan.llm.answer.plan_serving import with_patience
+    from capplan.llm.core.search.plan import check_load
     from capplan.llm.core.search.search import SearchSpace
-    from capplan.llm.read.calibrations import load_time_calibration
-    from capplan.units import counted
 
-    prices = question.offered(context.price_list(question.specs))
-    deployments = question.deployments(context, question.power_law())
-    gpus, rents = deployments.gpus, on_demand_offers(prices)
-    model = context.language_model(question.model)
-    job, offload = question.job(), question.offload()
+    gpus, job, offload = deployments.gpus, question.job(), question.offload()
     rate = question.rate_per_s if job is None else job.prompts / job.within_s
     load = replace(question.load(rate_per_s=rate, concurrency=question.concurrency), job=job)
+    check_load(load)
     stated = SearchSpace(
         model=model,
         load=question.with_task(load, deployments.model(model)),
@@ -170,7 +172,29 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
         kv_offload_bytes=question.kv_offload_bytes,
         max_power_draw_w=question.max_power_draw_w,
     )
-    asked = with_patience(stated, certainty_fraction=question.certainty_fraction)
+    return with_patience(stated, certainty_fraction=question.certainty_fraction)
+
+
+def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFleet":
+    """Return the deployments that carry a load within limits, the cheapest first.
+
+    Args:
+        question: the model, the load, the limits, and what to search.
+        context: how the door finds models, GPUs and prices.
+
+    Raises:
+        CapplanError: a name is not known, or the load is empty or too long for the model.
+    """
+    from capplan.llm.answer.deployments import on_demand_offers
+    from capplan.llm.answer.plan_serving import plan_fleet, with_patience_note
+    from capplan.llm.core.fleet.limits import PATIENCE_WORDS
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.units import counted
+
+    prices = question.offered(context.price_list(question.specs))
+    deployments = question.deployments(context, question.power_law())
+    model = context.language_model(question.model)
+    asked = search_space(question, model, deployments=deployments, rents=on_demand_offers(prices))
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
         found = plan_fleet(
             asked,
@@ -180,9 +204,8 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
             money=question.money(),
             measured=question.named_runs(),
         )
-    if is_read_by_people(stated.load, stated.limits):
-        found = replace(found, plan=replace(found.plan, notes=(PATIENCE_WORDS, *found.plan.notes)))
-    return replace(found, local=question.local_currency())
+    plan = with_patience_note(found.plan, question.limits(), words=PATIENCE_WORDS)
+    return replace(found, plan=plan, local=question.local_currency())
 
 
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":

@@ -155,7 +155,7 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
     from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.read.calibrations import load_time_calibration
-    from capplan.llm.read.load_file import read_requests
+    from capplan.llm.read.requests import read_requests
 
     trace = None if question.lengths is None else read_requests(question.lengths)
     deployments, model = question.deployments(context, question.power_law()), context.language_model(question.model)

@@ -23,10 +23,11 @@ class Door(Flag):
     HTTP = auto()
     CONFIG = auto()
     SWEEP = auto()
+    LOAD = auto()
     PAGE = auto()
 
 
-ANYWHERE = Door.COMMAND | Door.PYTHON | Door.HTTP
+ANYWHERE = Door.COMMAND | Door.PYTHON | Door.HTTP | Door.LOAD
 """A field of any question."""
 HERE = Door.COMMAND | Door.PYTHON
 """A field that names what only this machine has, such as a file."""
@@ -99,8 +100,13 @@ class Field:
 
     @property
     def key(self) -> str:
-        """Return the field's name in configuration files and sweep files, such as max-latency."""
+        """Return the field's name in configuration files, such as max-latency."""
         return self.name if self.option.is_argument else self.flag.removeprefix("--")
+
+    @property
+    def file_key(self) -> str:
+        """Return the field's key in load files and sweep files, such as max_latency."""
+        return self.key.replace("-", "_")
 
     @property
     def wire(self) -> str:
@@ -221,13 +227,15 @@ def renamed_options(sentence: str, fields: Iterable[Field], *, door: Door) -> st
     Args:
         sentence: what may name options, such as "add --gpus N".
         fields: the fields whose options are replaced; others stay.
-        door: Python; HTTP, whose names are those of the JSON; or the page, whose names are the labels of its form, and
-            those of the JSON for what its form does not show.
+        door: Python; HTTP, whose names are those of the JSON; load files, whose names are keys; or the page, whose
+            names are the labels of its form, and those of the JSON for what its form does not show.
     """
 
     def name_of(field: Field) -> str:
         if door is Door.PAGE and field.option.label:
             return f"“{field.option.label}”"
+        if door is Door.LOAD:
+            return field.file_key
         return field.name if door is Door.PYTHON else field.wire
 
     names = {flag: name_of(field) for field in fields for flag in (field.flag, *field.option.flags)}

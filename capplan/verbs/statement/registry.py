@@ -44,6 +44,7 @@ VERBS: Mapping[str, str] = {
     "llm plan": "capplan.verbs.llm.plan:LLM_PLAN",
     "llm simulate": "capplan.verbs.llm.simulate:LLM_SIMULATE",
     "llm models": "capplan.verbs.llm.memory:LLM_MODELS",
+    "llm report": "capplan.verbs.llm.report:LLM_REPORT",
     "llm fleet": "capplan.verbs.llm.fleet:LLM_FLEET",
     "llm validate": "capplan.verbs.llm.validate:LLM_VALIDATE",
     "llm fit": "capplan.verbs.llm.fit:LLM_FIT",

@@ -6,10 +6,12 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from capplan.llm.answer.plan_serving import question_of
+import capplan
+from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.search.search import SearchSpace
-from capplan.llm.read.load_file import LARGEST, read_serving_load
 from capplan.specs import load_gpus
+from capplan.verbs.llm.load_file import KEYS, read_load_file
+from capplan.verbs.llm.plan import search_space
 from capplan.verbs.statement.registry import find_verb
 from tests.cli.conftest import Run
 
@@ -86,7 +88,8 @@ def test_a_load_without_limits_holds_what_a_reader_waits_for(load: Path) -> None
 
     def question(text: str) -> SearchSpace:
         load.write_text(f"{text}\ngpu: l4\n")
-        return question_of("qwen3-8b", read_serving_load(load), gpus=load_gpus(), rents={})
+        asked = read_load_file(load, model="qwen3-8b")
+        return search_space(asked, "qwen3-8b", deployments=Deployments(gpus=load_gpus()), rents={})
 
     held = question("rate: 5/s")
     assert (held.limits.ttft_s, held.limits.tpot_s, held.certainty_fraction) == (10.0, 0.2, 0.5)
@@ -114,29 +117,75 @@ def test_rents_of_a_report_follow_the_hours_of_use(run: Run, load: Path, tmp_pat
     assert "Who should check what before signing" in words
 
 
-def test_a_load_file_has_the_bounds_of_the_options() -> None:
-    fields = {field.name: field for field in find_verb("llm plan").fields}
-    bounds = {key: fields[key].bounds for key in LARGEST if fields[key].bounds is not None}
-    assert {key: bound.le for key, bound in bounds.items()} == {key: LARGEST[key] for key in bounds}
-    assert set(LARGEST) - set(bounds) == {"years"}  # which another sentence refuses
+def test_a_load_file_has_the_options_of_a_plan() -> None:
+    own = {
+        "model",
+        "measured",
+        "power_calibration",
+        "launch",
+        "kubernetes",
+        "everything",
+        "download",
+        "specs",
+        "calibration",
+    }
+    assert {field.name for field in KEYS.values()} == {field.name for field in find_verb("llm plan").fields} - own
+
+
+def test_a_load_file_asks_what_options_ask(load: Path) -> None:
+    lines = (
+        "rate: 120/min", "images: 2", "image_size: 512x512", "network: 25 GB/s", "kv_offload: 64GiB", "cpu: epyc-9654",
+        "region: [eu]", "currency: EUR", "prefix_hits: 30 %", "api_price: {input: 1, output: 2}", "limits: {e2e: 20 s}",
+    )  # fmt: skip
+    load.write_text("\n".join(lines))
+    asked = read_load_file(load, model="qwen3-8b")
+    # 120 a minute are 2 a second; 64 GiB are 64 · 2^30 bytes
+    assert (asked.rate_per_s, asked.images, asked.image_size, asked.prefix_fraction) == (2.0, 2, (512, 512), 0.3)
+    assert (asked.network_bytes_per_s, asked.kv_offload_bytes, asked.cpu) == (25e9, 64 * 2**30, "epyc-9654")
+    assert (asked.regions, asked.currency, asked.api_usd_per_million_tokens, asked.max_e2e_s) == (
+        ("eu",),
+        "EUR",
+        (1, 2),
+        20,
+    )
+
+
+def test_the_report_is_a_verb_of_its_own(run: Run, load: Path, tmp_path: Path) -> None:
+    load.write_text("rate: 2/s\ngpu: l40s\nengine: vllm\n")
+    report, alias = tmp_path / "report.md", tmp_path / "alias.md"
+    assert run("llm", "report", "qwen3-8b", "--load", load, "-o", report).exit_code == 0
+    assert run("report", "qwen3-8b", "--llm", load, "-o", alias).exit_code == 0
+    assert report.read_text().splitlines()[:-1] == alias.read_text().splitlines()[:-1]  # the last names the command
+    asked = capplan.llm.report("qwen3-8b", load=load)
+    assert asked.fleet.plan.recommended is not None
+    assert str(asked).startswith("# GPUs for serving qwen3-8b")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rate: 0/s", "must be above 0"),
-        ("input_len: 5", "state the load by one of rate (20/s) and concurrency (64)"),
-        ("rate: 1/s\nconcurrency: 3", "state the load by one of rate (20/s) and concurrency (64)"),
+        ("rate: 0/s", "load.yaml: rate must be above 0 requests per second; a load of zero needs no GPU."),
+        ("input_len: 5", "state the load by one of rate (requests per second) and concurrency (clients)"),
+        ("rate: 1/s\nconcurrency: 3", "state the load by one of rate (requests per second) and concurrency (clients)"),
         ("rate: 1/s\nimput_len: 5", "unknown key; did you mean input_len"),
         ("rate: 1/s\nlimits: {ttft: fast}", "fast"),
-        ("rate: 1/s\npercentile: 42", "must be one of mean, 50, 90, 95, 99"),
-        ("rate: 1/s\nprefix_hits: 2", "must lie from 0 to 0.999"),
-        ("rate: 1/s\ndraft_tokens: 3", "needs acceptance as well"),
-        ("rate: 1/s\napi_price: 3", "must have input and output"),
-        ("rate: 1/s\ntp: [0]", "must be a whole number of at least 1"),
-        ("rate: 1/s\nhours: 8-30", "must be whole hours of a day such as 8-18 or 22-6, not '8-30'"),
-        ("rate: 1/s\ndays_per_week: 9", "must be at most 7, not 9"),
-        ("rate: 1/s\ndraft_tokens: 100000000\nacceptance: 0.5", "must be at most 32, not 1e+08"),
+        ("rate: 1/s\npercentile: 42", "percentile: 42: write one of mean, 50, 90, 95 and 99"),
+        ("rate: 1/s\nprefix_hits: 2", "prefix_hits: expected a number from 0 to 0.999, not 2"),
+        ("rate: 1/s\ndraft_tokens: 3", "speculation needs both draft_tokens and acceptance"),
+        ("rate: 1/s\napi_price: 3", "api_price: 3: write USD per million input and output tokens"),
+        ("rate: 1/s\ntp: [0]", "tp: expected a whole number from 1 to 10,000,000, not 0"),
+        ("rate: 1/s\nhours: 8-30", "hours_of_use 8-30: write whole hours of a day such as 8-18 or 22-6."),
+        ("rate: 1/s\ndays_per_week: 9", "days_per_week: expected a whole number from 1 to 7, not 9"),
+        (
+            "rate: 1/s\ndraft_tokens: 100000000\nacceptance: 0.5",
+            "draft_tokens: expected a whole number from 0 to 32, not",
+        ),
+        ("rate: 1/s\nspread: 0.5\ninput_cv: 0.3", "load.yaml: spread contradicts input_cv and output_cv"),
+        ("rate: 1/s\nutilization: 0", "utilization: expected a number from 0.01 to 1, not 0"),
+        ("rate: 1/s\ncertainty: 0.5%", "certainty: expected a number from 0.01 to 0.999, not 0.005"),
+        ("rate: 1/s\nkv: banana", "kv: unknown KV cache format 'banana'. Known: fp32"),
+        ("rate: 1/s\ntask: embedd", "task: unknown task 'embedd'; did you mean embed?"),
+        ("rate: 1/s\ngpus: l4\ngpu: t4", "gpu: is given twice"),
     ],
 )
 def test_a_bad_load_file_is_refused(run: Run, load: Path, text: str, sentence: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capplan.errors import UsageError
-from capplan.llm.read.load_file import read_requests
+from capplan.llm.read.requests import read_requests
 
 
 @pytest.mark.parametrize(

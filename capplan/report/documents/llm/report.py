@@ -23,7 +23,7 @@ class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingReportDocument(Document, frozen=True, kw_only=True):
-    """What `capplan report MODEL --llm LOAD.yaml -o report.json` writes."""
+    """What `capplan llm report MODEL --load LOAD.yaml -o report.json` writes."""
 
     title: str
     created: str

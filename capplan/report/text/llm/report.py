@@ -30,6 +30,7 @@ from capplan.report.sections import (
     sentence,
     words,
 )
+from capplan.report.text.gpus import local_words
 from capplan.report.text.llm.money import GROWTH, LAUNCH_OPTIONS, PAYMENTS, money_lines
 from capplan.report.text.llm.plan import (
     FRONT,
@@ -313,6 +314,8 @@ def _money(report: ServingReport) -> Section:
     if money is None:
         return Section([], key="money", title="Money")
     lines = [f"{line.rstrip('.')}." for line in money_lines(report.fleet)]
+    if local := report.fleet.local_cost:
+        lines.append(f"In {local.currency}: {local_words(local)}.")
     caption = f"Ways to pay, over {counted(money.counted_years, 'year')}"
     return Section([Lines(lines), Table(PAYMENTS, money.payments, caption=caption)], key="money", title="Money")
 

@@ -1,0 +1,124 @@
+"""Read LOAD.yaml of language-model serving: its keys are the options of `capplan llm plan`, with underscores."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.specs.values import per_second
+from capplan.verbs.llm.plan import LlmPlanQuestion
+from capplan.verbs.statement.file_keys import KeyReader, fields_by_key
+from capplan.verbs.statement.options import Door, Field, fields_of
+
+KEYS: Mapping[str, Field] = {
+    key: field for key, field in fields_by_key(fields_of(LlmPlanQuestion), Door.LOAD).items() if key != "model"
+}
+"""The keys of a load file, with the fields that they set; `model` stands beside the file, or in a fleet's entry."""
+_BY_NAME = {field.name: key for key, field in KEYS.items()}
+_OTHER_NAMES = {"hours": "hours_of_use", "gpus": "gpu", "engines": "engine"}
+_LIMITS = ("max_ttft", "max_tpot", "max_e2e", "percentile", "certainty")
+_SHARE = re.compile(r"(-?\d+(?:\.\d+)?)\s*%")
+
+
+def read_load_file(path: Path, *, model: str) -> LlmPlanQuestion:
+    """Read a load file.
+
+    Args:
+        path: the file.
+        model: the model that is asked about.
+
+    Raises:
+        SpecError: the file is refused, with all that is wrong with it, each by its key.
+    """
+    return read_load_tree(read_yaml(path), shown=str(path), model=model)
+
+
+def read_load_tree(tree: Tree, *, shown: str, model: str) -> LlmPlanQuestion:
+    """Read what a load file holds.
+
+    Args:
+        tree: its keys and values.
+        shown: what errors call it.
+        model: the model that is asked about.
+
+    Raises:
+        SpecError: something is refused.
+    """
+    reader = _OptionKeyReader(shown, shown)
+    inner = tree.get("llm", tree)
+    values = reader.read(inner if isinstance(inner, dict) and len(tree) == 1 else tree)
+    reader.finish({})
+    return LlmPlanQuestion(model=model, **values)
+
+
+def read_fleet(tree: Tree, *, shown: str, apart: Mapping[str, str]) -> tuple[LlmPlanQuestion, ...]:
+    """Read several models with their loads: `models` is a list, keys beside it hold for all of them.
+
+    Args:
+        tree: what a file holds.
+        shown: what errors call it.
+        apart: the keys of load files that no model of a fleet has of its own, each with what would do.
+
+    Raises:
+        SpecError: something is refused.
+    """
+    reader = _OptionKeyReader(shown, shown)
+    entries = tree.get("models")
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        reader.refuse("models", "must be a list of loads, each with its model, such as - {model: qwen3-8b, rate: 5/s}")
+        reader.finish({})
+    asked = []
+    for entry in entries if isinstance(entries, list) else []:
+        keys = {**{key: value for key, value in tree.items() if key != "models"}, **entry}
+        model = keys.pop("model", None)
+        if not isinstance(model, str) or not model.strip():
+            reader.refuse("models", f"each entry must name its model, not {model!r}")
+        for key in apart.keys() & reader.in_options_names(keys).keys():
+            reader.refuse(key, apart[key])
+        asked.append((str(model), reader.read(keys)))
+    reader.finish({})
+    return tuple(LlmPlanQuestion(model=model, **values) for model, values in asked)
+
+
+class _OptionKeyReader(KeyReader):
+    """Reads the keys of a load file, in the options' names or in others that they have had."""
+
+    def read(self, tree: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the fields that keys name."""
+        given = self.in_options_names(tree)
+        values = {key: _as_option(KEYS[key], value) if key in KEYS else value for key, value in given.items()}
+        return self.fields(values, KEYS, door=Door.LOAD)
+
+    def in_options_names(self, tree: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys in the names of options, those of the group `limits` among them."""
+        given = dict(tree)
+        limits = given.pop("limits", {})
+        if isinstance(limits, dict):
+            given |= {key if key in _LIMITS[3:] else f"max_{key}": value for key, value in limits.items()}
+        else:
+            self.refuse("limits", f"must be keys with times, such as ttft: 1 s, not {limits!r}")
+        named: dict[str, Any] = {}
+        for key, value in given.items():
+            name = _OTHER_NAMES.get(key) or _BY_NAME.get(key, key)
+            if name in named:
+                self.refuse(key, f"is given twice, as {name}, too; keep one")
+            named[name] = value
+        return named
+
+
+def _as_option(field: Field, value: Any) -> Any:
+    """Return a value as the field's option takes it: a rate with its time, shares in percent, prices by name.
+
+    A bare number has no unit: it is read as the text that an option would hold, which units are asked of.
+    """
+    if field.name == "rate_per_s" and isinstance(value, str):
+        rate = per_second(value)
+        return value if rate is None else rate
+    if field.name == "api_usd_per_million_tokens" and isinstance(value, dict) and set(value) == {"input", "output"}:
+        return [value["input"], value["output"]]
+    if field.option.words is None:
+        share = _SHARE.fullmatch(value) if isinstance(value, str) and float in field.kinds else None
+        return value if share is None else float(share[1]) / 100
+    is_bare = field.option.words.is_number and isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_bare else value

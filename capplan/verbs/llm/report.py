@@ -1,0 +1,161 @@
+"""`llm report`: the report on serving a language model under the load of a file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from capplan.errors import UsageError
+from capplan.verbs.llm.fields import FilesHereFields, LanguageModelFields, MeasuredRunFields, names_of
+from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb, to_json
+from capplan.verbs.statement.fields import Name, Text
+from capplan.verbs.statement.options import HERE, Door, Option, Topic
+
+if TYPE_CHECKING:
+    from capplan.llm.core.fleet.money import ServingReport
+    from capplan.verbs.llm.plan import LlmPlanQuestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmReportQuestion(LanguageModelFields, MeasuredRunFields, FilesHereFields):
+    """Which deployment serves a language model under a load, what it costs, and what changes with the load."""
+
+    load: Annotated[
+        Path | None,
+        Option(
+            help="The load and its limits; keys are options of `capplan llm plan`.", metavar="LOAD.yaml",
+            topic=Topic.LIMITS, doors=HERE,
+        ),
+    ] = None  # fmt: skip
+    load_fields: Annotated[
+        dict[str, Any] | None, Option(help="What a LOAD.yaml holds.", flags=("--load",), doors=Door.HTTP, wire="load")
+    ] = None
+    gpus: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=400),
+        Option(
+            help="Only this GPU, in the place of those of the load; repeatable.", flags=("--gpu",), metavar="ID",
+            topic=Topic.GPUS, completes="gpus",
+        ),
+    ] = ()  # fmt: skip
+    title: Annotated[Text | None, Option(help="Title of the report.", metavar="TEXT", topic=Topic.ANSWER)] = None
+
+
+def answer_llm_report(question: LlmReportQuestion, context: Context) -> "ServingReport":
+    """Return the plan of a load, a replica of it from idle to saturation, and what changes with the load.
+
+    Args:
+        question: the model and its load.
+        context: how the door finds models, GPUs and prices.
+
+    Raises:
+        CapplanError: a name is not known, or the load is refused.
+    """
+    from capplan.clock import today
+    from capplan.llm.answer.deployments import on_demand_offers
+    from capplan.llm.answer.plan_serving import plan_fleet, with_patience_note
+    from capplan.llm.answer.report_serving import ServingSurroundings
+    from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
+    from capplan.llm.core.fleet.money import ServingReport
+    from capplan.llm.read.calibrations import load_time_calibration
+    from capplan.verbs.llm.load_file import KEYS
+    from capplan.verbs.llm.plan import search_space
+    from capplan.verbs.statement.file_keys import named_by_keys
+
+    asked, shown = _asked(question), str(question.load or "load")
+    model = context.language_model(question.model)
+    deployments = question.deployments(context, asked.power_law())
+    deployments.model(model)  # refuses an unknown one by its name alone
+    named = tuple(deployments.gpus.find(name).id for name in names_of(question.gpus))
+    asked = replace(asked, gpus=named or asked.gpus)
+    with named_by_keys(shown, KEYS.values()):
+        prices = asked.offered(context.price_list(question.specs))
+        space = search_space(asked, model, deployments=deployments, rents=on_demand_offers(prices))
+        money, local = asked.money(), asked.local_currency()
+    calibration = load_time_calibration(question.calibration)
+    with context.feedback.progress("working out the report"):
+        fleet = plan_fleet(
+            space,
+            deployments=deployments,
+            calibration=calibration,
+            prices=prices,
+            money=money,
+            measured=question.named_runs(),
+        )
+        plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
+        around, best = ServingSurroundings(space, deployments, calibration), plan.recommended
+        return ServingReport(
+            title=question.title or f"GPUs for serving {plan.model}",
+            fleet=replace(fleet, plan=plan, local=local),
+            simulation=around.over_load(best) if best else None,
+            variations=tuple(around.variations(plan, best)) if best else (),
+            created=today().isoformat(),
+            command=context.command(LLM_REPORT, question),
+            load_file=shown,
+        )
+
+
+def _asked(question: LlmReportQuestion) -> "LlmPlanQuestion":
+    """Return the question that the load states.
+
+    Raises:
+        UsageError: there is no load, or it is refused.
+    """
+    from capplan.verbs.llm.load_file import read_load_file, read_load_tree
+
+    if question.load_fields is not None:
+        return read_load_tree(question.load_fields, shown="load", model=question.model)
+    if question.load is not None:
+        return read_load_file(question.load, model=question.model)
+    raise UsageError("state a load by --load, such as one with rate: 5/s.")
+
+
+def _for_service(question: LlmReportQuestion) -> LlmReportQuestion:
+    """Put the content of the file in the place of its name."""
+    from capplan.specs.strict_yaml import read_yaml
+
+    return question if question.load is None else replace(question, load=None, load_fields=read_yaml(question.load))
+
+
+def _json(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
+    from capplan.report.documents.llm.report import serving_report_document
+
+    return to_json(serving_report_document(answers[0]))
+
+
+def _csv(answers: "Sequence[ServingReport]", _question: LlmReportQuestion) -> str:
+    from capplan.report.render import render
+    from capplan.report.sections import Format
+    from capplan.report.text.llm.report import serving_data
+
+    return render(serving_data(answers[0]), Format.CSV)
+
+
+def _page(answers: "Sequence[ServingReport]", _question: LlmReportQuestion, *, extension: str) -> str | bytes:
+    from capplan.report.pages import page_file
+    from capplan.report.text.llm.report import serving_page
+
+    return page_file(serving_page(answers[0]), extension)
+
+
+_PAGES: dict[str, Callable[..., str | bytes]] = {
+    name: partial(_page, extension=f".{name}") for name in ("html", "pdf", "xlsx", "md")
+}
+
+LLM_REPORT = Verb(
+    path="llm report",
+    question=LlmReportQuestion,
+    summary="Report which deployment serves a language model under a load: fleet, money, latency over the load, launch."
+    "\n\nExit 1 if none carries it.",
+    examples=("capplan llm report llama-3.1-70b-instruct --load LOAD.yaml -o report.html -o report.json",),
+    answer=answer_llm_report,
+    effort=Effort.LONG,
+    files_in={**_PAGES, "csv": _csv, "json": _json},
+    outcome=lambda report: Outcome(exit_code=0 if report.fleet.plan.recommended else 1),
+    for_service=_for_service,
+    schema="llm-report",
+    returns="capplan.llm.core.fleet.money:ServingReport",
+)
