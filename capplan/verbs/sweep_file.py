@@ -1,16 +1,14 @@
 """Read SWEEP.yaml: which models, on which GPUs, under which workloads."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from capplan.core.gpus.spec import Segment
-from capplan.core.pipelines.types import Offload
 from capplan.core.quantisation.schemes import find_scheme
-from capplan.core.serving_engines import find_engine
 from capplan.core.sweep.definition import (
     SERVING,
     AnyConditions,
@@ -24,44 +22,36 @@ from capplan.core.sweep.definition import (
 )
 from capplan.core.workload import BatchChoice, Batches, Mode, parse_batches
 from capplan.errors import CapplanError, UsageError
-from capplan.specs.strict_yaml import Checker, Tree, read_yaml
+from capplan.specs.strict_yaml import Tree, read_yaml
+from capplan.verbs.llm.estimate import LlmEstimateQuestion
 from capplan.verbs.plan import PlanQuestion
-from capplan.verbs.statement.fields import ModelFields, PipelineItemFields, TrainingFields
+from capplan.verbs.statement.fields import ModelFields, PipelineItemFields, TrainingFields, from_fields
+from capplan.verbs.statement.file_keys import KeyReader, fields_by_key
 from capplan.verbs.statement.options import Door, Field, fields_of
-from capplan.verbs.statement.read import read_field
 
 _KEYS = ("models", "gpus", "workloads")
 _GPU_KEYS = ("names", "where", "segment", "vendor", "arch", "min_memory")
-_SERVING_KEYS = (
-    "mode",
-    "concurrency",
-    "input_len",
-    "output_len",
-    "engine",
-    "tp",
-    "weights",
-    "kv",
-    "energy",
-    "power_limit",
-)
 _TRAINING_KEYS = tuple(field.key for field in fields_of(TrainingFields) if field.option.doors & Door.SWEEP)
 _Member = TypeVar("_Member", bound=StrEnum)
-
-
-def _by_key(fields: Iterable[Field]) -> dict[str, Field]:
-    return {field.key.replace("-", "_"): field for field in fields if field.option.doors & Door.SWEEP}
-
-
 _IN_WORKLOADS = ("weights", "activations")
 """Fields of a model's layers that stand in a workload, because they multiply with number formats."""
-_OF_PIPELINES = _by_key(fields_of(PipelineItemFields))
-_OF_MODELS = {**_by_key(fields_of(ModelFields)), **_OF_PIPELINES}
+_OF_PIPELINES = fields_by_key(fields_of(PipelineItemFields), Door.SWEEP)
+_OF_MODELS = {**fields_by_key(fields_of(ModelFields), Door.SWEEP), **_OF_PIPELINES}
 _MODEL_KEYS = tuple(name for name in _OF_MODELS if name not in _IN_WORKLOADS)
 _WORKLOAD_FIELDS = {
-    **{name: field for name, field in _by_key(fields_of(PlanQuestion)).items() if name not in _OF_MODELS},
+    **{
+        name: field
+        for name, field in fields_by_key(fields_of(PlanQuestion), Door.SWEEP).items()
+        if name not in _OF_MODELS
+    },
     **{name: _OF_MODELS[name] for name in _IN_WORKLOADS},
 }
 """The keys of a workload beside `mode`, with the fields of a plan's question that they set."""
+_OF_REPLICAS = fields_by_key(fields_of(LlmEstimateQuestion), Door.SWEEP)
+_SERVING_FIELDS = {**{key: _OF_REPLICAS[key] for key in ("engine", "tp", "input_len", "output_len")}, **_OF_REPLICAS}
+"""The keys of a workload of serving, with the fields that they set, in the order in which folders hold workloads."""
+_CLIENTS = (1, 8, 32)
+"""Clients at a time where a workload of serving states none."""
 
 
 def read_sweep_file(path: Path) -> Definition:
@@ -106,7 +96,7 @@ _MISSING = {
 }
 
 
-class _SweepReader(Checker):
+class _SweepReader(KeyReader):
     """Reads the three parts of the file and gathers what is wrong with them."""
 
     def models(self, given: object) -> tuple[ModelEntry, ...]:
@@ -133,7 +123,7 @@ class _SweepReader(Checker):
     def _pipelines(self, key: str, given: Tree) -> Iterator[PipelineEntry]:
         """Read what is stated of a pipeline: the product of all lists."""
         settings, parts = (self._choices(f"{key}.{name}", given.get(name, {})) for name in ("set", "part"))
-        offloads = self._members(f"{key}.offload", given["offload"], Offload) if "offload" in given else [None]
+        offloads = self._values(f"{key}.offload", _OF_PIPELINES["offload"], given.get("offload"))
         for setting, part, offload in itertools.product(settings, parts, offloads):
             for name, value in setting:
                 if isinstance(value, str):
@@ -159,11 +149,11 @@ class _SweepReader(Checker):
         if "model" not in words:
             self.refuse(f"{key}.model", "is missing; name the model, such as torchvision:resnet18")
             return None
-        tokens = {name: given[name] for name in ("seq_len", "new_tokens") if given.get(name) is not None}
-        for name, count in tokens.items():
-            if type(count) is not int or count < 1:
-                self.refuse(f"{key}.{name}", f"must be a whole number of tokens above 0, not {count!r}")
-                return None
+        tokens = {
+            name: self.field(f"{key}.{name}", _OF_MODELS[name], given[name], door=Door.SWEEP)
+            for name in ("seq_len", "new_tokens")
+            if given.get(name) is not None
+        }
         return ModelEntry(
             words=words["model"],
             arg=self._texts(f"{key}.arg", given.get("arg", [])),
@@ -229,7 +219,7 @@ class _SweepReader(Checker):
         if Mode.TRAINING not in modes and any(name in given for name in _TRAINING_KEYS):
             self.refuse(key, f"{', '.join(_TRAINING_KEYS)} describe a training step; add mode: training")
         choices = {
-            field.name: self._values(f"{key}.{name}", field, given[name]) if name in given else [field.default]
+            field.name: self._values(f"{key}.{name}", field, given.get(name, field.default))
             for name, field in _WORKLOAD_FIELDS.items()
             if name != "batch"
         }
@@ -245,15 +235,8 @@ class _SweepReader(Checker):
                 except UsageError as error:
                     self.refuse(key, str(error))
                     return
-                yield Conditions(
-                    workload=workload,
-                    batches=batches,
-                    utilization_fraction=question.utilization_fraction,
-                    weights=question.weights,
-                    activations=question.activations,
-                    energy=question.energy or question.power_limit_w is not None,
-                    power_limit_w=question.power_limit_w,
-                )
+                metered = question.energy or question.power_limit_w is not None
+                yield from_fields(Conditions, question, workload=workload, batches=batches, energy=metered)
 
     def _values(self, key: str, field: Field, given: object) -> list[Any]:
         """Read one value or a list of values of a field; "none" leaves an optional one unset."""
@@ -261,19 +244,11 @@ class _SweepReader(Checker):
         for value in _as_list(given):
             if field.default is None and value in (None, "none"):
                 values.append(None)
-                continue
-            if value is None:
+            elif value is None:
                 self.refuse(key, "is empty; leave it out for its default, or give a value")
-                continue
-            if field.enumeration is not None:
-                member = self.member(key, value, field.enumeration)
-                values += [] if member is None else [member]
-                continue
-            try:
-                values.append(read_field(field, value, what="", door=Door.SWEEP))
-            except UsageError as error:
-                self.refuse(key, str(error).removeprefix(":").strip().removesuffix("."))
-        return list(dict.fromkeys(values)) or [field.default]
+            else:
+                values.append(self.field(key, field, value, door=Door.SWEEP))
+        return list(dict.fromkeys(value for value in values if value is not MISSING)) or [field.default]
 
     def _has_kernels(self, key: str, choices: Mapping[str, list[Any]], *, trains: bool) -> bool:
         """Refuse number formats of linear layers that PyTorch has no kernels for; True if there are none such."""
@@ -320,52 +295,23 @@ class _SweepReader(Checker):
 
     def _serving(self, key: str, given: Tree) -> Iterator[ServingConditions]:
         """Read how language models are served; lists multiply."""
-        self.unknown_keys(given, _SERVING_KEYS, f"{key}.")
+        self.unknown_keys(given, ("mode", *_SERVING_FIELDS), f"{key}.")
         if _as_list(given["mode"]) != [SERVING]:
             self.refuse(f"{key}.mode", "serving stands alone; write a workload of its own for the other modes")
-        clients = self._batches(f"{key}.concurrency", given.get("concurrency", [1, 8, 32]))
-        if clients.choice is not BatchChoice.LISTED:
-            self.refuse(f"{key}.concurrency", 'must be numbers of clients, such as [1, 32] or "1..64"')
-        counts = {
-            name: self._counts(f"{key}.{name}", given.get(name, default))
-            for name, default in (("input_len", 1024), ("output_len", 256), ("tp", 1))
-        }
-        engines = self._engines(f"{key}.engine", given.get("engine", "vllm"))
-        words = {name: self._texts(f"{key}.{name}", given.get(name, "-")) for name in ("weights", "kv")}
-        metered, limits = (
-            self._values(f"{key}.{name}", _WORKLOAD_FIELDS[name], given.get(name, _WORKLOAD_FIELDS[name].default))
-            for name in ("energy", "power_limit")
+        listed = self._values(
+            f"{key}.concurrency", _SERVING_FIELDS["concurrency"], given.get("concurrency", list(_CLIENTS))
         )
-        for engine, tensor, input_len, output_len, weights, kv, energy, limit_w in itertools.product(
-            engines, counts["tp"], counts["input_len"], counts["output_len"], words["weights"], words["kv"], metered,
-            limits,
-        ):  # fmt: skip
-            yield ServingConditions(
-                concurrencies=clients.sizes,
-                input_len=input_len,
-                output_len=output_len,
-                engine=engine,
-                tensor=tensor,
-                weights="" if weights == "-" else weights,
-                kv="" if kv == "-" else kv,
-                energy=energy or limit_w is not None,
-                power_limit_w=limit_w,
-            )
-
-    def _engines(self, key: str, given: object) -> tuple[str, ...]:
-        engines = self._texts(key, given)
-        for engine in engines:
-            try:
-                find_engine(engine)
-            except CapplanError as error:
-                self.refuse(key, str(error))
-        return engines
-
-    def _counts(self, key: str, given: object) -> list[int]:
-        counts = [count for count in _as_list(given) if type(count) is int and 1 <= count <= _MOST_TOKENS]
-        if len(counts) != len(_as_list(given)) or not counts:
-            self.refuse(key, f"must be whole numbers from 1 to {_MOST_TOKENS}, not {given!r}")
-        return counts
+        clients = tuple(sorted({count for counts in listed for count in counts}))
+        choices = {
+            field.name: self._values(f"{key}.{name}", field, given.get(name, field.default))
+            for name, field in _SERVING_FIELDS.items()
+            if name != "concurrency"
+        }
+        for values in itertools.product(*choices.values()):
+            stated = dict(zip(choices, values, strict=True))
+            question = LlmEstimateQuestion(model="", gpu="", concurrency=clients, **stated)
+            metered = question.energy or question.power_limit_w is not None
+            yield from_fields(ServingConditions, question, engine=question.engine_for("").value, energy=metered)
 
     def _members(self, key: str, given: object, members: type[_Member]) -> list[_Member]:
         named = [self.member(key, word, members) for word in _as_list(given)]
@@ -377,9 +323,6 @@ class _SweepReader(Checker):
             self.refuse(key, f"must be text or a list of texts, not {given!r}")
             return ()
         return tuple(item.strip() for item in items if isinstance(item, str))
-
-
-_MOST_TOKENS = 2**24
 
 
 def _as_list(given: object) -> list[object]:

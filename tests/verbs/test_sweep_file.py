@@ -64,7 +64,10 @@ def read(**changes: object) -> object:
         ({"gpus": None}, r"gpus: is missing"),
         ({"gpus": {"where": "memory >= 24GiB", "segmnt": "x"}}, r"gpus\.segmnt: unknown key; did you mean segment"),
         ({"gpus": {"segment": "datacenter"}}, r"gpus\.segment: 'datacenter' is not known; use data-centre"),
-        ({"workloads": [{"precision": "fp17"}]}, r"workloads\[0\]\.precision: 'fp17' is not known; use fp32"),
+        (
+            {"workloads": [{"precision": "fp17"}]},
+            r"workloads\[0\]\.precision: unknown precision 'fp17'; did you mean fp1",
+        ),
         ({"workloads": [{"batches": [1]}]}, r"workloads\[0\]\.batches: unknown key; did you mean batch"),
         ({"workloads": [{"layout": None}]}, r"workloads\[0\]\.layout: is empty; leave it out for its default"),
         ({"workloads": [{"batch": 0}]}, r"workloads\[0\]\.batch: '0': a batch lies between 1 and"),
@@ -84,6 +87,19 @@ def read(**changes: object) -> object:
             r"neither under autocast nor in training",
         ),
         ({"workloads": [{"weights": 8}]}, r"workloads\[0\]\.weights: expected text, not 8"),
+        (
+            {"workloads": [{"mode": "serving", "kv": "banana"}]},
+            r"\]\.kv: unknown KV cache format 'banana'\. Known: fp32",
+        ),
+        ({"workloads": [{"mode": "serving", "weights": "fp99"}]}, r"\]\.weights: unknown weight format 'fp99'"),
+        (
+            {"workloads": [{"mode": "serving", "input_len": 10**9}]},
+            r"\]\.input_len: .* from 1 to 100,000,000, not 10{9}$",
+        ),
+        ({"workloads": [{"mode": "serving", "tp": 0}]}, r"\]\.tp: expected a whole number from 1 to 10,000,000, not 0"),
+        ({"workloads": [{"mode": "serving", "concurrency": "auto"}]}, r"\]\.concurrency: auto: write 8, 1,8,32"),
+        ({"models": [{"model": "a", "seq_len": 0}]}, r"seq_len: expected a whole number of at least 1, not 0"),
+        ({"models": [{"model": "a", "offload": "disk"}]}, r"models\[0\]\.offload: unknown offload 'disk'"),
         ({"workloads": "fp32"}, r"workloads\[0\]: must be keys with values"),
     ],
 )
@@ -113,6 +129,23 @@ def test_lists_multiply_and_equal_conditions_join_their_batches() -> None:
     training = found.workloads[1].workload.training
     assert training is not None
     assert training.optimizer is Optimizer.SGD
+
+
+def test_workloads_of_serving_multiply_in_one_order() -> None:
+    workload = {
+        "mode": "serving",
+        "concurrency": [8, "1..2"],
+        "tp": [1, 2],
+        "kv": ["none", "fp8"],
+        "power_limit": "300W",
+    }
+    found = read_sweep_tree({"models": ["llm:a"], "gpus": ["l4"], "workloads": [workload]}, shown="sweep")
+    ends = ["", "-kv_fp8"]
+    labels = [f"serving-vllm-tp{tp}-in1024-out256{end}-limit300w" for tp in (1, 2) for end in ends]
+    assert {workload_label(each): each.sizes for each in found.workloads} == dict.fromkeys(labels, (1, 2, 8))
+    gguf = {"mode": "serving", "weights": "q4_k_m"}
+    (one,) = read_sweep_tree({"models": ["llm:a"], "gpus": ["l4"], "workloads": [gguf]}, shown="sweep").workloads
+    assert (workload_label(one).split("-")[1], one.sizes) == ("llama.cpp", (1, 8, 32))  # as `llm estimate` takes it
 
 
 def test_number_formats_of_linear_layers_multiply_too() -> None:

@@ -73,46 +73,37 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingConditions:
-    """A language model served by one replica of `tensor` GPUs: clients at a time, and mean lengths. [tokens]
+    """A language model served by one replica of `tp` GPUs: clients at a time, and mean lengths. [tokens]
 
-    `weights` and `kv` are number formats; empty ones stand for the checkpoint's. `energy` and `power_limit_w` are as of
-    `Conditions`. [W]
+    The fields are those of the question of `llm estimate`; `weights` and `kv` are None for the checkpoint's formats.
     """
 
-    concurrencies: tuple[int, ...]
-    input_len: int = 1024
-    output_len: int = 256
-    engine: str = "vllm"
-    tensor: int = 1
-    weights: str = ""
-    kv: str = ""
-    energy: bool = False
-    power_limit_w: float | None = None
+    concurrency: tuple[int, ...]
+    input_len: int
+    output_len: int
+    engine: str
+    tp: int
+    weights: str | None
+    kv: str | None
+    energy: bool
+    power_limit_w: float | None
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
         """The clients of a row each."""
-        return self.concurrencies
+        return self.concurrency
 
     def asked(self) -> dict[str, Value]:
         """Return the columns that state the conditions."""
-        return {
-            "precision": self.weights or None,
-            "framework": self.engine,
-            "mode": SERVING,
-            "gpus": self.tensor,
-            "input_len": self.input_len,
-            "output_len": self.output_len,
-            "weights": self.weights or None,
-            "kv": self.kv or None,
-            "power_limit_w": self.power_limit_w,
-        }
+        names = ("input_len", "output_len", "weights", "kv", "power_limit_w")
+        stated = {name: getattr(self, name) for name in names}
+        return {"precision": self.weights, "framework": self.engine, "mode": SERVING, "gpus": self.tp, **stated}
 
     def joined(self, other: "AnyConditions") -> "ServingConditions | None":
         """Return equal conditions with the clients of both; None where the other are not of serving."""
         if not isinstance(other, ServingConditions):
             return None
-        return replace(self, concurrencies=tuple(sorted({*self.concurrencies, *other.concurrencies})))
+        return replace(self, concurrency=tuple(sorted({*self.concurrency, *other.concurrency})))
 
 
 AnyConditions = Conditions | ServingConditions
@@ -205,7 +196,7 @@ def _energy_words(conditions: AnyConditions) -> list[str]:
 
 
 def _serving_label(conditions: ServingConditions) -> str:
-    words = [SERVING, conditions.engine, f"tp{conditions.tensor}"]
+    words = [SERVING, conditions.engine, f"tp{conditions.tp}"]
     words += [f"in{conditions.input_len}", f"out{conditions.output_len}"]
     words += [f"weights_{conditions.weights}"] * bool(conditions.weights)
     words += [f"kv_{conditions.kv}"] * bool(conditions.kv)

@@ -30,7 +30,7 @@ class _ConcurrencyFields:
         tuple[int, ...],
         Option(
             help="Clients: 8, 1,8,32 or 1..256 (powers of two).", flags=("--concurrency", "-c"), words=CLIENTS,
-            metavar="CLIENTS", shows_default=True,
+            metavar="CLIENTS", shows_default=True, doors=ANYWHERE | Door.SWEEP,
         ),
     ] = _UP_TO_256  # fmt: skip
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ENGINES = tuple(engine.value for engine in Engine)
 SHOWN = ANYWHERE | Door.PAGE
 """A field that the form about serving shows, too."""
+SHOWN_AND_SWEPT = SHOWN | Door.SWEEP
+"""Such a field that sweeps of served models vary."""
 Word = Annotated[str, Meta(max_length=200)]
 Degree = Annotated[int, Meta(ge=1, le=10**7)]
 Tokens = Annotated[int, Meta(ge=1, le=10**8)]
@@ -164,19 +166,22 @@ class DeploymentFields(OffloadFields):
         Word | None,
         Option(
             help="bf16, fp8, int8, awq, nvfp4, q4_k_m, ...; the checkpoint's by default.", metavar="FORMAT",
-            words=WEIGHTS, topic=Topic.MODEL, doors=SHOWN, label="Weights", placeholder="the checkpoint's; or fp8",
+            words=WEIGHTS, topic=Topic.MODEL, doors=SHOWN_AND_SWEPT, label="Weights",
+            placeholder="the checkpoint's; or fp8",
         ),
     ] = None  # fmt: skip
     kv: Annotated[
         Word | None,
         Option(
-            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", words=KV_CACHE, doors=SHOWN,
-            label="KV cache", placeholder="the engine's; or fp8",
+            help="Number format of the KV cache: bf16, fp8, q8_0, ...", metavar="FORMAT", words=KV_CACHE,
+            doors=SHOWN_AND_SWEPT, label="KV cache", placeholder="the engine's; or fp8",
         ),
     ] = None  # fmt: skip
     tp: Annotated[
         Degree,
-        Option(help="GPUs that share every matrix.", shows_default=True, doors=SHOWN, label="GPUs per replica"),
+        Option(
+            help="GPUs that share every matrix.", shows_default=True, doors=SHOWN_AND_SWEPT, label="GPUs per replica"
+        ),
     ] = 1
     pp: Annotated[Degree, Option(help="Pipeline stages.", shows_default=True, doors=SHOWN, label="Pipeline stages")] = 1
     ep: Annotated[
@@ -197,7 +202,7 @@ class DeploymentFields(OffloadFields):
         Option(
             help="vllm, sglang, trtllm or llama.cpp; by default llama.cpp for GGUF files and formats, else vllm.",
             words=ENGINE,
-            doors=SHOWN,
+            doors=SHOWN_AND_SWEPT,
             label="Engine",
             placeholder="usual; or sglang",
         ),
@@ -473,11 +478,13 @@ class MeanLengthFields:
 
     input_len: Annotated[
         Tokens,
-        Option(help="Mean tokens of a prompt.", shows_default=True, doors=SHOWN, label="Tokens of a prompt"),
+        Option(help="Mean tokens of a prompt.", shows_default=True, doors=SHOWN_AND_SWEPT, label="Tokens of a prompt"),
     ] = 1024
     output_len: Annotated[
         Tokens,
-        Option(help="Mean tokens of an answer.", shows_default=True, doors=SHOWN, label="Tokens of an answer"),
+        Option(
+            help="Mean tokens of an answer.", shows_default=True, doors=SHOWN_AND_SWEPT, label="Tokens of an answer"
+        ),
     ] = 256
 
 
