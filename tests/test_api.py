@@ -14,10 +14,10 @@ from capplan.cli.main import app
 from capplan.core.latency.calibration import HostCosts
 from capplan.errors import TraceError, UnknownNameError, UsageError
 from capplan.report.documents.analysis import analysis_document
-from capplan.report.documents.codec import to_plain
 from capplan.report.documents.estimate import estimate_document
 from capplan.report.documents.memory import memory_document
-from capplan.report.documents.plan import plan_document
+from capplan.shapes.codec import to_plain
+from capplan.shapes.plan import plan_document
 from capplan.specs.calibration import dump_calibration, load_calibration
 
 NET, INPUT = "examples/net.py:Net", "x=3x32x32"

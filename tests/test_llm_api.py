@@ -13,11 +13,11 @@ import capplan
 from capplan.api import stub
 from capplan.cli.main import app
 from capplan.errors import UsageError
-from capplan.report.documents.codec import to_plain
 from capplan.report.documents.llm.fleet import fleet_document
 from capplan.report.documents.llm.memory import llm_memory_document
 from capplan.report.documents.llm.plan import llm_plan_document
 from capplan.report.documents.llm.serving import llm_estimate_document, simulation_document
+from capplan.shapes.codec import to_plain
 
 LLAMA = "llama-3.1-8b-instruct"
 

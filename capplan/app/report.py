@@ -31,8 +31,9 @@ from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
 from capplan.files import read_file, read_json
 from capplan.probe.inputs.grammar import ModelRequest
-from capplan.report.documents.plan import PlanDocument, plan_document, read_plan
 from capplan.report.procurement.types import Measured, Report
+from capplan.shapes.plan import plan_document, read_plan
+from capplan.shapes.types import PlanDocument
 from capplan.specs.calibration import load_calibration, load_memory_calibration
 from capplan.specs.constraints import allowing_named_spot
 from capplan.specs.load import LoadFile, NamedLoad, demand_without_load, read_load_file

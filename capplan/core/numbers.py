@@ -79,6 +79,25 @@ class Interval:
         """Return a quantity that is known."""
         return cls(low=value, expected=value, high=value)
 
+    def beside(self, bound: float | None) -> "Bounded":
+        """Return the quantity with its bound, in the same unit; None where nothing bounds it."""
+        return Bounded(bound=bound, low=self.low, expected=self.expected, high=self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """A quantity with its interval and its bound: the roofline, null for a rate of a model without any work."""
+
+    bound: float | None
+    low: float
+    expected: float
+    high: float
+
+    @property
+    def interval(self) -> Interval:
+        """Return the interval without the bound."""
+        return Interval(low=self.low, expected=self.expected, high=self.high)
+
 
 def ceil_guarded(value: float) -> int:
     """Round up, but let a relative excess of 1e-9 pass, which floating-point sums leave behind.

@@ -39,10 +39,10 @@ from capplan.report.documents.measurement import (
 )
 from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelinesDocument, PipelineValidationDocument
-from capplan.report.documents.plan import PlanDocument
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
+from capplan.shapes.types import PlanDocument
 
 DOCUMENTS: dict[str, Any] = {
     "analyze": AnalysisDocument,

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from capplan.printable import printable_line
+from capplan.shapes.shape import FlatColumn, ReadFigure, Shape
 
 Row = TypeVar("Row")
 Value = TypeVar("Value")
@@ -154,6 +155,46 @@ def data(name: str, value: Callable[[Row], object]) -> Column[Row]:
         value: Returns the value of a row in base units; None where it is unknown.
     """
     return Column(title=None, name=name, cell=str, value=value)
+
+
+def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None) -> list[Column[Any]]:
+    """Return the columns for people that a shape has.
+
+    Args:
+        shape: What states the figures.
+        rows: The values, which decide whether columns that are left out where nothing is known stand.
+        whole: The answer that the values are part of.
+    """
+
+    def column(one: ReadFigure) -> Column[Any]:
+        return Column(
+            title=one.figure.show.title,
+            name=None,
+            cell=lambda row: one.cell(row, whole),
+            value=lambda row: one.value(row, whole),
+            align=Align.LEFT if one.is_text else Align.RIGHT,
+            rank=one.figure.show.rank,
+        )
+
+    return [
+        column(one)
+        for one in shape.table
+        if not one.figure.show.if_known or any(one.value(row, whole) is not None for row in rows)
+    ]
+
+
+def shape_data(shape: Shape, rows: Sequence[tuple[Any, Any]]) -> list[Column[tuple[Any, Any]]]:
+    """Return the columns for programs that a shape has.
+
+    Args:
+        shape: What states the figures.
+        rows: Each value with the whole answer that it is part of.
+    """
+
+    def column(one: FlatColumn) -> Column[tuple[Any, Any]]:
+        return data(one.name, lambda row: one.value(*row))
+
+    return [column(one) for one in shape.csv if not one.if_known or any(one.value(*row) is not None for row in rows)]
 
 
 def shown_as_data(column: Column[Row]) -> Column[Row]:

@@ -168,7 +168,7 @@ def _document(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQues
 
     answer = answers[0]
     if isinstance(answer, Plan):
-        from capplan.report.documents.plan import plan_document
+        from capplan.shapes.plan import plan_document
 
         return plan_document(answer)
     return estimate_document(answer.reports, top=question.top, compared=answer.compared)

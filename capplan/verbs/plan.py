@@ -181,7 +181,7 @@ def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) 
 
 
 def _document(plans: "Sequence[Plan]", _question: PlanQuestion) -> Any:
-    from capplan.report.documents.plan import plan_document
+    from capplan.shapes.plan import plan_document
 
     documents = [plan_document(plan) for plan in plans]
     return documents[0] if len(documents) == 1 else documents

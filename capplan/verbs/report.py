@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from capplan.app.models import ModelSource
     from capplan.app.procurement.build import Circumstances
     from capplan.core.gpus.machines import LocalCurrency
-    from capplan.report.documents.plan import PlanDocument
     from capplan.report.procurement.types import Report
+    from capplan.shapes.types import PlanDocument
     from capplan.verbs.llm.report import LlmReportQuestion
 
 EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")

@@ -130,7 +130,7 @@ def answer_check(question: CheckQuestion, context: Context) -> "tuple[CheckedLim
     """
     from capplan.files import read_json
     from capplan.report.documents.diff import Gate, check_plan
-    from capplan.report.documents.plan import read_plan
+    from capplan.shapes.plan import read_plan
 
     gate = Gate(
         utilization_fraction=question.utilization_fraction,

@@ -15,7 +15,7 @@ from capplan.core.plan.types import JobSize, Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchChoice, Batches, Workload
 from capplan.errors import TraceError, UnknownNameError
-from capplan.report.documents.plan import plan_document
+from capplan.shapes.plan import plan_document
 from capplan.verbs.plan import PlanQuestion, answer_plan
 from capplan.verbs.statement.local import LocalContext
 from tests.app.conftest import builds

@@ -21,7 +21,6 @@ from capplan.core.serving.load import Job, Load, Service, TrainingPurchase
 from capplan.core.workload import Mode, Precision
 from capplan.errors import UsageError
 from capplan.printable import printable_fields
-from capplan.report.documents.plan import PlanDocument, PlannedRejection
 from capplan.report.procurement.fleet import fleet_row
 from capplan.report.procurement.types import (
     InfeasibleGpu,
@@ -37,6 +36,8 @@ from capplan.report.procurement.types import (
     TornadoRow,
 )
 from capplan.report.procurement.verdict import make_verdict
+from capplan.shapes.plan import cause, certain_gpus
+from capplan.shapes.types import PlanDocument, PlannedRejection
 from capplan.version import __version__
 
 _ROOFS = 4
@@ -180,7 +181,7 @@ def _answered(
 
 def _standards(plan: PlanDocument, constraints: Constraints, circumstances: Circumstances) -> Standards:
     return Standards(
-        certain_fits=plan.certain_gpus,
+        certain_fits=certain_gpus(plan),
         today=circumstances.today,
         constraints=constraints,
         drift=circumstances.drift,
@@ -294,7 +295,7 @@ def _refusal(rejection: PlannedRejection) -> InfeasibleGpu:
         gpu_name=rejection.gpu_name,
         batch=rejection.batch,
         constraint=rejection.constraint.value,
-        reason=rejection.cause,
+        reason=cause(rejection),
     )
 
 

@@ -17,7 +17,7 @@ from capplan.core.power import PowerLaw
 from capplan.core.serving.response import PCIE, BatchPoint, Candidate, HostLimit, SpeedTier
 from capplan.core.serving.servers import Exchange
 from capplan.core.workload import Mode, Variant
-from capplan.report.documents.plan import PlanDocument, PlannedFit
+from capplan.shapes.types import PlanDocument, PlannedFit
 
 
 def candidates_of(
@@ -44,7 +44,8 @@ def candidates_of(
     fits: dict[str, list[PlannedFit]] = {}
     for fit in sorted(plan.fits, key=lambda candidate: candidate.batch):
         fits.setdefault(fit.gpu, []).append(fit)
-    candidates = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in plan.gpus)
+    kinds = dict.fromkeys(fit.gpu for fit in plan.fits)
+    candidates = (_candidate(fits[gpu], gpus.get(gpu), set(largest_batches), power_law) for gpu in kinds)
     return tuple(
         _surrounded(candidate, plan, gpus.get(candidate.gpu), values, data_parallel)
         for candidate in candidates

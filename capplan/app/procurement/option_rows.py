@@ -10,7 +10,6 @@ from capplan.core.numbers import Interval
 from capplan.core.serving.load import Service
 from capplan.core.serving.response import PCIE
 from capplan.core.serving.servers import concurrency, months_until_exhausted
-from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.procurement.types import (
     OptionCount,
     OptionEvidence,
@@ -22,6 +21,7 @@ from capplan.report.procurement.types import (
     OptionRow,
     OptionSpeed,
 )
+from capplan.shapes.types import PlanDocument, PlannedFit
 
 
 def option_row(

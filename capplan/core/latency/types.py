@@ -1,9 +1,10 @@
 """Latency estimates: the bound, the expected value with its interval, and what binds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from capplan.core.numbers import Interval
+from capplan.core.numbers import Bounded, Interval
 
 ABOVE_PRINTED_CLOCK = 1 / 6
 """How far below the bound a time can lie: cards run up to 15 % above the clocks that their peaks are printed for."""
@@ -34,6 +35,18 @@ class Evidence(StrEnum):
     SEGMENT = "segment"
     TRANSFERRED = "transferred"
     SPEC_SHEET = "spec-sheet"
+
+
+EVIDENCE_WORDS = {
+    Evidence.MEASURED: "timed",
+    Evidence.OTHER_PRECISION: "other dtype",
+    Evidence.MICROBENCHMARKS: "kernels",
+    Evidence.ARCHITECTURE: "same arch",
+    Evidence.SEGMENT: "related",
+    Evidence.TRANSFERRED: "transferred",
+    Evidence.SPEC_SHEET: "spec sheet",
+}
+"""What an estimate rests on, in a word for tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +103,19 @@ class LatencyEstimate:
         return Interval(
             low=self.samples / time_s.high, expected=self.samples / time_s.expected, high=self.samples / time_s.low
         )
+
+    @property
+    def bounded_s(self) -> Bounded:
+        """Time of one batch with its bound. [s]"""
+        return self.latency_s.beside(self.bound_s)
+
+    @property
+    def bounded_per_s(self) -> Bounded:
+        """Samples per second with what cannot be beaten; None for a model that neither computes nor moves. [1/s]"""
+        share = self.interval_s.expected / self.latency_s.expected if self.interval_s else 1.0
+        return self.throughput_per_s.beside(self.samples / (self.bound_s * share) if self.bound_s else None)
+
+    @property
+    def shares(self) -> Mapping[Binding, float]:
+        """Share of the time by what binds it."""
+        return dict(self.share_by_binding)

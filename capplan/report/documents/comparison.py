@@ -8,12 +8,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.latency.types import Binding, Evidence
 from capplan.core.memory.types import FitStatus
-from capplan.core.numbers import Interval
+from capplan.core.numbers import Bounded, Interval
 from capplan.core.plan.comparison import ComparedModel, Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Framework, Host, Layout, Mode, Precision
-from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument
-from capplan.report.documents.common import Bounded, bounded_latency
+from capplan.shapes.codec import SCHEMA_VERSION, SignedDocument
 from capplan.version import __version__
 
 
@@ -143,7 +142,7 @@ def _row(row: ComparisonRow) -> ComparisonRowDocument:
         batch=row.batch,
         status=row_status(row),
         reason=row.reason,
-        latency_s=bounded_latency(fit.latency) if fit else None,
+        latency_s=fit.latency.bounded_s if fit else None,
         throughput_per_s=fit.latency.throughput_per_s if fit else None,
         gain=row.gain,
         bound_by=fit.latency.bound_by if fit else None,

@@ -9,8 +9,9 @@ import msgspec
 
 from capplan.core.gpus.spec import GpuSpec
 from capplan.errors import UsageError
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
-from capplan.report.documents.plan import PlanDocument
+from capplan.shapes.codec import SCHEMA_VERSION, Document
+from capplan.shapes.plan import cause, fits_on
+from capplan.shapes.types import PlanDocument
 from capplan.units import format_bytes, format_rate, format_seconds
 
 NOISE = 1e-9
@@ -241,11 +242,11 @@ def check_plan(plan: PlanDocument, gpu: GpuSpec, *, batch: int, gate: Gate, wher
     name = plan.model.name
     rejection = next((refused for refused in plan.rejections if refused.gpu == gpu.id and refused.batch == batch), None)
     if rejection is not None:
-        words = f"rejected by {rejection.constraint}: {rejection.cause}"
+        words = f"rejected by {rejection.constraint}: {cause(rejection)}"
         return (CheckedLimit(model=name, gpu=gpu.id, limit="plan", is_kept=False, value=None, bound=None, words=words),)
-    fit = next((fitted for fitted in plan.fits_on(gpu.id) if fitted.batch == batch), None)
+    fit = next((fitted for fitted in fits_on(plan, gpu.id) if fitted.batch == batch), None)
     if fit is None:
-        held = sorted({fitted.batch for fitted in plan.fits_on(gpu.id)})
+        held = sorted({fitted.batch for fitted in fits_on(plan, gpu.id)})
         batches = f"; it has {', '.join(map(str, held))}" if held else ""
         raise UsageError(f"{where}: no estimate of {name} on {gpu.id} at batch {batch}{batches}.")
     limits: list[tuple[Literal["memory", "latency", "throughput"], float, float, str]] = []

@@ -9,10 +9,9 @@ from msgspec import UNSET, Meta, UnsetType, field
 from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, knee_batch, saturating_batch
 from capplan.core.latency.breakdown import BOUND_RULE, ClassicBound, KernelShare, ModuleShare
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
-from capplan.core.numbers import Interval
+from capplan.core.numbers import Bounded, Interval
 from capplan.core.power import StepEnergy
 from capplan.core.workload import Framework, Layout, Precision
-from capplan.report.documents.common import Bounded, bounded_latency
 from capplan.report.estimates import EstimateReport
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -221,7 +220,7 @@ def _framework(run: ComparedRun) -> FrameworkDocument:
         framework=run.workload.framework,
         layout=run.workload.layout,
         precision=run.workload.precision,
-        latency_s=bounded_latency(run.estimate) if run.estimate else None,
+        latency_s=run.estimate.bounded_s if run.estimate else None,
         gain=run.gain,
         calibration=run.estimate.calibration if run.estimate else None,
         reason=run.reason,

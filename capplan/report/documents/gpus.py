@@ -11,7 +11,7 @@ from capplan.core.gpus.attributes import ATTRIBUTES, Absence, Attribute
 from capplan.core.gpus.names import InstalledGpu, differences
 from capplan.core.gpus.prices import DateKind, Price, PriceKind, PriceTier, PurchasePrice, Term
 from capplan.core.gpus.spec import Figure, GpuArchitecture, GpuSpec, Segment, Source, Status
-from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
+from capplan.shapes.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
 
 _ALWAYS_KNOWN = frozenset(

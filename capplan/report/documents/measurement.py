@@ -21,7 +21,7 @@ from capplan.core.measurement.types import (
     WarmUp,
 )
 from capplan.core.workload import Framework, Layout, Precision, TimingMethod
-from capplan.report.documents.codec import flattened
+from capplan.shapes.codec import flattened
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]

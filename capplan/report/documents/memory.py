@@ -11,8 +11,9 @@ from capplan.core.memory.summary import GpuMemory, MemorySummary, RuleOfThumb
 from capplan.core.memory.types import FitStatus, LiveTensor, MemoryEstimate, MemoryPart
 from capplan.core.numbers import Interval
 from capplan.core.workload import ModelSharding
-from capplan.report.documents.codec import SCHEMA_VERSION, SignedDocument
-from capplan.report.documents.common import WorkloadDocument, workload_document
+from capplan.shapes.codec import SCHEMA_VERSION, SignedDocument
+from capplan.shapes.common import WORKLOAD
+from capplan.shapes.types import WorkloadDocument
 from capplan.version import __version__
 
 Allocated = Annotated[Interval, Meta(description="torch.cuda.max_memory_allocated")]
@@ -128,7 +129,7 @@ def memory_document(answer: MemorySummary) -> MemoryDocument:
         capplan_version=__version__,
         model=answer.name,
         target=answer.target,
-        workload=workload_document(answer.workload),
+        workload=WORKLOAD.document(answer.workload),
         batch=answer.estimate.batch,
         **_peak(answer.estimate),
         largest_tensors=tuple(map(_tensor, answer.estimate.largest)),

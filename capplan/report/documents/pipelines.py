@@ -11,8 +11,9 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.pipelines.measured import PipelineMetric, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
-from capplan.report.documents.plan import PlannedPipeline, planned_pipeline
+from capplan.shapes.codec import SCHEMA_VERSION, Document
+from capplan.shapes.plan import PIPELINE
+from capplan.shapes.types import PlannedPipeline
 
 
 class PipelineErrors(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +157,7 @@ def pipeline_memory_document(answer: PipelineMemory) -> PipelineMemoryDocument:
         schema_version=SCHEMA_VERSION,
         name=answer.name,
         batch=answer.batch,
-        pipeline=planned_pipeline(answer.facts),
+        pipeline=PIPELINE.document(answer.facts),
         places=places,
     )
 

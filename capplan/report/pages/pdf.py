@@ -6,9 +6,9 @@ from typing import Any
 
 import typst
 
-from capplan.report.documents.codec import to_plain
 from capplan.report.render import grid_of
 from capplan.report.sections import Lines, Listing, Page, Picture, Table, text_of
+from capplan.shapes.codec import to_plain
 
 
 def page_pdf(page: Page) -> bytes:

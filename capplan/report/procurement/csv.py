@@ -4,9 +4,9 @@ import csv
 import io
 from typing import Any
 
-from capplan.report.documents.codec import flat_fields, to_plain
 from capplan.report.procurement.types import FleetOptionRow, FleetRow, OptionRow, Report
 from capplan.report.render import defused
+from capplan.shapes.codec import flat_fields, to_plain
 
 _LISTS_OF_WORDS = frozenset({"concerns", "violations"})
 _CURVES = frozenset({"card_rates_per_s", "card_watts"})

@@ -21,7 +21,6 @@ from capplan.core.economics.evidence import PRICE_CONCERNS, Concern
 from capplan.core.gpus.prices import COMMITMENT_YEARS, LASTING_TERMS, Term
 from capplan.core.serving.load import Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.report.charts.picture import compiled, packed_drawing_program, vector
-from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import charts, compared, front_ends, front_points, most_pace
@@ -62,6 +61,7 @@ from capplan.report.procurement.tables import (
 )
 from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report
 from capplan.report.procurement.verdict import load_words, varies_words
+from capplan.shapes.codec import to_plain
 
 SHOWN = 15
 
@@ -183,7 +183,7 @@ def _model(report: Report, model: ModelReport, identity: str) -> dict[str, Any]:
         "id": identity,
         "name": model.name,
         "alone": alone_words(report),
-        "class_name": model.plan.model.class_name,
+        "class_name": model.plan.model.class_,
         "workload": workload_words(model.plan),
         "verdict": model.verdict,
         "cards": cards(report, model),

@@ -16,8 +16,6 @@ from capplan.core.economics.constraints import (
 )
 from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
-from capplan.report.documents.codec import as_tagged, flat_fields, flattened, tagged, to_plain
-from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement.types import (
     REPORT_SCHEMA_VERSION,
     FleetRow,
@@ -34,6 +32,8 @@ from capplan.report.procurement.types import (
     TornadoRow,
     Verdict,
 )
+from capplan.shapes.codec import as_tagged, flat_fields, flattened, tagged, to_plain
+from capplan.shapes.types import PlanDocument
 
 _LOADS = {kind: tagged(kind, tag_field="kind", suffix="Load") for kind in (Service, Job, TrainingPurchase, OneGpu)}
 

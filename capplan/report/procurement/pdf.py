@@ -11,7 +11,6 @@ import typst
 from capplan.core.serving.load import OneGpu
 from capplan.report.charts.look import HEIGHT, Drawing
 from capplan.report.charts.picture import vector
-from capplan.report.documents.codec import to_plain
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import charts
@@ -48,6 +47,7 @@ from capplan.report.procurement.tables import (
 )
 from capplan.report.procurement.types import Chart, ModelReport, Report
 from capplan.report.procurement.verdict import load_words, varies_words
+from capplan.shapes.codec import to_plain
 from capplan.units import counted
 
 _FAMILY = re.compile(r'font-family="[^"]*"')

@@ -8,7 +8,6 @@ from capplan.core.economics.evidence import Concern
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.core.serving.load import Job, OneGpu, Service, TrainingPurchase
-from capplan.report.documents.plan import PlanDocument, PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.charts.money import compared
@@ -26,6 +25,9 @@ from capplan.report.procurement.types import (
 from capplan.report.procurement.verdict import share_of_scenarios
 from capplan.report.render import grid
 from capplan.report.sections import Column, KeyFigure, figure, plain_columns, words
+from capplan.shapes.common import conditions_in_words
+from capplan.shapes.plan import fits_on, item_of
+from capplan.shapes.types import PlanDocument, PlannedFit
 from capplan.units import (
     counted,
     format_bytes,
@@ -372,7 +374,7 @@ def host_table(report: Report, model: ModelReport) -> Grid | None:
         figure("input, GB/s", lambda row: f"{row.speed.rate_per_gpu_per_s * per_sample / 1e9:.3f}"),
         figure("of PCIe's printed rate", _pcie_share),
         figure(
-            f"ms of CPU time per {model.plan.item}, {cores:g} cores",
+            f"ms of CPU time per {item_of(model.plan)}, {cores:g} cores",
             lambda row: f"{1e3 * cores / row.speed.rate_per_gpu_per_s:.2f}" if cores else figures.UNKNOWN,
         ),
         words(
@@ -406,7 +408,7 @@ def measured_table(model: ModelReport) -> Grid | None:
     """Return measured times with the estimates for the same GPU and batch; None without measurements."""
 
     def estimate(row: Measured) -> PlannedFit | None:
-        return next((fit for fit in model.plan.fits_on(row.gpu) if fit.batch == row.batch), None)
+        return next((fit for fit in fits_on(model.plan, row.gpu) if fit.batch == row.batch), None)
 
     def interval(row: Measured) -> Interval | None:
         fit = estimate(row)
@@ -465,7 +467,7 @@ def facts_table(plan: PlanDocument) -> Grid:
     """List the facts of the model that hold on any GPU."""
     model = plan.model
     rows = [
-        ("class", model.class_name),
+        ("class", model.class_),
         ("target", plan.provenance.target),
         *([("one sample", f"{model.input}, {model.input_source}".rstrip(", "))] if model.input else []),
         ("parameters", f"{format_parameters(model.params)} ({model.params:,})"),
@@ -475,7 +477,7 @@ def facts_table(plan: PlanDocument) -> Grid:
             f"{format_flops(model.flops_per_sample)} ({format_count(model.macs_per_sample)} MACs)",
         ),
         ("uncounted operators", ", ".join(model.uncounted) or "none"),
-        *plan.workload.words().items(),
+        *conditions_in_words(plan.workload).items(),
         ("memory that may be filled", format_fraction(plan.limits.utilization_fraction)),
         ("calibration", plan.provenance.calibration or "none"),
     ]
@@ -489,7 +491,7 @@ def alone_words(report: Report) -> str:
 
 def workload_words(plan: PlanDocument) -> str:
     """Describe in one phrase what one sample is and how the model runs."""
-    given = plan.workload.words()
+    given = conditions_in_words(plan.workload)
     shown = [given.get(word, "") for word in ("precision", "mode", "framework")]
     size = f"{plan.model.input} ({plan.model.input_source})" if plan.model.input_source else plan.model.input
     return ", ".join([*filter(None, [size]), *shown, f"torch {given.get('torch', '')}"])

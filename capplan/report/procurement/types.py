@@ -11,9 +11,10 @@ from capplan.core.gpus.machines import LocalCurrency
 from capplan.core.gpus.prices import Term
 from capplan.core.numbers import Interval
 from capplan.report.charts.look import Drawing
-from capplan.report.documents.codec import Beside
-from capplan.report.documents.plan import PlanDocument
 from capplan.report.narrow import Grid
+from capplan.shapes.codec import Beside
+from capplan.shapes.plan import item_of
+from capplan.shapes.types import PlanDocument
 
 REPORT_SCHEMA_VERSION: Final = 4
 
@@ -388,7 +389,7 @@ class ModelReport:
     @property
     def items(self) -> str:
         """Return what is made, in the plural: samples, or what a pipeline makes."""
-        return f"{self.plan.item}s"
+        return f"{item_of(self.plan)}s"
 
     def option(self, key: str | None) -> OptionRow | None:
         """Return an option by its key."""

@@ -11,7 +11,6 @@ from capplan.core.gpus.prices import Term
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
 from capplan.core.serving.response import PCIE
 from capplan.core.serving.sizing import exact_mean_s, fewest_possible
-from capplan.report.documents.plan import PlanDocument
 from capplan.report.procurement import figures
 from capplan.report.procurement.figures import (
     duration,
@@ -25,6 +24,8 @@ from capplan.report.procurement.figures import (
 )
 from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import AssuredRow, OptionRow, Report, Verdict
+from capplan.shapes.plan import item_of
+from capplan.shapes.types import PlanDocument
 from capplan.units import SECONDS, counted, format_fraction, format_rate, format_seconds
 
 
@@ -370,7 +371,7 @@ def _reasons(
     load = answer.demand.load
     speed = _SPEED_WORDS[choice.evidence.speed_tier]
     return [
-        *_load_reasons(answer, load, choice, f"{plan.item}s"),
+        *_load_reasons(answer, load, choice, f"{item_of(plan)}s"),
         _rank_words(load, rows),
         *_runner_up_words(answer, choice, other),
         *_certainty_reasons(answer, load, choice, {row.key: row for row in rows}),
@@ -469,13 +470,12 @@ def _host_words(plan: PlanDocument, choice: OptionRow) -> list[str]:
     copies = f"{taken:.3g} GB/s to each GPU, {format_fraction(used)} of PCIe,"
     if used < _HARDLY:
         copies = "under a thousandth of what PCIe carries to each GPU,"
-    words = (
-        f"Its host copies {copies} and prepares {'an' if plan.item[0] in 'aeiou' else 'a'} {plan.item} every {every}"
-    )
+    item = item_of(plan)
+    words = f"Its host copies {copies} and prepares {'an' if item[0] in 'aeiou' else 'a'} {item} every {every}"
     if speed.is_host_bound:
         return [
             f"{words}. The host is the limit: {speed.host_limit} feed{'s' * (speed.host_limit == PCIE)} one GPU "
-            f"{format_rate(speed.host_per_s)} {plan.item}s/s at most."
+            f"{format_rate(speed.host_per_s)} {item_of(plan)}s/s at most."
         ]
     return [f"{words}."]
 

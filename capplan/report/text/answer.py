@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from capplan.clock import today
 from capplan.core.economics.evidence import Concern, Standards
 from capplan.core.latency.lookup import WIDER
-from capplan.core.latency.types import Binding, Evidence
+from capplan.core.latency.types import EVIDENCE_WORDS, Binding, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.numbers import Interval
 from capplan.core.plan.recommend import SHORTLIST_LENGTH, device_word
@@ -17,6 +17,7 @@ from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit,
 from capplan.report.sections import Column, Line, Span, Style, Table, data, figure, line, words
 from capplan.report.text.gpus import local_words
 from capplan.report.text.styled import fold_line, plain_text, styled_table
+from capplan.shapes.plan import largest_batch
 from capplan.units import (
     counted,
     format_bytes,
@@ -42,16 +43,6 @@ LABEL_WIDTH = 9
 """Width of the labels that lines begin with. [characters]"""
 UNSURE_EVIDENCE = (Evidence.SPEC_SHEET, Evidence.TRANSFERRED, Evidence.SEGMENT)
 
-EVIDENCE_WORDS = {
-    Evidence.MEASURED: "timed",
-    Evidence.OTHER_PRECISION: "other dtype",
-    Evidence.MICROBENCHMARKS: "kernels",
-    Evidence.ARCHITECTURE: "same arch",
-    Evidence.SEGMENT: "related",
-    Evidence.TRANSFERRED: "transferred",
-    Evidence.SPEC_SHEET: "spec sheet",
-}
-"""What an estimate rests on, in a word for tables."""
 _EVIDENCE_MEANINGS = {
     Evidence.MEASURED: "models' steps on it",
     Evidence.OTHER_PRECISION: "steps in another format",
@@ -112,20 +103,6 @@ def answer_lines(plan: Plan, *, width: int = WIDTH, selection: Selection | None 
 def render_answer(plan: Plan, *, width: int = WIDTH, selection: Selection | None = None) -> str:
     """Write the short answer as plain text."""
     return plain_text(answer_lines(plan, width=width, selection=selection))
-
-
-def largest_batch(fit: Fit) -> str:
-    """Write the largest batch that fits for certain; at least that, where the trace says nothing of larger ones."""
-    if not fit.scales:
-        return f"≥ {fit.max_batch:,}"
-    return f"{fit.certain_batch:,}" if fit.certain_batch else f"≤ {fit.max_batch:,}"
-
-
-def largest_batches(answer: "Fit | Rejection") -> str:
-    """Write the largest batch that fits for certain, and up to which it fits by the expected sizes."""
-    if (isinstance(answer, Fit) and not answer.scales) or answer.certain_batch == answer.max_batch:
-        return largest_batch(answer) if isinstance(answer, Fit) else f"{answer.max_batch:,}"
-    return f"{answer.certain_batch:,}, up to {answer.max_batch:,}"
 
 
 def labelled(label: str, *pieces: "str | Span") -> Line:

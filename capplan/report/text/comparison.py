@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from capplan.core.latency.types import Evidence
+from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
 from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
@@ -25,16 +25,9 @@ from capplan.report.sections import (
     line,
     words,
 )
-from capplan.report.text.answer import (
-    EVIDENCE_WORDS,
-    UNSURE_EVIDENCE,
-    WIDTH,
-    energy_data,
-    evidence_legend,
-    largest_batch,
-    latency_span,
-)
+from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, energy_data, evidence_legend, latency_span
 from capplan.report.text.gpus import local_words
+from capplan.shapes.plan import largest_batch
 from capplan.units import (
     format_bytes,
     format_flops,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from capplan.core.latency.types import Evidence
+from capplan.core.latency.types import EVIDENCE_WORDS, Evidence
 from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.pipelines.measured import JudgedPipeline, PipelineCell, PipelineValidation
 from capplan.core.pipelines.prepared import PipelineMemory, PipelineMemoryOn, PipelineMoment
@@ -23,17 +23,16 @@ from capplan.report.sections import (
     words,
 )  # fmt: skip
 from capplan.report.text.answer import (
-    EVIDENCE_WORDS,
     LABEL_WIDTH,
     asked_batches,
     energy_lines,
     evidence_legend,
     labelled,
-    largest_batch,
     more_words,
     price_days,
 )
 from capplan.report.text.styled import fold_line, styled_table
+from capplan.shapes.plan import largest_batch
 from capplan.units import (
     format_bytes,
     format_flops,

@@ -2,20 +2,29 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from capplan.core.memory.fit import usable_memory
-from capplan.core.memory.types import FitStatus
-from capplan.core.numbers import Interval
-from capplan.core.plan.types import Fit, Plan, Rejection
+from capplan.core.plan.types import Fit, Plan
 from capplan.report.documents.diff import Change, CheckedLimit
-from capplan.report.sections import Block, Column, Format, LineRole, Lines, Section, Table, data, figure, words
-from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, energy_data, largest_batches, price_days
+from capplan.report.sections import (
+    Block,
+    Column,
+    Format,
+    LineRole,
+    Lines,
+    Section,
+    Table,
+    figure,
+    shape_columns,
+    shape_data,
+    words,
+)
+from capplan.report.text.answer import energy_columns, price_days
 from capplan.report.text.pipelines import columns as pipeline_columns
 from capplan.report.text.pipelines import pipeline_blocks
+from capplan.shapes.plan import FIT, REJECTION, format_hours
 from capplan.units import (
     format_bytes,
     format_count,
     format_flops,
-    format_fraction,
     format_parameters,
     format_rate,
     format_seconds,
@@ -25,10 +34,10 @@ from capplan.units import (
 
 def plan_sections(plans: Sequence[Plan]) -> list[Section]:
     """Return whole plans, one after the other: every GPU and batch, what was rejected, and what was assumed."""
-    fits = [(plan, fit) for plan in plans for fit in plan.fits]
-    rejections = [(plan, rejection) for plan in plans for rejection in plan.rejections]
-    energy = energy_data(lambda row: row[1].energy, fits)
-    return [*map(_section, plans), Section([Table([*_FIT_DATA, *energy], fits), Table(_REJECTION_DATA, rejections)])]
+    fits = [(fit, plan) for plan in plans for fit in plan.fits]
+    rejections = [(rejection, plan) for plan in plans for rejection in plan.rejections]
+    tables = [Table(shape_data(FIT, fits), fits), Table(shape_data(REJECTION, rejections), rejections)]
+    return [*map(_section, plans), Section(tables)]
 
 
 def _section(plan: Plan) -> Section:
@@ -38,12 +47,10 @@ def _section(plan: Plan) -> Section:
     if plan.pipeline is not None:
         blocks += pipeline_blocks(plan)
     if plan.fits:
-        hours = [_hours_column(plan)] if plan.job else []
-        shown = _FITS if plan.pipeline is None else pipeline_columns(plan, plan.fits)
-        blocks.append(Table([*shown, *hours, *energy_columns(plan.fits)], plan.fits))
+        blocks.append(Table(_fit_columns(plan), plan.fits))
     if plan.rejections:
         blocks.append(Lines([f"{len(plan.rejections)} rejected:"]))
-        blocks.append(Table(_REJECTIONS, plan.rejections, is_attached=True))
+        blocks.append(Table(shape_columns(REJECTION, plan.rejections), plan.rejections, is_attached=True))
     copies = host_copy_line(plan)
     if copies:
         blocks.append(Lines([copies]))
@@ -51,100 +58,11 @@ def _section(plan: Plan) -> Section:
     return Section(blocks)
 
 
-def _share_of_usable(fit: Fit) -> str:
-    share = format_fraction(fit.memory.total_bytes.expected / usable_memory(fit.gpu).expected)
-    return share if fit.memory.usable_bytes else f"~{share}"
-
-
-def _interval(fit: Fit) -> str:
-    latency = fit.latency.latency_s
-    return f"{format_seconds(latency.low)} to {format_seconds(latency.high)}"
-
-
-_FITS: tuple[Column[Fit], ...] = (
-    words("GPU", lambda fit: fit.gpu.id),
-    figure("batch", lambda fit: fit.batch),
-    words("fits", lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes", rank=1),
-    figure("peak memory", lambda fit: fit.memory.total_bytes.expected, format_bytes),
-    figure("of usable", _share_of_usable, rank=3),
-    figure("largest batch", largest_batches, rank=1),
-    figure("recommended", lambda fit: fit.recommended_batch, "{:,}".format, rank=2, unknown="none"),
-    figure("latency", lambda fit: fit.latency.latency_s.expected, format_seconds),
-    figure("interval", _interval, rank=2),
-    figure("bound", lambda fit: fit.latency.bound_s, format_seconds, rank=3),
-    figure("samples/s", lambda fit: fit.latency.throughput_per_s.expected, format_rate),
-    words("bound by", lambda fit: fit.latency.bound_by.value, rank=3),
-    figure("batching gains", lambda fit: fit.batching_gain, format_speedup, rank=3),
-    figure("USD/GPU/h", lambda fit: fit.rent.usd_per_hour if fit.rent else None, "{:.2f}".format, rank=1),
-    figure("GPUs a machine", lambda fit: fit.rent.instance_gpus if fit.rent else None, "{:,}".format, rank=3),
-    figure("USD/M samples", lambda fit: fit.usd_per_million_samples, "{:.3g}".format),
-    words("evidence", lambda fit: EVIDENCE_WORDS[fit.latency.evidence]),
-)
-
-
-def _hours_column(plan: Plan) -> Column[Fit]:
-    def span(hours: Interval) -> str:
-        return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})"
-
-    return figure("GPU-hours", plan.gpu_hours, span)
-
-
-_REJECTIONS: tuple[Column[Rejection], ...] = (
-    words("GPU", lambda rejection: rejection.gpu.id),
-    figure("batch", lambda rejection: rejection.batch),
-    words("why not", lambda rejection: f"{rejection.constraint.value}: {rejection.reason}"),
-    figure("largest batch", largest_batches),
-    figure("GPUs needed", lambda rejection: rejection.min_gpus, "at least {}".format),
-)
-
-
-def _recommended_as(row: tuple[Plan, Fit]) -> str:
-    plan, fit = row
-    return " ".join(recommendation.criterion for recommendation in plan.recommended if recommendation.fit is fit)
-
-
-_FIT_DATA: tuple[Column[tuple[Plan, Fit]], ...] = (
-    data("model", lambda row: row[0].model.name),
-    data("gpu", lambda row: row[1].gpu.id),
-    data("batch", lambda row: row[1].batch),
-    data("status", lambda row: row[1].status.value),
-    data("reason", lambda _: None),
-    data("peak_allocated_bytes", lambda row: round(row[1].memory.peak_allocated_bytes.expected)),
-    data("peak_reserved_bytes", lambda row: round(row[1].memory.peak_reserved_bytes.expected)),
-    data("total_bytes", lambda row: round(row[1].memory.total_bytes.expected)),
-    data("total_low_bytes", lambda row: round(row[1].memory.total_bytes.low)),
-    data("total_high_bytes", lambda row: round(row[1].memory.total_bytes.high)),
-    data("usable_bytes", lambda row: round(usable_memory(row[1].gpu).expected)),
-    data("max_batch", lambda row: row[1].max_batch),
-    data("certain_batch", lambda row: row[1].certain_batch),
-    data("recommended_batch", lambda row: row[1].recommended_batch),
-    data("latency_bound_s", lambda row: row[1].latency.bound_s),
-    data("latency_low_s", lambda row: row[1].latency.latency_s.low),
-    data("latency_s", lambda row: row[1].latency.latency_s.expected),
-    data("latency_high_s", lambda row: row[1].latency.latency_s.high),
-    data("throughput_per_s", lambda row: row[1].latency.throughput_per_s.expected),
-    data("bound_by", lambda row: row[1].latency.bound_by.value),
-    data("host_copy_s", lambda row: row[1].host_copy_s),
-    data("usd_per_hour", lambda row: row[1].rent.usd_per_hour if row[1].rent else None),
-    data("usd_per_million_samples", lambda row: row[1].usd_per_million_samples),
-    data("offer", lambda row: row[0].offer_words(row[1]) or None),
-    data("offer_usd_per_hour", lambda row: row[0].usd_per_hour(row[1])),
-    data("min_gpus", lambda _: None),
-    data("gpus_for_rate", lambda row: row[0].gpus_for_rate(row[1])),
-    data("batching_gain", lambda row: row[1].batching_gain),
-    data("evidence", lambda row: row[1].latency.evidence.value),
-    data("recommended_as", _recommended_as),
-)
-_REJECTION_DATA: tuple[Column[tuple[Plan, Rejection]], ...] = (
-    data("model", lambda row: row[0].model.name),
-    data("gpu", lambda row: row[1].gpu.id),
-    data("batch", lambda row: row[1].batch),
-    data("status", lambda _: FitStatus.DOES_NOT_FIT.value),
-    data("reason", lambda row: f"{row[1].constraint.value}: {row[1].reason}"),
-    data("max_batch", lambda row: row[1].max_batch),
-    data("certain_batch", lambda row: row[1].certain_batch),
-    data("min_gpus", lambda row: row[1].min_gpus),
-)
+def _fit_columns(plan: Plan) -> list[Column[Fit]]:
+    if plan.pipeline is None:
+        return shape_columns(FIT, plan.fits, whole=plan)
+    hours = [figure("GPU-hours", plan.gpu_hours, format_hours)] if plan.job else []
+    return [*pipeline_columns(plan, plan.fits), *hours, *energy_columns(plan.fits)]
 
 
 def _headline(plan: Plan) -> str:

@@ -16,8 +16,8 @@ from capplan.core.memory.types import MemoryEstimate
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import Constraint, Fit, Plan, Rejection
 from capplan.errors import UsageError
-from capplan.report.text.answer import largest_batches
 from capplan.report.text.estimate import explain_latency
+from capplan.shapes.plan import largest_batches
 from capplan.units import (
     counted,
     format_bytes,

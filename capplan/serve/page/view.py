@@ -9,11 +9,12 @@ from typing import Any
 from markupsafe import Markup
 
 from capplan.core.latency.calibration import Calibration
+from capplan.core.latency.types import EVIDENCE_WORDS
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.recommend import device_word
 from capplan.core.plan.types import ConditionEffect, Constraint, Criterion, Fit, Plan, Recommendation, Rejection
 from capplan.errors import CapplanError, UnknownNameError
-from capplan.report.text.answer import EVIDENCE_WORDS, energy_columns, largest_batch, worthwhile_changes
+from capplan.report.text.answer import energy_columns, worthwhile_changes
 from capplan.serve.page.explain import Explained, Refused, Subject, explain, explain_rejection, gpus_for
 from capplan.serve.page.question import PLAN_FORM, PageQuestion
 from capplan.serve.page.svg import (
@@ -28,6 +29,7 @@ from capplan.serve.page.svg import (
     throughput_chart,
 )
 from capplan.serve.planning.answer import TaskContext, opened
+from capplan.shapes.plan import largest_batch
 from capplan.units import format_bytes, format_flops, format_parameters, format_rate, format_seconds, format_speedup
 from capplan.verbs.plan import PLAN, answer_plan
 from capplan.verbs.statement.read import command_of

@@ -174,7 +174,7 @@ def to_json(document: object) -> str:
     Args:
         document: a struct of `capplan.report.documents`, or plain mappings and lists.
     """
-    from capplan.report.documents.codec import to_plain
+    from capplan.shapes.codec import to_plain
 
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

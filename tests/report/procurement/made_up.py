@@ -12,8 +12,8 @@ from capplan.app.procurement.build import Circumstances, build_report
 from capplan.app.procurement.candidates import candidates_of
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
-from capplan.report.documents.plan import read_plan
 from capplan.report.procurement.types import Report
+from capplan.shapes.plan import read_plan
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.load import demand_without_load, read_demand, read_load_file

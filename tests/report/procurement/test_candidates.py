@@ -2,7 +2,7 @@
 
 from capplan.app.procurement.candidates import candidates_of
 from capplan.core.gpus.rate_laws import DataParallelLaws
-from capplan.report.documents.plan import read_plan
+from capplan.shapes.plan import read_plan
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.load import read_demand

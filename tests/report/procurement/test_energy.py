@@ -10,10 +10,10 @@ import torch
 import capplan
 from capplan.app.procurement.build import build_report
 from capplan.core.gpus.prices import PurchasePrice
-from capplan.report.documents.plan import plan_document
 from capplan.report.procurement.tables import power_table
 from capplan.report.procurement.types import ModelReport, Report
 from capplan.report.procurement.xlsx import render_report_xlsx
+from capplan.shapes.plan import plan_document
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
 from capplan.specs.load import read_demand

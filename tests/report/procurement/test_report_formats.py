@@ -13,7 +13,6 @@ import msgspec
 import openpyxl
 import pytest
 
-from capplan.report.documents.plan import PlannedFit
 from capplan.report.procurement.csv import render_report_csv
 from capplan.report.procurement.html import render_report_html
 from capplan.report.procurement.json import report_to_json
@@ -22,6 +21,7 @@ from capplan.report.procurement.pdf import render_report_pdf
 from capplan.report.procurement.types import Report
 from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.report.schemas import schema_of
+from capplan.shapes.types import PlannedFit
 from tests.report.procurement.made_up import figures_of, made_report, whole
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def renamed(report: Report, name: str) -> Report:
         refusals = tuple(replace(refusal, gpu_name=name, reason=name) for refusal in model.refusals)
         plan = msgspec.structs.replace(
             model.plan,
-            model=msgspec.structs.replace(model.plan.model, name=name, class_name=name),
+            model=msgspec.structs.replace(model.plan.model, name=name, class_=name),
             fits=tuple(renamed_fit(each, name) for each in model.plan.fits),
             notes=(name,),
         )

@@ -12,8 +12,8 @@ from capplan.llm.core.fleet.gpu_sharing import SharedGpus
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer, SharedFleet
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.simulation.load_answer import LatencyLimits
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.serving import sharding_fields
+from capplan.shapes.codec import SCHEMA_VERSION, Document
 
 
 class FleetPartDocument(msgspec.Struct, frozen=True, kw_only=True):

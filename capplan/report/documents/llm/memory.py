@@ -12,8 +12,8 @@ from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.memory_answer import MemoryAlternative, MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
-from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.report.documents.llm.serving import sharding_fields
+from capplan.shapes.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
 
 Count = Annotated[int, Meta(ge=0)]

@@ -27,9 +27,9 @@ from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.kubernetes import kubernetes_manifest
 from capplan.report.documents.llm.serving import ServedModel, ShardingFields, sharding_fields
+from capplan.shapes.codec import SCHEMA_VERSION, Document
 
 _JOULES_PER_KWH = 3.6e6
 

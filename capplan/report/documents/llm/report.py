@@ -3,9 +3,9 @@
 import msgspec
 
 from capplan.llm.core.fleet.money import ServingReport, Variation
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
 from capplan.report.documents.llm.plan import LlmPlanDocument, llm_plan_document
 from capplan.report.documents.llm.serving import SimulationDocument, simulation_document
+from capplan.shapes.codec import SCHEMA_VERSION, Document
 
 
 class VariationDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, StepPart
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits, LoadAnswer, Percentiles, Simulation
-from capplan.report.documents.codec import SCHEMA_VERSION, Document
+from capplan.shapes.codec import SCHEMA_VERSION, Document
 
 
 class ShardingFields(TypedDict):

@@ -15,7 +15,7 @@ from capplan.llm.core.training.job import TrainingJob
 from capplan.llm.core.training.launch import launch_config
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
-from capplan.report.documents.codec import SCHEMA_VERSION, Document, SignedDocument
+from capplan.shapes.codec import SCHEMA_VERSION, Document, SignedDocument
 from capplan.version import __version__
 
 

@@ -34,6 +34,7 @@ from capplan.report.procurement.money_tables import PARTS
 from capplan.report.procurement.types import Chart, ModelReport, OptionRow, Report, TornadoRow
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
+from capplan.shapes.plan import intensity
 from capplan.units import SECONDS, counted
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def charts(report: Report, model: ModelReport, *, prefix: str) -> tuple[Chart, .
         latency_over_batch(report, model, prefix=prefix),
         memory_by_part(model, prefix=prefix),
     ]
-    if model.roofs and model.plan.model.intensity(1):
+    if model.roofs and intensity(model.plan.model, 1):
         drawn.append(roofline(model, prefix=prefix))
     return tuple(chart for chart in drawn if chart is not None)
 

@@ -21,7 +21,6 @@ from capplan.report.charts.look import (
     two_lines,
 )
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.documents.plan import PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.types import (
@@ -36,6 +35,8 @@ from capplan.report.procurement.types import (
 )
 from capplan.report.render import grid
 from capplan.report.sections import Column, figure, words
+from capplan.shapes.plan import all_parts, fits_on, intensity
+from capplan.shapes.types import PlannedFit
 from capplan.units import format_bytes, format_flops_per_s, format_rate, format_seconds
 
 _GPUS = 4
@@ -101,7 +102,7 @@ def _over_batch(
     limit: float | None = None,
 ) -> Chart:
     value, scale = quantity.value, quantity.scale
-    rows = {gpu: model.plan.fits_on(gpu) for gpu in leading_gpus(model)}
+    rows = {gpu: fits_on(model.plan, gpu) for gpu in leading_gpus(model)}
     series = [
         Series(
             label=figures.short_name(estimates[0].gpu_name),
@@ -208,7 +209,8 @@ def memory_by_part(model: ModelReport, *, prefix: str) -> Chart:
     """Draw the memory of each leading GPU at its batch, by part, against what is usable."""
     chosen = {option.gpu: option.speed.batch for option in reversed(model.options)}
     bars = [
-        next(fit for fit in model.plan.fits_on(gpu) if fit.batch == chosen[gpu]) for gpu in leading_gpus(model, count=6)
+        next(fit for fit in fits_on(model.plan, gpu) if fit.batch == chosen[gpu])
+        for gpu in leading_gpus(model, count=6)
     ]
     groups = _part_groups(bars)
     return Chart(
@@ -256,7 +258,7 @@ def _bar_name(fit: PlannedFit) -> str:
 
 
 def _size(fit: PlannedFit, members: Sequence[str]) -> float:
-    return sum(size.expected for name, size in fit.memory.all_parts().items() if name in members)
+    return sum(size.expected for name, size in all_parts(fit.memory).items() if name in members)
 
 
 def _memory_table(bars: Sequence[PlannedFit], groups: dict[str, tuple[str, ...]]) -> Grid:
@@ -279,7 +281,7 @@ def _part_groups(bars: Sequence[PlannedFit]) -> dict[str, tuple[str, ...]]:
     """Keep the five largest parts that have a colour of their own, the rest together."""
     totals: dict[str, float] = {}
     for bar in bars:
-        for name, size in bar.memory.all_parts().items():
+        for name, size in all_parts(bar.memory).items():
             totals[name] = totals.get(name, 0.0) + size.expected
     ranked = sorted(totals, key=lambda name: (name not in PART_COLOURS, -totals[name]))
     groups = {name: (name,) for name in ranked[: _PARTS - 1]}
@@ -328,9 +330,9 @@ def roofline(model: ModelReport, *, prefix: str) -> Chart:
 def _reached(model: ModelReport, gpu: str) -> list[tuple[float, float, int]]:
     """Return arithmetic intensity, expected FLOP/s and batch of a GPU's estimates."""
     return [
-        (intensity, model.plan.model.flops_per_sample * fit.batch / fit.latency_s.expected, fit.batch)
-        for fit in model.plan.fits_on(gpu)
-        if (intensity := model.plan.model.intensity(fit.batch))
+        (flops_per_byte, model.plan.model.flops_per_sample * fit.batch / fit.latency_s.expected, fit.batch)
+        for fit in fits_on(model.plan, gpu)
+        if (flops_per_byte := intensity(model.plan.model, fit.batch))
     ]
 
 

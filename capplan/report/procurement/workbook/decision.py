@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capplan.report.documents.plan import PlannedFit
 from capplan.report.narrow import Grid
 from capplan.report.procurement import figures
 from capplan.report.procurement.checks import CHECKS_TITLE, checks_table
@@ -28,6 +27,7 @@ from capplan.report.procurement.workbook.book import LINE_POINTS, Book, cell_tex
 from capplan.report.procurement.workbook.columns import places_of
 from capplan.report.procurement.workbook.formulas import FIRST_ROW
 from capplan.report.sections import KeyFigure
+from capplan.shapes.types import PlannedFit
 from capplan.units import counted
 
 _WIDTHS = (48.0, 28.0, *(13.0,) * 10, 30.0)

@@ -1,0 +1,73 @@
+"""Shapes that several answers share: what a document starts with, and the conditions of a question."""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from capplan.core.workload import Training, Workload
+from capplan.shapes.codec import SCHEMA_VERSION
+from capplan.shapes.shape import Shape, figure
+from capplan.version import __version__
+
+
+def _schema_version(_answer: object) -> Literal[1]:
+    return SCHEMA_VERSION
+
+
+def _capplan_version(_answer: object) -> str:
+    return __version__
+
+
+VERSIONED: Final = (figure("schema_version", _schema_version),)
+"""What a document starts with."""
+
+SIGNED: Final = (*VERSIONED, figure("capplan_version", _capplan_version))
+"""What a document starts with that says which capplan wrote it."""
+
+TRAINING: Final = Shape(
+    "TrainingDocument",
+    Training,
+    "How a training step is made up.",
+    (figure("optimizer"), figure("checkpointing"), figure("accumulate")),
+)
+
+
+def _torch(workload: Workload) -> str:
+    return "{}.{}".format(*workload.torch_version)
+
+
+def _host(_workload: Workload, answer: Any) -> str | None:
+    """Return what launches kernels, in words; None where no time is estimated, or without a host."""
+    return getattr(answer, "host", None)
+
+
+WORKLOAD: Final = Shape(
+    "WorkloadDocument",
+    Workload,
+    "The conditions of a question, batch and GPU apart.",
+    (
+        figure("precision"),
+        figure("mode", "configuration.mode"),
+        figure("framework"),
+        figure("layout"),
+        figure("torch", _torch),
+        figure("training", TRAINING, default=None),
+        figure("host", _host, default=None),
+    ),
+)
+
+
+def conditions_in_words(workload: msgspec.Struct) -> dict[str, str]:
+    """Return the conditions of a document that are set, as text.
+
+    Args:
+        workload: A `WorkloadDocument`.
+    """
+    plain = msgspec.to_builtins(workload)
+    return {key: _words(value) for key, value in plain.items() if value is not None}
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {part}" for key, part in value.items())
+    return str(value)

@@ -1,0 +1,488 @@
+"""Shapes: an answer is stated once, as an ordered list of figures of a value of `core` or `llm.core`.
+
+A figure has a name with its unit, how it is read from the value, and what it means. Its type is that of the attribute
+or function that it is read by. From the list are derived the document (a struct, which reads saved answers back, and
+its JSON Schema), the columns of a CSV and of a table, and the flat values that a sweep's row holds.
+
+    MEMORY = Shape("PlannedMemory", MemoryEstimate, "Peak memory of one process. [bytes]", (
+        figure("total_bytes", meaning="what nvidia-smi would show", show=column("peak memory", format_bytes)),
+        figure("usable_bytes", "usable!.expected"),
+    ))
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property, partial
+from inspect import getattr_static, signature
+from keyword import iskeyword
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from capplan.shapes.codec import from_plain
+
+REQUIRED: Final = object()
+"""The default of a figure that every document has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """Where a figure stands besides its document.
+
+    Attributes:
+        csv: What a CSV has of it, in order: "expected", and of an interval "low", "high" and "bound"; "NAME=low" where
+            the column's name does not follow from the figure's.
+        title: Heading in tables for people; None where they lack it.
+        form: Writes a value for people, with its unit; of an interval, the expected value.
+        rank: Columns of the highest rank are the first to be left out on a terminal.
+        unknown: What people see for None.
+        in_document: False if the document lacks it.
+        if_known: True if tables and CSVs lack the column where no row has a value.
+        is_number: True if words stand right in tables, as numbers do.
+    """
+
+    csv: tuple[str, ...] = ()
+    title: str | None = None
+    form: Callable[[Any], str] = str
+    rank: int = 0
+    unknown: str = ""
+    in_document: bool = True
+    if_known: bool = False
+    is_number: bool = False
+
+    def right(self) -> "Show":
+        """Return the same for words that stand right in tables, as numbers do."""
+        return replace(self, is_number=True)
+
+    def alone(self) -> "Show":
+        """Return the same for a figure that no document has."""
+        return replace(self, in_document=False)
+
+    def where_known(self) -> "Show":
+        """Return the same for a column that is left out where no row has a value."""
+        return replace(self, if_known=True)
+
+
+NOWHERE: Final = Show()
+CSV: Final = Show(csv=("expected",))
+
+
+def column(title: str, form: Callable[[Any], str] = str, *, csv: str = "", rank: int = 0, unknown: str = "") -> Show:
+    """Return that a figure is a column of tables for people.
+
+    Args:
+        title: The heading.
+        form: Writes a value, with its unit; of an interval, the expected value.
+        csv: What a CSV has of it, such as "expected low high"; empty where it has nothing.
+        rank: Columns of the highest rank are the first to be left out on a terminal.
+        unknown: What people see for None.
+    """
+    return Show(csv=tuple(csv.split()), title=title, form=form, rank=rank, unknown=unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A value that has a shape of its own, or several of them, and how it is read."""
+
+    shape: "Shape"
+    read: "str | Callable[..., Any] | None"
+
+
+Reader = str | Callable[..., Any] | Nested | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFigure:
+    """One figure of an answer; `figure` makes it."""
+
+    name: str
+    read: "str | Callable[..., Any]"
+    meaning: Meta | None
+    show: Show
+    default: Any
+    shape: "Shape | None"
+
+    @property
+    def field(self) -> str:
+        """Return the name of its field in Python, where `class` is no name."""
+        return f"{self.name}_" if iskeyword(self.name) else self.name
+
+
+def figure(
+    name: str, read: "Reader | Shape" = None, meaning: str | Meta = "", show: Show = NOWHERE, default: Any = REQUIRED
+) -> AnswerFigure:
+    """Return a figure of an answer.
+
+    Args:
+        name: Its name in documents, with the unit.
+        read: The path of attributes that leads to it ("memory.total_bytes"; "rent!.date" where `rent` is not None), a
+            function of the value, or of the value and the whole answer; a shape, or `shape.at(path)`, where it has
+            figures of its own. None for the attribute of its name.
+        meaning: What it is, in words, or with its bounds.
+        show: Where it stands besides the document.
+        default: Its value in saved documents that lack it; UNSET if documents leave it out where it is None.
+    """
+    nested = Nested(read, None) if isinstance(read, Shape) else read if isinstance(read, Nested) else Nested(None, read)  # type: ignore[arg-type]  # told apart below
+    path = name if nested.read is None else nested.read
+    described = meaning if isinstance(meaning, Meta) else Meta(description=meaning) if meaning else None
+    return AnswerFigure(name=name, read=path, meaning=described, show=show, default=default, shape=nested.shape)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The figures of one kind of value, in order.
+
+    Attributes:
+        name: Name of the document's type in schemas and in Python.
+        of: The type of the value.
+        doc: What the value is, in a sentence.
+        figures: The figures.
+        whole: The type of the whole answer that two-argument readers take.
+    """
+
+    name: str
+    of: Any
+    doc: str
+    figures: tuple[AnswerFigure, ...]
+
+    def at(self, read: "str | Callable[..., Any]") -> Nested:
+        """Return that a figure is, or holds, values of this shape."""
+        return Nested(self, read)
+
+    @cached_property
+    def readers(self) -> tuple["ReadFigure", ...]:
+        """Return how each figure is read, with its type."""
+        return tuple(_reader(self, each) for each in self.figures)
+
+    def fields(self) -> Iterator[tuple[str, Any, bool]]:
+        """Return the fields of the document: names in Python, types, and whether saved ones may lack them."""
+        for reader in self.readers:
+            if reader.figure.show.in_document:
+                yield reader.figure.field, reader.document_hint, reader.figure.default is not REQUIRED
+
+    def parts(self) -> "Iterator[Shape]":
+        """Return the shapes that its figures have, and itself last."""
+        for each in self.figures:
+            if each.shape is not None:
+                yield from each.shape.parts()
+        yield self
+
+    @cached_property
+    def struct(self) -> type[msgspec.Struct]:
+        """Return the type of the document."""
+        defaults = {each.field: each.default for each in self.figures}
+        fields: list[Any] = [
+            (name, hint, _default(defaults[name])) if may_lack else (name, hint)
+            for name, hint, may_lack in self.fields()
+        ]
+        renamed = {each.field: each.name for each in self.figures}
+        return msgspec.defstruct(
+            self.name,
+            fields,
+            frozen=True,
+            kw_only=True,
+            module=_TYPES,
+            namespace={"__doc__": self.doc},
+            rename=renamed,
+        )
+
+    @cached_property
+    def _written(self) -> tuple[tuple[str, Callable[[Any, Any], Any]], ...]:
+        return tuple(
+            (reader.figure.field, reader.document) for reader in self.readers if reader.figure.show.in_document
+        )
+
+    def document(self, value: Any, whole: Any = None) -> Any:
+        """Return a value as its document.
+
+        Args:
+            value: The value.
+            whole: The answer that it is part of, which readers of two arguments take; None for the answer itself.
+        """
+        whole = value if whole is None else whole
+        return self.struct(**{field: read(value, whole) for field, read in self._written})
+
+    def read(self, plain: object, *, where: str, noun: str) -> Any:
+        """Return the document that plain JSON values describe; fields that it does not know are ignored.
+
+        Args:
+            plain: What a JSON parser returned.
+            where: Name of the file, which begins the error message.
+            noun: What the document is called in the error message, such as "plan".
+
+        Raises:
+            UsageError: a field is missing or has a value that its type does not allow.
+        """
+        return from_plain(plain, self.struct, where=where, noun=noun)
+
+    def flat(self, value: Any, whole: Any = None) -> dict[str, Any]:
+        """Return all figures by the names of their columns, those of an interval with its ends.
+
+        Args:
+            value: The value.
+            whole: The answer that it is part of.
+        """
+        return {one.name: one.value(value, whole) for one in self._flat}
+
+    @cached_property
+    def _flat(self) -> tuple["FlatColumn", ...]:
+        return tuple(self._columns(all_ends=True))
+
+    @cached_property
+    def csv(self) -> tuple["FlatColumn", ...]:
+        """Return the columns of a CSV, those of its parts in their place."""
+        return tuple(self._columns(all_ends=False))
+
+    def _columns(self, *, all_ends: bool) -> Iterator["FlatColumn"]:
+        for reader in self.readers:
+            one = reader.figure
+            if one.shape is not None and not reader.is_interval:
+                for part in one.shape._columns(all_ends=all_ends) if reader.is_single else ():
+                    yield replace(part, value=_of_part(reader.value, part.value))
+                continue
+            ends = one.show.csv
+            if all_ends:
+                ends = (*_ENDS, *(("bound",) if reader.has_bound else ())) if reader.is_interval else ("expected",)
+            for words in ends:
+                name, _, end = words.rpartition("=")
+                yield FlatColumn(
+                    name=name or _column_name(one.name, end), value=_cell(reader, end), if_known=one.show.if_known
+                )
+
+    @cached_property
+    def table(self) -> tuple["ReadFigure", ...]:
+        """Return the figures that are columns of tables for people, those of its parts in their place."""
+        found: list[ReadFigure] = []
+        for reader in self.readers:
+            if reader.figure.show.title is not None:
+                found.append(reader)
+            elif reader.figure.shape is not None and reader.is_single and not reader.is_interval:
+                found += [replace(part, value=_of_part(reader.value, part.value)) for part in reader.figure.shape.table]
+        return tuple(found)
+
+
+_ENDS = ("low", "expected", "high")
+_TYPES = "capplan.shapes.types"
+"""The module that documents are found in by their names, so that they can be pickled."""
+
+
+def _default(default: Any) -> Any:
+    """Return a default as a struct takes it: of a shape, a document of its defaults alone."""
+    if isinstance(default, Shape):
+        return default.struct()
+    return default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatColumn:
+    """A column of values in base units: its name, and how it is read from a value and the whole answer."""
+
+    name: str
+    value: Callable[[Any, Any], Any]
+    if_known: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFigure:
+    """A figure with its type and how it is read.
+
+    Attributes:
+        figure: The figure.
+        hint: The type of what is read.
+        value: Reads it from a value and the whole answer.
+        document: Reads it as its document holds it.
+        document_hint: The type that its document holds.
+        is_interval: True if it has low, expected and high.
+        has_bound: True if it has a bound besides.
+        is_single: True if it is one value, which may be None.
+    """
+
+    figure: AnswerFigure
+    hint: Any
+    value: Callable[[Any, Any], Any]
+    document: Callable[[Any, Any], Any]
+    document_hint: Any
+    is_interval: bool
+    has_bound: bool
+    is_single: bool
+
+    @property
+    def is_text(self) -> bool:
+        """Return True if it stands left in a table, as words do."""
+        if self.figure.show.is_number:
+            return False
+        kinds = [kind for kind in get_args(self.hint) or (self.hint,) if kind is not NoneType]
+        return all(isinstance(kind, type) and issubclass(kind, str) for kind in kinds)
+
+    def cell(self, value: Any, whole: Any) -> str:
+        """Return the text that a table for people has of it."""
+        found = self.value(value, whole)
+        if found is not None and self.is_interval:
+            found = found.expected
+        return self.figure.show.unknown if found is None else self.figure.show.form(found)
+
+
+def _reader(shape: Shape, one: AnswerFigure) -> ReadFigure:
+    try:
+        value, hint = _reading(shape.of, one.read)
+        held, convert = _as_document(hint, one.shape)
+    except (KeyError, AttributeError, TypeError) as error:
+        raise TypeError(f"{shape.name}.{one.name}: {error}") from error
+    document = value if convert is None else _converted(value, convert)
+    if one.default is UNSET:
+        held = _without_none(held) | UnsetType
+        document = _unset_for_none(document)
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType] if is_union(hint) else [hint]
+    names = {name for kind in kinds if isinstance(kind, type) for name in get_type_hints(kind)}
+    return ReadFigure(
+        figure=one,
+        hint=hint,
+        value=value,
+        document=document,
+        document_hint=held if one.meaning is None else Annotated[held, one.meaning],
+        is_interval=set(_ENDS) <= names,
+        has_bound="bound" in names,
+        is_single=all(get_origin(kind) is None for kind in kinds),
+    )
+
+
+def _reading(owner: Any, read: "str | Callable[..., Any]") -> tuple[Callable[[Any, Any], Any], Any]:
+    """Return what reads a figure from a value and the whole answer, and the type of what it reads."""
+    if not isinstance(read, str):
+        hint = get_type_hints(read)["return"]
+        return (read, hint) if len(signature(read).parameters) > 1 else (_of_value(read), hint)
+    hint, may_be_none = owner, False
+    for step in read.split("."):
+        if is_union(hint):
+            hint, may_be_none = _without_none(hint), True
+        hint = _attribute_hint(hint, step.rstrip("!"))
+        if step.endswith("!"):
+            hint = _without_none(hint)
+    path = read.replace("!", "")
+    if not may_be_none:
+        return _of_value(attrgetter(path)), hint
+    return _none_safe(path.split(".")), hint if is_union(hint) and NoneType in get_args(hint) else hint | None
+
+
+def _attribute_hint(owner: Any, name: str) -> Any:
+    """Return the type of an attribute: of a field, or of what a property returns."""
+    kind = get_origin(owner) or owner
+    static = getattr_static(kind, name, None)
+    function = static.fget if isinstance(static, property) else getattr(static, "func", None)
+    if function is not None:
+        return get_type_hints(function)["return"]
+    hints = get_type_hints(kind)
+    if name not in hints:
+        raise KeyError(f"{kind.__name__} has no {name!r}")
+    return hints[name]
+
+
+def is_union(hint: Any) -> bool:
+    """Return True if a type is one of several."""
+    return get_origin(hint) in (Union, UnionType)
+
+
+def _without_none(hint: Any) -> Any:
+    if not is_union(hint):
+        return hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return Union[tuple(kinds)]  # noqa: UP007  # of a list that is known when the program runs
+
+
+def _of_value(read: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda value, _whole: read(value)
+
+
+def _none_safe(steps: Sequence[str]) -> Callable[[Any, Any], Any]:
+    def read(value: Any, _whole: Any) -> Any:
+        for step in steps:
+            if value is None:
+                return None
+            value = getattr(value, step)
+        return value
+
+    return read
+
+
+def _of_part(part: Callable[[Any, Any], Any], read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def value(whole_value: Any, whole: Any) -> Any:
+        found = part(whole_value, whole)
+        return None if found is None else read(found, whole)
+
+    return value
+
+
+def _converted(read: Callable[[Any, Any], Any], convert: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda value, whole: convert(read(value, whole), whole)
+
+
+def _unset_for_none(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def value(of: Any, whole: Any) -> Any:
+        found = read(of, whole)
+        return UNSET if found is None else found
+
+    return value
+
+
+def _as_document(hint: Any, shape: Shape | None) -> tuple[Any, Callable[[Any, Any], Any] | None]:
+    """Return the type that a document holds for a type, and what converts a value; None where it stays as it is."""
+    if shape is not None and hint is shape.of:
+        return shape.struct, shape.document
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_union(hint):
+        parts = [_as_document(kind, shape) for kind in arguments]
+        held: Any = Union[tuple(kind for kind, _ in parts)]  # noqa: UP007  # of a list that is known when the program runs
+        converts = [convert for _, convert in parts if convert is not None]
+        return held, partial(_unless_none, converts[0]) if converts else None
+    is_class = isinstance(origin, type)
+    if is_class and issubclass(origin, Mapping):
+        held, convert = _as_document(arguments[1], shape)
+        return dict.__class_getitem__((arguments[0], held)), partial(_each_value, convert)
+    if is_class and issubclass(origin, Sequence) and arguments[1:] in ((), (Ellipsis,)):
+        held, convert = _as_document(arguments[0], shape)
+        return tuple.__class_getitem__((held, ...)), partial(_each, convert)
+    return hint, None
+
+
+_Convert = Callable[[Any, Any], Any]
+
+
+def _unless_none(convert: _Convert, value: Any, whole: Any) -> Any:
+    return None if value is None else convert(value, whole)
+
+
+def _each_value(convert: _Convert | None, value: Any, whole: Any) -> Any:
+    return dict(value) if convert is None else {key: convert(part, whole) for key, part in value.items()}
+
+
+def _each(convert: _Convert | None, value: Any, whole: Any) -> Any:
+    return tuple(value) if convert is None else tuple(convert(part, whole) for part in value)
+
+
+_UNIT = re.compile(r"(_per_\w+|_s|_bytes|_w)$")
+
+
+def _column_name(name: str, end: str) -> str:
+    """Return the name of a column: "latency_low_s" for the low end of "latency_s"."""
+    return name if end == "expected" else _UNIT.sub(rf"_{end}\1", name)
+
+
+def _cell(reader: ReadFigure, end: str) -> Callable[[Any, Any], Any]:
+    is_bytes = reader.figure.name.endswith("_bytes")
+
+    def value(of: Any, whole: Any) -> Any:
+        found = reader.value(of, whole)
+        if found is None:
+            return None
+        if reader.is_interval:
+            found = getattr(found, end)
+        if isinstance(found, Enum):
+            return found.value
+        return round(found) if is_bytes and found is not None else found
+
+    return value
