@@ -24,7 +24,7 @@ from capplan.core.plan.types import (
 from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import CSV, Shape, column, figure
+from capplan.shapes.shape import CSV, Shape, column, figure, reads
 from capplan.units import (
     format_bytes,
     format_fraction,
@@ -38,43 +38,25 @@ from capplan.units import (
 if TYPE_CHECKING:
     from capplan.shapes.types import PlanDocument, PlannedFit, PlannedMemory, PlannedModel, PlannedRejection
 
-MODEL: Final = Shape(
-    "PlannedModel",
-    ModelFacts,
-    "What holds of the model on any GPU.",
-    (
-        figure("name"),
-        figure("class", "class_name"),
-        figure("params", "parameter_count", "elements of all parameters, each counted once"),
-        figure("buffers", "buffer_count"),
-        figure("macs_per_sample", meaning="multiply-accumulates of convolutions, matrix products and attention"),
-        figure("flops_per_sample", meaning="two FLOPs per multiply-accumulate"),
-        figure("weight_bytes"),
-        figure(
-            "activation_peak_bytes",
-            meaning="most live bytes besides weights, buffers and inputs, at batch 1 and before rounding",
-        ),
-        figure("traffic_fixed_bytes", meaning="bytes that the operators move whatever the batch, weights above all"),
-        figure("traffic_bytes_per_sample", meaning="bytes that the operators move for each sample"),
-        figure("input_bytes_per_sample"),
-        figure("input", "input.size", "the size of one sample: 3x224x224, or 128 tokens", default=""),
-        figure("input_source", "input.source", "whose default that size is; empty where it was asked for", default=""),
-        figure("dtype", meaning="the dtype of most parameter bytes; null without parameters", default=None),
-        figure("uncounted"),
-    ),
-)
-
-
-def _usable_bytes(fit: Fit) -> float | None:
-    return usable_memory(fit.gpu).expected
-
-
-def _usable_is_reported(fit: Fit) -> bool:
-    return fit.memory.usable_bytes is not None
-
-
-def _memory_parts(fit: Fit) -> dict[str, Interval]:
-    return {part.name: part.size_bytes for part in fit.memory.parts}
+# fmt: off
+MODEL: Final = Shape("PlannedModel", ModelFacts, "What holds of the model on any GPU.", (
+    figure("name"),
+    figure("class", "class_name"),
+    figure("params", "parameter_count", "elements of all parameters, each counted once"),
+    figure("buffers", "buffer_count"),
+    figure("macs_per_sample", meaning="multiply-accumulates of convolutions, matrix products and attention"),
+    figure("flops_per_sample", meaning="two FLOPs per multiply-accumulate"),
+    figure("weight_bytes"),
+    figure("activation_peak_bytes",
+        meaning="most live bytes besides weights, buffers and inputs, at batch 1 and before rounding"),
+    figure("traffic_fixed_bytes", meaning="bytes that the operators move whatever the batch, weights above all"),
+    figure("traffic_bytes_per_sample", meaning="bytes that the operators move for each sample"),
+    figure("input_bytes_per_sample"),
+    figure("input", "input.size", "the size of one sample: 3x224x224, or 128 tokens", default=""),
+    figure("input_source", "input.source", "whose default that size is; empty where it was asked for", default=""),
+    figure("dtype", meaning="the dtype of most parameter bytes; null without parameters", default=None),
+    figure("uncounted"),
+))
 
 
 def _share_of_usable(fit: Fit) -> str:
@@ -82,120 +64,72 @@ def _share_of_usable(fit: Fit) -> str:
     return share if fit.memory.usable_bytes else f"~{share}"
 
 
-MEMORY: Final = Shape(
-    "PlannedMemory",
-    Fit,
-    "Peak memory of one process on one GPU, by part. [bytes]",
-    (
-        figure("peak_allocated_bytes", "memory.peak_allocated_bytes", show=CSV),
-        figure("peak_reserved_bytes", "memory.peak_reserved_bytes", show=CSV),
-        figure(
-            "total_bytes",
-            "memory.total_bytes",
-            "what nvidia-smi would show for the process",
-            column("peak memory", format_bytes, csv="expected low high"),
-        ),
-        figure("of_usable", _share_of_usable, show=column("of usable", rank=3).right().alone()),
-        figure("usable_bytes", _usable_bytes, show=CSV),
-        figure(
-            "usable_is_reported",
-            _usable_is_reported,
-            "false: nobody reported it, and the share usual among cards of its kind is taken",
-            default=True,
-        ),
-        figure("parts", _memory_parts),
-    ),
-)
+MEMORY: Final = Shape("PlannedMemory", Fit, "Peak memory of one process on one GPU, by part. [bytes]", (
+    figure("peak_allocated_bytes", "memory.peak_allocated_bytes", show=CSV),
+    figure("peak_reserved_bytes", "memory.peak_reserved_bytes", show=CSV),
+    figure("total_bytes", "memory.total_bytes", "what nvidia-smi would show for the process",
+        column("peak memory", format_bytes, csv="expected low high")),
+    figure("of_usable", _share_of_usable, show=column("of usable", rank=3).right().alone()),
+    figure("usable_bytes", reads(float | None, lambda fit: usable_memory(fit.gpu).expected), show=CSV),
+    figure("usable_is_reported", reads(bool, lambda fit: fit.memory.usable_bytes is not None),
+        "false: nobody reported it, and the share usual among cards of its kind is taken", default=True),
+    figure("parts",
+        reads(dict[str, Interval], lambda fit: {part.name: part.size_bytes for part in fit.memory.parts})),
+))
 
 
 def _rented(fit: Fit, plan: Plan) -> Fit | None:
     return None if fit.rent is None or plan.machines(fit) is None else fit
 
 
-def _machines(fit: Fit, plan: Plan) -> int:
-    return plan.machines(fit) or 1
-
-
 def _usd_per_hour_of_machines(fit: Fit, plan: Plan) -> float | None:
     return plan.usd_per_hour(fit)
 
 
-def _local_cost(fit: Fit, plan: Plan) -> LocalAmount | None:
-    return plan.local_cost(fit)
-
-
-RENT: Final = Shape(
-    "RentDocument",
-    Fit,
-    "The dated offer of machines that are rented whole, by the price of one GPU.",
-    (
-        figure("usd_per_hour", "rent!.usd_per_hour", show=column("USD/GPU/h", "{:.2f}".format, csv="expected", rank=1)),
-        figure("provider", "rent!.provider"),
-        figure("region", "rent!.region"),
-        figure("date", "rent!.date"),
-        figure("instance", "rent!.instance", default=None),
-        figure("machine_gpus", "rent!.instance_gpus", show=column("GPUs a machine", "{:,}".format, rank=3), default=1),
-        figure("machines", _machines, "for the load, else for one GPU or those that work together", default=1),
-        figure("usd_per_hour_of_machines", _usd_per_hour_of_machines, default=None),
-        figure("local", _local_cost, "the machines an hour in the currency asked for", default=None),
-    ),
-)
-PART: Final = Shape(
-    "PlannedPart",
-    PartTime,
-    "A part's share of a batch of items on one GPU.",
-    (
-        figure("name"),
-        figure("times", meaning="how often it runs for the batch"),
-        figure("compute_s", meaning="all its runs"),
-        figure("moving_s", meaning="its weights between the host and the GPU"),
-        figure("peak_bytes", meaning="the process while it runs; 0 on a CPU"),
-        figure("start_s", meaning="when its first run starts", default=0.0),
-        figure("on", meaning="gpu, stream, another or a CPU", default="gpu"),
-        figure("offload", meaning="none, model, streamed or sequential", default="none"),
-    ),
-)
-PIPELINE: Final = Shape(
-    "PlannedPipeline",
-    PipelineFacts,
-    "What a pipeline makes; samples of the plan are its items.",
-    (
-        figure("item"),
-        figure("parameters"),
-        figure(
-            "parts",
-            Shape(
-                "PipelinePart",
-                PartFacts,
-                "A part of a pipeline on any GPU.",
-                (
-                    figure("name"),
-                    figure("class", "class_name"),
-                    figure("params", "parameter_count"),
-                    figure("weight_bytes"),
-                    figure("times", meaning="how often it runs for a batch of one item"),
-                    figure("flops_per_item"),
-                ),
-            ),
-        ),
-        figure("item_seconds", meaning="how long an item of sound or film plays", default=None),
-        figure("gpu_count", meaning="GPUs that share an item's sequence", default=1),
-        figure("sharing", default=""),
-    ),
-)
+RENT: Final = Shape("RentDocument", Fit, "The dated offer of machines that are rented whole, by the price of one GPU.", (
+    figure("usd_per_hour", "rent!.usd_per_hour", show=column("USD/GPU/h", "{:.2f}".format, csv="expected", rank=1)),
+    figure("provider", "rent!.provider"),
+    figure("region", "rent!.region"),
+    figure("date", "rent!.date"),
+    figure("instance", "rent!.instance", default=None),
+    figure("machine_gpus", "rent!.instance_gpus", show=column("GPUs a machine", "{:,}".format, rank=3), default=1),
+    figure("machines", reads(int, lambda fit, plan: plan.machines(fit) or 1),
+        "for the load, else for one GPU or those that work together", default=1),
+    figure("usd_per_hour_of_machines", _usd_per_hour_of_machines, default=None),
+    figure("local", reads(LocalAmount | None, lambda fit, plan: plan.local_cost(fit)),
+        "the machines an hour in the currency asked for", default=None),
+))
+PART: Final = Shape("PlannedPart", PartTime, "A part's share of a batch of items on one GPU.", (
+    figure("name"),
+    figure("times", meaning="how often it runs for the batch"),
+    figure("compute_s", meaning="all its runs"),
+    figure("moving_s", meaning="its weights between the host and the GPU"),
+    figure("peak_bytes", meaning="the process while it runs; 0 on a CPU"),
+    figure("start_s", meaning="when its first run starts", default=0.0),
+    figure("on", meaning="gpu, stream, another or a CPU", default="gpu"),
+    figure("offload", meaning="none, model, streamed or sequential", default="none"),
+))
+PIPELINE_PART: Final = Shape("PipelinePart", PartFacts, "A part of a pipeline on any GPU.", (
+    figure("name"),
+    figure("class", "class_name"),
+    figure("params", "parameter_count"),
+    figure("weight_bytes"),
+    figure("times", meaning="how often it runs for a batch of one item"),
+    figure("flops_per_item"),
+))
+PIPELINE: Final = Shape("PlannedPipeline", PipelineFacts, "What a pipeline makes; samples of the plan are its items.", (
+    figure("item"),
+    figure("parameters"),
+    figure("parts", PIPELINE_PART),
+    figure("item_seconds", meaning="how long an item of sound or film plays", default=None),
+    figure("gpu_count", meaning="GPUs that share an item's sequence", default=1),
+    figure("sharing", default=""),
+))
 
 
 def itself(fit: Fit) -> Fit:
     """Return the value, for the figures of a part that read it themselves."""
     return fit
-
-
-def _model_name(_fit: Fit, plan: Plan) -> str:
-    return plan.model.name
-
-
-def _fits(fit: Fit) -> str:
-    return "borderline" if fit.status is FitStatus.BORDERLINE else "yes"
 
 
 def _no_reason(_fit: Fit) -> None:
@@ -222,214 +156,111 @@ def largest_batches(answer: Fit | Rejection) -> str:
     return f"{answer.certain_batch:,}, up to {answer.max_batch:,}"
 
 
-def _offer(fit: Fit, plan: Plan) -> str | None:
-    return plan.offer_words(fit) or None
-
-
-def _gpu_hours(fit: Fit, plan: Plan) -> Interval | None:
-    return plan.gpu_hours(fit)
-
-
 def format_hours(hours: Interval) -> str:
     """Write hours with what they lie between."""
     return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})"
-
-
-def _gpus_for_rate(fit: Fit, plan: Plan) -> int | None:
-    return plan.gpus_for_rate(fit)
 
 
 def _recommended_as(fit: Fit, plan: Plan) -> str:
     return " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)
 
 
-def _fit_notes(fit: Fit) -> tuple[str, ...]:
-    return (*fit.memory.notes, *fit.latency.notes)
-
-
 def _ends(name: str) -> str:
     return f"{name}_low=low {name}=expected {name}_high=high"
 
 
-FIT: Final = Shape(
-    "PlannedFit",
-    Fit,
-    "A GPU that serves one batch within the limits, certainly or perhaps.",
-    (
-        figure("model", _model_name, show=CSV.alone()),
-        figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
-        figure("gpu_name", "gpu.name"),
-        figure("batch", show=column("batch", csv="expected")),
-        figure("status", meaning="never 'does not fit': that is a rejection", show=CSV),
-        figure("fits", _fits, show=column("fits", rank=1).alone()),
-        figure("reason", _no_reason, show=CSV.alone()),
-        figure("memory", MEMORY.at(itself)),
-        figure("max_batch", meaning="the largest batch by the expected sizes", show=CSV, default=0),
-        figure(
-            "certain_batch",
-            meaning="the largest batch that fits at the unfavourable end of every size: what `max` plans",
-            show=CSV,
-            default=0,
-        ),
-        figure("largest_batches", largest_batches, show=column("largest batch", rank=1).right().alone()),
-        figure(
-            "scales",
-            meaning="false where sizes hold at one batch only: max_batch is then that batch, a lower bound",
-            default=True,
-        ),
-        figure(
-            "recommended_batch",
-            meaning="where more batch stops buying throughput, within memory and latency limit",
-            show=column("recommended", "{:,}".format, csv="expected", rank=2, unknown="none"),
-            default=None,
-        ),
-        figure(
-            "latency_s",
-            "latency.bounded_s",
-            "per batch; bound is the roofline, which cannot be beaten",
-            column("latency", format_seconds, csv="bound low expected high"),
-        ),
-        figure("latency_span", latency_span, show=column("interval", rank=2).right().alone()),
-        figure("bound_s", "latency.bound_s", show=column("bound", format_seconds, rank=3).alone()),
-        figure(
-            "interval_s",
-            "latency.interval_s",
-            "from one batch to the next where batches of a pipeline overlap",
-            default=None,
-        ),
-        figure("throughput_per_s", "latency.bounded_per_s", show=column("samples/s", format_rate, csv="expected")),
-        figure("bound_by", "latency.bound_by", show=column("bound by", csv="expected", rank=3)),
-        figure("share_by_binding", "latency.shares", default={}),
-        figure(
-            "host_copy_s",
-            meaning="a bound: the batch's input over PCIe, outside the latency",
-            show=CSV,
-            default=None,
-        ),
-        figure("rent", RENT.at(_rented), "the lowest dated on-demand price known for this GPU", default=None),
-        figure(
-            "usd_per_million_samples",
-            meaning="at that price, at full load",
-            show=column("USD/M samples", "{:.3g}".format, csv="expected"),
-            default=None,
-        ),
-        figure("offer", _offer, show=CSV.alone()),
-        figure("offer_usd_per_hour", _usd_per_hour_of_machines, show=CSV.alone()),
-        figure("min_gpus", _no_reason, show=CSV.alone()),
-        figure(
-            "gpu_hours",
-            _gpu_hours,
-            "how long one such GPU needs for the job; null without one",
-            column("GPU-hours", format_hours).where_known(),
-            default=None,
-        ),
-        figure(
-            "gpus_for_rate",
-            _gpus_for_rate,
-            "GPUs that carry the load asked for, at the low end of each rate; null without one",
-            CSV,
-            default=None,
-        ),
-        figure(
-            "batching_gain",
-            meaning="the best throughput of a safe batch over that of batch 1; null where unknown",
-            show=column("batching gains", format_speedup, csv="expected", rank=3),
-            default=None,
-        ),
-        figure("calibration", "latency.calibration", "null: the interval is uncalibrated"),
-        figure(
-            "evidence",
-            "latency.evidence",
-            "What the latency rests on, the strongest first: steps timed on this GPU, steps on it in another precision,"
-            " single kernels on it, steps on its architecture, on a related one, or none.",
-            column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected"),
-            default=Evidence.SPEC_SHEET,
-        ),
-        figure("evidence_reason", "latency.evidence_reason", default=""),
-        figure("recommended_as", _recommended_as, show=CSV.alone()),
-        figure("parts", PART, "of a pipeline, in order", default=()),
-        figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
-        figure(
-            "power_w",
-            "energy.power_w",
-            "mean of all GPUs of the answer, without the host",
-            column("power", format_watts, csv=_ends("power_w"), rank=2).where_known(),
-            default=UNSET,
-        ),
-        figure(
-            "joules_per_sample",
-            "energy.joules_per_sample",
-            show=column(
-                "J/sample",
-                format_joules,
-                csv=_ends("joules_per_sample"),
-                rank=2,
-            ).where_known(),
-            default=UNSET,
-        ),
-        figure("power_evidence", "energy.evidence", show=CSV.where_known(), default=UNSET),
-        figure("notes", _fit_notes),
-    ),
-)
+FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the limits, certainly or perhaps.", (
+    figure("model", reads(str, lambda _fit, plan: plan.model.name), show=CSV.alone()),
+    figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
+    figure("gpu_name", "gpu.name"),
+    figure("batch", show=column("batch", csv="expected")),
+    figure("status", meaning="never 'does not fit': that is a rejection", show=CSV),
+    figure("fits", reads(str, lambda fit: "borderline" if fit.status is FitStatus.BORDERLINE else "yes"),
+        show=column("fits", rank=1).alone()),
+    figure("reason", _no_reason, show=CSV.alone()),
+    figure("memory", MEMORY.at(itself)),
+    figure("max_batch", meaning="the largest batch by the expected sizes", show=CSV, default=0),
+    figure("certain_batch",
+        meaning="the largest batch that fits at the unfavourable end of every size: what `max` plans", show=CSV,
+        default=0),
+    figure("largest_batches", largest_batches, show=column("largest batch", rank=1).right().alone()),
+    figure("scales",
+        meaning="false where sizes hold at one batch only: max_batch is then that batch, a lower bound",
+        default=True),
+    figure("recommended_batch", meaning="where more batch stops buying throughput, within memory and latency limit",
+        show=column("recommended", "{:,}".format, csv="expected", rank=2, unknown="none"), default=None),
+    figure("latency_s", "latency.bounded_s", "per batch; bound is the roofline, which cannot be beaten",
+        column("latency", format_seconds, csv="bound low expected high")),
+    figure("latency_span", latency_span, show=column("interval", rank=2).right().alone()),
+    figure("bound_s", "latency.bound_s", show=column("bound", format_seconds, rank=3).alone()),
+    figure("interval_s", "latency.interval_s", "from one batch to the next where batches of a pipeline overlap",
+        default=None),
+    figure("throughput_per_s", "latency.bounded_per_s", show=column("samples/s", format_rate, csv="expected")),
+    figure("bound_by", "latency.bound_by", show=column("bound by", csv="expected", rank=3)),
+    figure("share_by_binding", "latency.shares", default={}),
+    figure("host_copy_s", meaning="a bound: the batch's input over PCIe, outside the latency", show=CSV,
+        default=None),
+    figure("rent", RENT.at(_rented), "the lowest dated on-demand price known for this GPU", default=None),
+    figure("usd_per_million_samples", meaning="at that price, at full load",
+        show=column("USD/M samples", "{:.3g}".format, csv="expected"), default=None),
+    figure("offer", reads(str | None, lambda fit, plan: plan.offer_words(fit) or None), show=CSV.alone()),
+    figure("offer_usd_per_hour", _usd_per_hour_of_machines, show=CSV.alone()),
+    figure("min_gpus", _no_reason, show=CSV.alone()),
+    figure("gpu_hours", reads(Interval | None, lambda fit, plan: plan.gpu_hours(fit)),
+        "how long one such GPU needs for the job; null without one",
+        column("GPU-hours", format_hours).where_known(), default=None),
+    figure("gpus_for_rate", reads(int | None, lambda fit, plan: plan.gpus_for_rate(fit)),
+        "GPUs that carry the load asked for, at the low end of each rate; null without one", CSV, default=None),
+    figure("batching_gain", meaning="the best throughput of a safe batch over that of batch 1; null where unknown",
+        show=column("batching gains", format_speedup, csv="expected", rank=3), default=None),
+    figure("calibration", "latency.calibration", "null: the interval is uncalibrated"),
+    figure("evidence", "latency.evidence",
+        "What the latency rests on, the strongest first: steps timed on this GPU, steps on it in another "
+        "precision, single kernels on it, steps on its architecture, on a related one, or none.",
+        column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected"), default=Evidence.SPEC_SHEET),
+    figure("evidence_reason", "latency.evidence_reason", default=""),
+    figure("recommended_as", _recommended_as, show=CSV.alone()),
+    figure("parts", PART, "of a pipeline, in order", default=()),
+    figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
+    figure("power_w", "energy.power_w", "mean of all GPUs of the answer, without the host",
+        column("power", format_watts, csv=_ends("power_w"), rank=2).where_known(), default=UNSET),
+    figure("joules_per_sample", "energy.joules_per_sample",
+        show=column("J/sample", format_joules, csv=_ends("joules_per_sample"), rank=2).where_known(),
+        default=UNSET),
+    figure("power_evidence", "energy.evidence", show=CSV.where_known(), default=UNSET),
+    figure("notes", reads(tuple[str, ...], lambda fit: (*fit.memory.notes, *fit.latency.notes))),
+))
 
 
-def _model_of(_rejection: Rejection, plan: Plan) -> str:
-    return plan.model.name
+REJECTION: Final = Shape("PlannedRejection", Rejection, "A GPU that cannot serve one batch: why, and by how much.", (
+    figure("model", reads(str, lambda _rejection, plan: plan.model.name), show=CSV.alone()),
+    figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
+    figure("gpu_name", "gpu.name"),
+    figure("batch", show=column("batch", csv="expected")),
+    figure("status", reads(str, lambda _rejection: FitStatus.DOES_NOT_FIT.value), show=CSV.alone()),
+    figure("constraint"),
+    figure("reason", reads(str, lambda rejection: f"{rejection.constraint.value}: {rejection.reason}"),
+        show=column("why not", csv="expected")),
+    figure("needed", meaning="bytes, seconds, samples per second or watts, as the constraint has it", default=None),
+    figure("available", default=None),
+    figure("max_batch", show=CSV, default=0),
+    figure("certain_batch", show=CSV, default=0),
+    figure("largest_batches", largest_batches, show=column("largest batch").right().alone()),
+    figure("min_gpus", meaning="a bound: the weights sharded evenly",
+        show=column("GPUs needed", "at least {}".format, csv="expected"), default=None),
+))
 
 
-def _does_not_fit(_rejection: Rejection) -> str:
-    return FitStatus.DOES_NOT_FIT.value
-
-
-def _reason(rejection: Rejection) -> str:
-    return f"{rejection.constraint.value}: {rejection.reason}"
-
-
-REJECTION: Final = Shape(
-    "PlannedRejection",
-    Rejection,
-    "A GPU that cannot serve one batch: why, and by how much.",
-    (
-        figure("model", _model_of, show=CSV.alone()),
-        figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
-        figure("gpu_name", "gpu.name"),
-        figure("batch", show=column("batch", csv="expected")),
-        figure("status", _does_not_fit, show=CSV.alone()),
-        figure("constraint"),
-        figure("reason", _reason, show=column("why not", csv="expected")),
-        figure("needed", meaning="bytes, seconds, samples per second or watts, as the constraint has it", default=None),
-        figure("available", default=None),
-        figure("max_batch", show=CSV, default=0),
-        figure("certain_batch", show=CSV, default=0),
-        figure("largest_batches", largest_batches, show=column("largest batch").right().alone()),
-        figure(
-            "min_gpus",
-            meaning="a bound: the weights sharded evenly",
-            show=column("GPUs needed", "at least {}".format, csv="expected"),
-            default=None,
-        ),
-    ),
-)
-
-
-def _cheaper(choice: Recommendation) -> str | None:
-    return choice.cheaper[0].fit.gpu.id if choice.cheaper else None
-
-
-RECOMMENDATION: Final = Shape(
-    "PlannedRecommendation",
-    Recommendation,
-    "A GPU and batch to take, and why.",
-    (
-        figure("gpu", "fit.gpu.id"),
-        figure("batch", "fit.batch"),
-        figure("reason"),
-        figure("warning"),
-        figure("licence", meaning="what the driver's licence forbids in a data centre", default=None),
-        figure("porting", meaning="what another vendor's GPU asks of software", default=None),
-        figure("cheaper", _cheaper, "the cheapest GPU that would cost less and is not taken", default=None),
-    ),
-)
+RECOMMENDATION: Final = Shape("PlannedRecommendation", Recommendation, "A GPU and batch to take, and why.", (
+    figure("gpu", "fit.gpu.id"),
+    figure("batch", "fit.batch"),
+    figure("reason"),
+    figure("warning"),
+    figure("licence", meaning="what the driver's licence forbids in a data centre", default=None),
+    figure("porting", meaning="what another vendor's GPU asks of software", default=None),
+    figure("cheaper", reads(str | None, lambda choice: choice.cheaper[0].fit.gpu.id if choice.cheaper else None),
+        "the cheapest GPU that would cost less and is not taken", default=None),
+))
 
 
 def _taken_by(criterion: Criterion) -> Any:
@@ -439,20 +270,15 @@ def _taken_by(criterion: Criterion) -> Any:
     return choice
 
 
-CHANGE: Final = Shape(
-    "PlannedChange",
-    ConditionEffect,
-    "What one other condition, such as half precision, would make of the first recommendation.",
-    (
-        figure("name"),
-        figure("option"),
-        figure("gpu", "after.gpu.id"),
-        figure("batch", "after.batch"),
-        figure("latency_s", "after.latency.latency_s"),
-        figure("total_bytes", "after.memory.total_bytes"),
-        figure("speedup"),
-    ),
-)
+CHANGE: Final = Shape("PlannedChange", ConditionEffect, "What one other condition, such as half precision, would make of the first recommendation.", (
+    figure("name"),
+    figure("option"),
+    figure("gpu", "after.gpu.id"),
+    figure("batch", "after.batch"),
+    figure("latency_s", "after.latency.latency_s"),
+    figure("total_bytes", "after.memory.total_bytes"),
+    figure("speedup"),
+))
 
 
 def whole_plan(plan: Plan) -> Plan:
@@ -466,40 +292,30 @@ RECOMMENDATIONS: Final = Shape(
     "GPUs to take first, by criterion; one that no GPU meets, such as a price, is absent.",
     tuple(figure(criterion.value, RECOMMENDATION.at(_taken_by(criterion)), default=UNSET) for criterion in Criterion),
 )
-PLAN: Final = Shape(
-    "PlanDocument",
-    Plan,
-    "What `capplan plan --format json` writes for one model; for several models, a list of these.",
-    (
-        *SIGNED,
-        figure("model", MODEL),
-        figure("workload", WORKLOAD),
-        figure("limits"),
-        figure("job", default=None),
-        figure("recommended", RECOMMENDATIONS.at(whole_plan), default=RECOMMENDATIONS),
-        figure(
-            "shortlist",
-            meaning="Ids of the GPUs that the short answer sets side by side, the most important first.",
-            default=(),
-        ),
-        figure("changes", CHANGE, "What other conditions would make of the first recommendation.", default=()),
-        figure("pipeline", PIPELINE, "null for a model", default=None),
-        figure("fits", FIT),
-        figure("rejections", REJECTION),
-        figure("assumptions"),
-        figure("cautions", meaning="What makes the figures of this model uncertain.", default=()),
-        figure("notes"),
-        figure(
-            "provenance",
-            Shape(
-                "PlanProvenance",
-                Plan,
-                "What the plan was made from.",
-                (figure("target"), figure("versions"), figure("calibration")),
-            ).at(whole_plan),
-        ),
-    ),
-)
+PROVENANCE: Final = Shape("PlanProvenance", Plan, "What the plan was made from.", (
+    figure("target"),
+    figure("versions"),
+    figure("calibration"),
+))
+PLAN: Final = Shape("PlanDocument", Plan, "What `capplan plan --format json` writes for one model; for several models, a list of these.", (
+    *SIGNED,
+    figure("model", MODEL),
+    figure("workload", WORKLOAD),
+    figure("limits"),
+    figure("job", default=None),
+    figure("recommended", RECOMMENDATIONS.at(whole_plan), default=RECOMMENDATIONS),
+    figure("shortlist",
+        meaning="Ids of the GPUs that the short answer sets side by side, the most important first.", default=()),
+    figure("changes", CHANGE, "What other conditions would make of the first recommendation.", default=()),
+    figure("pipeline", PIPELINE, "null for a model", default=None),
+    figure("fits", FIT),
+    figure("rejections", REJECTION),
+    figure("assumptions"),
+    figure("cautions", meaning="What makes the figures of this model uncertain.", default=()),
+    figure("notes"),
+    figure("provenance", PROVENANCE.at(whole_plan)),
+))
+# fmt: on
 
 
 def plan_document(plan: Plan) -> "PlanDocument":

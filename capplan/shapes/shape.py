@@ -90,10 +90,28 @@ class Nested:
     """A value that has a shape of its own, or several of them, and how it is read."""
 
     shape: "Shape"
-    read: "str | Callable[..., Any] | None"
+    read: "str | Callable[..., Any] | Typed | None"
 
 
-Reader = str | Callable[..., Any] | Nested | None
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A function that reads a figure, and the type that it returns; `reads` makes it."""
+
+    kind: Any
+    function: Callable[..., Any]
+
+
+def reads(kind: Any, function: Callable[..., Any]) -> Typed:
+    """Return how a figure is read where a function without annotations does, such as a lambda.
+
+    Args:
+        kind: The type that it returns.
+        function: Takes the value, or the value and the whole answer.
+    """
+    return Typed(kind, function)
+
+
+Reader = str | Callable[..., Any] | Typed | Nested | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +119,7 @@ class AnswerFigure:
     """One figure of an answer; `figure` makes it."""
 
     name: str
-    read: "str | Callable[..., Any]"
+    read: "str | Callable[..., Any] | Typed"
     meaning: Meta | None
     show: Show
     default: Any
@@ -127,10 +145,14 @@ def figure(
         show: Where it stands besides the document.
         default: Its value in saved documents that lack it; UNSET if documents leave it out where it is None.
     """
-    nested = Nested(read, None) if isinstance(read, Shape) else read if isinstance(read, Nested) else Nested(None, read)  # type: ignore[arg-type]  # told apart below
-    path = name if nested.read is None else nested.read
+    shape: Shape | None = None
+    if isinstance(read, Shape):
+        shape, read = read, None
+    elif isinstance(read, Nested):
+        shape, read = read.shape, read.read
     described = meaning if isinstance(meaning, Meta) else Meta(description=meaning) if meaning else None
-    return AnswerFigure(name=name, read=path, meaning=described, show=show, default=default, shape=nested.shape)
+    path = name if read is None else read
+    return AnswerFigure(name=name, read=path, meaning=described, show=show, default=default, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -150,7 +172,7 @@ class Shape:
     doc: str
     figures: tuple[AnswerFigure, ...]
 
-    def at(self, read: "str | Callable[..., Any]") -> Nested:
+    def at(self, read: "str | Callable[..., Any] | Typed") -> Nested:
         """Return that a figure is, or holds, values of this shape."""
         return Nested(self, read)
 
@@ -351,10 +373,10 @@ def _reader(shape: Shape, one: AnswerFigure) -> ReadFigure:
     )
 
 
-def _reading(owner: Any, read: "str | Callable[..., Any]") -> tuple[Callable[[Any, Any], Any], Any]:
+def _reading(owner: Any, read: "str | Callable[..., Any] | Typed") -> tuple[Callable[[Any, Any], Any], Any]:
     """Return what reads a figure from a value and the whole answer, and the type of what it reads."""
     if not isinstance(read, str):
-        hint = get_type_hints(read)["return"]
+        hint, read = (read.kind, read.function) if isinstance(read, Typed) else (get_type_hints(read)["return"], read)
         return (read, hint) if len(signature(read).parameters) > 1 else (_of_value(read), hint)
     hint, may_be_none = owner, False
     for step in read.split("."):
