@@ -20,7 +20,7 @@ from capplan.core.sweep.definition import (
     ServingConditions,
     workload_label,
 )
-from capplan.core.workload import BatchChoice, Batches, Mode, parse_batches
+from capplan.core.workload import BatchChoice, Batches, Mode
 from capplan.errors import CapplanError, UsageError
 from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.verbs.llm.estimate import LlmEstimateQuestion
@@ -274,13 +274,11 @@ class _SweepReader(KeyReader):
         for words in _as_list(given):
             if isinstance(words, bool) or not isinstance(words, int | str):
                 self.refuse(key, f'must be batches such as 8, [1, 32], "1..1024", auto or max, not {words!r}')
-                continue
-            try:
-                listed.append(parse_batches(str(words)))
-            except UsageError as error:
-                self.refuse(key, str(error).removeprefix("--batch "))
-        if not listed:
+            elif (read := self.field(key, _WORKLOAD_FIELDS["batch"], str(words), door=Door.SWEEP)) is not MISSING:
+                listed.append(read)
+        if given == []:
             self.refuse(key, "is empty; write batches such as [1, 32]")
+        if not listed:
             return Batches(choice=BatchChoice.AUTO)
         if len(listed) > 1 and any(batches.choice is not BatchChoice.LISTED for batches in listed):
             self.refuse(key, "auto and max stand alone; write a workload of its own for each")
