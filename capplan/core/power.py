@@ -197,9 +197,9 @@ class PowerLaw:
     set on every card in place of its own; None where none is asked for, and cards keep theirs. [W]
     """
 
+    origin: Origin
     architectures: Mapping[str, PowerConstants]
     others: PowerConstants
-    origin: Origin
     capping: CapLaw
     cap_w: float | None = None
     served_widening: Mapping[str, float] = field(default_factory=lambda: {"low": 1.0, "high": 1.0})

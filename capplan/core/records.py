@@ -48,8 +48,10 @@ class RecordReader:
         usual_range: Which numbers all other fields may hold.
         keys: How the file names a field, by the dataclass, where it is another name than the field's.
         parsers: How a field is read, by the dataclass, where its type alone does not say it.
+        forms: How the mapping of a file becomes that of the fields, by the dataclass, where they are grouped otherwise.
+        optional: Members of enumerations that a mapping by their words may lack.
         older: What stands for keys that older files lack, by the dataclass.
-        retired: Obsolete keys, ignored, by the dataclass.
+        retired: Keys that are ignored, by the dataclass: obsolete ones, and remarks for readers of the file.
         takes_defaults: A field with a default may be left out.
     """
 
@@ -57,6 +59,8 @@ class RecordReader:
     usual_range: ClassVar[NumberRange] = NumberRange(high=1e15)
     keys: ClassVar[Mapping[type, Mapping[str, str]]] = _NOTHING
     parsers: ClassVar[Mapping[type, Mapping[str, Callable[[Any], Any]]]] = _NOTHING
+    forms: ClassVar[Mapping[type, Callable[[dict[str, Any]], dict[str, Any]]]] = _NOTHING
+    optional: ClassVar[Collection[StrEnum]] = ()
     older: ClassVar[Mapping[type, Mapping[str, object]]] = _NOTHING
     retired: ClassVar[Mapping[type, Collection[str]]] = _NOTHING
     takes_defaults: ClassVar[bool] = True
@@ -94,6 +98,8 @@ class RecordReader:
         before, prefix = self.refused, f"{where}." if where else ""
         retired, names = self.retired.get(kind, ()), self.keys.get(kind, _NOTHING)
         held = {**self.older.get(kind, {}), **{key: value for key, value in held.items() if key not in retired}}
+        if kind in self.forms:
+            held = self.forms[kind](held)
         known = {names.get(item.name, item.name): item for item in fields(kind) if item.name not in read}  # type: ignore[arg-type]  # a dataclass
         self.unknown_keys(held, known, prefix)
         values: dict[str, Any] = dict(read)
@@ -130,7 +136,9 @@ class RecordReader:
             return None if given is None else self.value(kind, given, where, allowed)
         origin = get_origin(kind)
         if origin is Mapping:
-            return self.mapping_of(get_args(kind)[1], given, where, allowed)
+            keys, values = get_args(kind)
+            held = self.mapping_of(values, given, where, allowed)
+            return self.by_members(keys, held, where) if issubclass(keys, StrEnum) else held
         if origin in (tuple, frozenset):
             return origin(self.items_of(get_args(kind)[0], given, where, allowed))
         if kind in (date, datetime, bool) or issubclass(kind, StrEnum):
@@ -150,6 +158,15 @@ class RecordReader:
         """Read values of one type by their names; empty where it is refused."""
         held = self.mapping_at(where, given) or {}
         return {name: self.value(kind, value, f"{where}.{name}", allowed) for name, value in held.items()}
+
+    def by_members(self, keys: type[StrEnum], held: dict[str, Any], where: str) -> dict[StrEnum, Any]:
+        """Return values by the members of an enumeration instead of their words; members that lack are refused."""
+        members = list(keys)
+        self.unknown_keys(held, members, f"{where}.")
+        for member in members:
+            if member not in held and member not in self.optional:
+                self.refuse(f"{where}.{member}", "is missing")
+        return {member: held[member] for member in members if member in held}
 
     def items_of(self, kind: Any, given: object, where: str, allowed: NumberRange) -> list[Any]:
         """Read the items of a list; empty where it is refused."""

@@ -1,11 +1,10 @@
 """Read and write calibration files, of kernels, engines and memory: the package's YAML, or a user's own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from capplan.core.gpus.rate_laws import GUESSED_LAWS
 from capplan.core.latency.calibration import (
@@ -24,14 +23,13 @@ from capplan.core.latency.classes import ALL_CLASSES
 from capplan.core.memory.types import (
     CommunicationSize,
     ContextSize,
-    ConvolutionWorkspaces,
     CpuWorkspaces,
     MemoryCalibration,
 )
-from capplan.core.numbers import Interval
+from capplan.core.numbers import ENDS, Interval
 from capplan.core.origin import Origin
 from capplan.core.power import FEWEST_TIMES, MOST_TIMES, CardPower
-from capplan.core.records import NumberRange
+from capplan.core.records import NumberRange, as_plain
 from capplan.core.workload import Framework
 from capplan.errors import SpecError
 from capplan.files import Stamp, stamp
@@ -172,14 +170,8 @@ def dump_with_own_parts(calibration: Calibration) -> str:
 
 def _document(calibration: Calibration) -> Tree:
     """Return the keys of one calibration, without its parts."""
-    document: Tree = asdict(replace(calibration, parts={}, engines={}))
-    for name in _APART:
-        del document[name]
-    if calibration.host is None:
-        del document["host"]
-    if not calibration.power:
-        del document["power"]
-    return document
+    absent = [*_APART, *([] if calibration.host else ["host"]), *([] if calibration.power else ["power"])]
+    return {name: value for name, value in as_plain(calibration).items() if name not in absent}
 
 
 _PARTS = "parts"
@@ -207,14 +199,19 @@ def _read_calibration(document: Tree, where: str) -> Calibration:
             reader.unknown_keys(dict(calibration.host.operators_s), ALL_CLASSES, "host.operators_s.")
             if not calibration.host.operators_s:
                 reader.refuse("host.operators_s", "holds no operator")
-    reader.finish({})
-    assert calibration is not None
-    return calibration
+    return reader.finished(calibration)
 
 
-ENGINES_SCHEMA_VERSION = 1
 ENGINES_FILE = "engines.yaml"
 _ENGINES = tuple(framework.value for framework in Framework if framework.is_engine)
+
+
+class _EngineReader(_PartReader):
+    """Reads the calibrations of inference engines."""
+
+    shipped = ENGINES_FILE
+    what = "a calibration of engines"
+    version = 1
 
 
 def load_engines() -> dict[str, EngineCalibration]:
@@ -223,16 +220,11 @@ def load_engines() -> dict[str, EngineCalibration]:
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
     """
-    where = f"calibrations/{ENGINES_FILE}"
-    what = "a calibration of engines"
-    document = read_versioned(calibration_file(ENGINES_FILE), what=what, version=ENGINES_SCHEMA_VERSION, shown=where)
-    reader = _PartReader(where, where)
+    reader, document = _EngineReader.opened()
     reader.unknown_keys(document, ("engines",), "")
     engines = reader.mapping(document, "engines")
     reader.unknown_keys(engines, _ENGINES, "engines.")
-    calibrations = {name: reader.record(EngineCalibration, given, f"engines.{name}") for name, given in engines.items()}
-    reader.finish({})
-    return {name: engine for name, engine in calibrations.items() if engine is not None}
+    return reader.finished(reader.mapping_of(EngineCalibration, engines, "engines", reader.usual_range))
 
 
 def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
@@ -241,16 +233,58 @@ def dump_engines(engines: Mapping[str, EngineCalibration]) -> str:
     Args:
         engines: the calibrations by the framework's name; the same ones give the same text.
     """
-    document = {
-        "schema_version": ENGINES_SCHEMA_VERSION,
-        "engines": {name: asdict(engine) for name, engine in engines.items()},
-    }
-    return dump_yaml(document, digits=4)
+    return dump_yaml({"schema_version": _EngineReader.version, "engines": as_plain(engines)}, digits=4)
 
 
-MEMORY_SCHEMA_VERSION = 1
-_DEFAULT = "memory.yaml"
-_MEMORY_KEYS = {"schema_version", *(field.name for field in fields(MemoryCalibration))}
+def _sized(row: Tree) -> Tree:
+    """Return a row with its sizes as one value and its sources as one text."""
+    ends = {name: row[name] for name in ENDS if name in row}
+    others = {name: value for name, value in row.items() if name not in ends}
+    return {"size_bytes": ends, **others}
+
+
+def _sizes(ends: Mapping[str, str]) -> Interval:
+    return Interval(**{end.value: parse_quantity(ends[end], BYTES, what=end) for end in ENDS})
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+class _MemoryReader(YamlRecordReader):
+    """Reads the calibration of memory."""
+
+    shipped = "memory.yaml"
+    what = "a memory calibration"
+    version = 1
+    takes_defaults = False
+    usual_range = NumberRange(high=1e12)
+    forms = MappingProxyType({ContextSize: _sized, CommunicationSize: _sized})
+    keys = MappingProxyType({
+        ContextSize: {"since": "torch_since", "capabilities": "compute_capability", "origin": "sources"},
+        CommunicationSize: {"origin": "sources"},
+        CpuWorkspaces: {"origin": "sources"},
+    })  # fmt: skip
+    parsers = MappingProxyType({
+        ContextSize: {
+            "since": _version,
+            "capabilities": lambda ends: tuple(map(_version, ends)),
+            "size_bytes": _sizes,
+            "origin": "; ".join,
+        },
+        CommunicationSize: {"size_bytes": _sizes, "origin": "; ".join},
+        CpuWorkspaces: {"origin": "; ".join},
+        MemoryCalibration: {"origin": lambda given: f"calibration of {given['made']}: {given['data']}"},
+    })  # fmt: skip
+    ranges = MappingProxyType({
+        MemoryCalibration: {
+            **dict.fromkeys(
+                ("uncertain_fraction", "compiled_fraction", "graph_pool_fraction", "least_kept_fraction"), _FRACTION
+            ),
+            "assumed_share_factor": NumberRange(low=1, high=100),
+        }
+    })  # fmt: skip
 
 
 def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
@@ -259,66 +293,4 @@ def load_memory_calibration(path: Path | None = None) -> MemoryCalibration:
     Raises:
         SpecError: the file is missing, no strict YAML, of another schema, or holds unknown or missing keys.
     """
-    where = f"calibrations/{_DEFAULT}" if path is None else str(path)
-    document = read_versioned(
-        path or calibration_file(_DEFAULT), what="a memory calibration", version=MEMORY_SCHEMA_VERSION, shown=where
-    )
-    if unknown := sorted(set(document) - _MEMORY_KEYS):
-        raise SpecError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_MEMORY_KEYS))}.")
-    try:
-        origin, cpu = document["origin"], document["cpu_workspaces"]
-        return MemoryCalibration(
-            convolution_workspaces=ConvolutionWorkspaces(
-                nchw_half=_shares(document["convolution_workspaces"]["nchw_half"]),
-                other=_shares(document["convolution_workspaces"]["other"]),
-            ),
-            cpu_workspaces=CpuWorkspaces(
-                **{layout: _shares(cpu[layout]) for layout in ("row_major", "row_major_half", "channels_last")},
-                origin="; ".join(cpu["sources"]),
-            ),
-            contexts=tuple(_context(row) for row in document["contexts"]),
-            communication=CommunicationSize(
-                size_bytes=_sizes(document["communication"]), origin="; ".join(document["communication"]["sources"])
-            ),
-            uncertain_fraction=_number(document, "uncertain_fraction", 0, 1),
-            compiled_fraction=_number(document, "compiled_fraction", 0, 1),
-            graph_pool_fraction=_number(document, "graph_pool_fraction", 0, 1),
-            least_kept_fraction=_number(document, "least_kept_fraction", 0, 1),
-            assumed_share_factor=_number(document, "assumed_share_factor", 1, 100),
-            origin=f"calibration of {origin['made']}: {origin['data']}",
-        )
-    except KeyError as error:
-        raise SpecError(f"{where}: {error.args[0]} is missing.") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise SpecError(f"{where}: {error}.") from error
-
-
-def _number(document: Tree, key: str, low: float, high: float) -> float:
-    given = document[key]
-    if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-        raise ValueError(f"{key} must lie between {low} and {high}, not {given!r}")
-    return float(given)
-
-
-def _shares(row: dict[str, float]) -> Interval:
-    return Interval(low=row["low"], expected=row["expected"], high=row["high"])
-
-
-def _context(row: dict[str, Any]) -> ContextSize:
-    lowest, highest = (_version(text) for text in row["compute_capability"])
-    return ContextSize(
-        since=_version(row["torch_since"]),
-        capabilities=(lowest, highest),
-        size_bytes=_sizes(row),
-        origin="; ".join(row["sources"]),
-    )
-
-
-def _sizes(row: dict[str, Any]) -> Interval:
-    low, expected, high = (parse_quantity(row[end], BYTES, what=end) for end in ("low", "expected", "high"))
-    return Interval(low=low, expected=expected, high=high)
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor)
+    return _MemoryReader.load(MemoryCalibration, path)

@@ -46,9 +46,9 @@ def test_the_constants_are_shares_and_others_are_less_certain(law: PowerLaw) -> 
     ("text", "words"),
     [
         ("schema_version: 7", "is not a law of power of schema_version 3"),
-        ("schema_version: 3", "origin is missing"),
+        ("schema_version: 3", "origin: is missing"),
         ("schema_version: [", r"law\.yaml: line 2: "),
-        ("schema_version: 3\norigin: {made: soon}", "origin.made is 'soon'"),
+        ("schema_version: 3\norigin: {made: soon}", "origin.made: is 'soon'"),
     ],
 )
 def test_a_file_that_is_no_law_is_refused_in_a_sentence(text: str, words: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_its_origin_and_its_contexts_are_those_of_the_file():
     ("old", "new", "said"),
     [
         ("schema_version: 1", "schema_version: 9", "schema_version"),
-        ("communication:", "comunication:", "unknown key 'comunication'"),
+        ("communication:", "comunication:", "comunication: unknown key; did you mean communication"),
         ("uncertain_fraction: 0.25", "", "uncertain_fraction"),
         ("low: 256 MiB", "low: 256 parsecs", "parsecs"),
         ("low: 256 MiB", "low: 2560 MiB", "interval"),

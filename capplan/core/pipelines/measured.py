@@ -206,11 +206,11 @@ class PipelineCalibration:
     """
 
     name: str = "none"
-    gpus: Mapping[str, GroupFactors] = field(default_factory=dict)
+    origin: Origin | None = None
     host: float = 1.0
+    gpus: Mapping[str, GroupFactors] = field(default_factory=dict)
     sequence: SequenceLaws = field(default_factory=SequenceLaws)
     width: PipelineWidth = field(default_factory=PipelineWidth)
-    origin: Origin | None = None
 
     def factors_on(self, gpu: GpuSpec) -> Mapping[str, float]:
         """Return the factors on the groups of kernels on a GPU: its own, else those of its chips, else none.

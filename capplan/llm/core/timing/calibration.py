@@ -191,6 +191,7 @@ class LlmCalibration:
     """
 
     name: str
+    origin: Origin | None = None
     kernels: Mapping[KernelClass, KernelConstants]
     engines: Mapping[str, EngineTimes]
     switched: LinkConstants
@@ -203,7 +204,6 @@ class LlmCalibration:
     measured_pairs: frozenset[str] = frozenset()
     single_streams: Mapping[str, frozenset[str]] = field(default_factory=dict)
     kernel_factors: Mapping[str, float] = field(default_factory=dict)
-    origin: Origin | None = None
 
     def width(self, name: str, engine: str) -> Width:
         """Return the interval widths of a metric: those of the engine's generation, of its newest, or of all engines.

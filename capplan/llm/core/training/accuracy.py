@@ -54,6 +54,7 @@ class TrainingCalibration:
     """
 
     name: str
+    origin: Origin | None = None
     memory: MemoryConstants
     time: TimeConstants
     widths: Widths
@@ -62,7 +63,6 @@ class TrainingCalibration:
     measured_frameworks: frozenset[str]
     memory_frameworks: frozenset[str]
     peak_ratios: Mapping[TrainingEvidence, tuple[float, ...]] = field(default_factory=dict)
-    origin: Origin | None = None
 
     def fit_probability(self, peak_bytes: float, *, usable_bytes: float, evidence: TrainingEvidence) -> float:
         """Return the probability that a job whose peak was predicted runs within a GPU's memory.
