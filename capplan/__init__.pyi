@@ -15,7 +15,6 @@ from capplan.api.asking import Shown
 from capplan.api.client import Client as Client
 from capplan.api.verbs import load_gpus as load_gpus, load_trace as load_trace, read_sweep as read_sweep
 from capplan.app.calibration.validate import ValidateAnswer
-from capplan.app.estimate import EstimateAnswer
 from capplan.app.sweep.results import SweepResults
 from capplan.core.calibrate.fit import FittedCalibration
 from capplan.core.gpus.prices import PriceTier, Term
@@ -25,6 +24,7 @@ from capplan.core.memory.summary import MemorySummary
 from capplan.core.ops.counters import AnalyzeAnswer
 from capplan.core.pipelines.types import Offload
 from capplan.core.plan.comparison import Comparison
+from capplan.core.plan.estimate import EstimateAnswer
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchSearch, Framework, Host, Layout, ModelSharding, Optimizer, Precision, RowOrder, SortKey, Training

@@ -1,5 +1,6 @@
 """Plan models: which GPUs fit each of them at a batch, how fast it runs there, and what binds it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +17,7 @@ from capplan.core.latency.step import in_own_precision
 from capplan.core.memory.types import MemoryCalibration
 from capplan.core.plan.planner import make_plan, merge_plans
 from capplan.core.plan.recommend import with_recommendations, without_gpu
-from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Limits, Plan
+from capplan.core.plan.types import ConditionEffect, Fit, Limits, Plan
 from capplan.core.power import PowerLaw
 from capplan.core.quantisation.rewrite import scheme_name
 from capplan.core.trace.types import Recording
@@ -89,74 +90,74 @@ class PlanContext:
         )
 
 
-def plan(
-    model: Model,
-    terms: PlanTerms,
-    context: PlanContext,
-    *,
-    job: JobSize | None = None,
-    tries_half: bool = False,
-    is_strict: bool = False,
-) -> Plan:
-    """Return the plan of a model: the GPUs that can run it, which to take, and what other conditions would change.
+class Opened(ABC):
+    """What a question is about, opened: a model, or a pipeline of several.
 
-    A model that does not scale with the batch is traced anew at every batch listed.
-
-    Args:
-        model: the model, opened.
-        terms: the batches, conditions and limits.
+    Attributes:
         context: the GPUs, prices and calibrations.
-        job: a finite amount of work, for which GPU-hours are worked out.
-        tries_half: work out what half precision would change on the recommended GPU, beside compiling and
-            channels_last, or autocast and TF32 of a training step, beside checkpointing and adapters.
-        is_strict: refuse a model with operators that could not be counted.
-
-    Raises:
-        UsageError: batches must be listed for a model that does not scale with the batch.
-        TraceError: the model could not be traced, or is refused by `is_strict`.
-        MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    if is_strict:
-        refuse_uncertain(model.words, model.recording(terms.workload.configuration))
-    answer = plan_at_batches(model, terms, context)
-    answer = _with_choices(answer, model, terms, context, tries_half=tries_half)
-    beside = (*_beside_full_width(answer, model, terms, context), *without_gpu(answer))
-    return replace(answer, job=job, notes=(*context.notes, *beside, *answer.notes))
 
+    context: PlanContext
 
-def _beside_full_width(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
-    """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
-    best = answer.best()
-    quantised = None if best is None else _at_full_width(model, answer.workload.configuration)
-    if best is None or quantised is None:
+    @abstractmethod
+    def plan(self, terms: PlanTerms) -> Plan:
+        """Return the GPUs that can run it, how fast and at what cost.
+
+        Raises:
+            UsageError: batches must be listed for a model that does not scale with the batch.
+            TraceError: it could not be traced, or is refused because operators could not be counted.
+            MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
+        """
+
+    @abstractmethod
+    def changes(self, plan: Plan, terms: PlanTerms) -> tuple[ConditionEffect, ...]:
+        """Return what other conditions would change on the recommended GPU."""
+
+    def remarks(self, plan: Plan, terms: PlanTerms) -> tuple[str, ...]:
+        """Return sentences beside the answer."""
+        del plan, terms
         return ()
-    name, inner = quantised
-    asked = replace(
-        terms,
-        batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
-        limits=terms.limits.without_speed(),
-    )
-    fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
-    here = f"{best.gpu.id} at batch {best.batch}"
-    if not fits:
-        return (f"{name}: at full width the model does not fit on {here}.",)
-    before, after = fits[0], best
-    gain = before.latency.latency_s.expected / after.latency.latency_s.expected
-    return (
-        f"{name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
-        f"{format_bytes(after.memory.total_bytes.expected)}, at full width "
-        f"{format_seconds(before.latency.latency_s.expected)} and "
-        f"{format_bytes(before.memory.total_bytes.expected)}: ×{gain:.2f} as fast.",
-    )
+
+    def advised(self, plan: Plan, terms: PlanTerms) -> Plan:
+        """Return a plan with what to take, what other conditions would change, and remarks."""
+        plan = with_recommendations(plan, named=self.context.named, offers=self.context.offers)
+        plan = replace(plan, changes=self.changes(plan, terms))
+        return replace(plan, notes=(*self.context.notes, *self.remarks(plan, terms), *plan.notes))
 
 
-def _at_full_width(model: Model, configuration: Configuration) -> tuple[str, Model] | None:
-    """Return the scheme and the unquantised model of one that is quantised by option or as a checkpoint."""
-    if isinstance(model, QuantisedModel):
-        return model.scheme.name, model.inner
-    if not isinstance(model, TracedModel) or (name := scheme_name(model.recording(configuration))) is None:
-        return None
-    return name, model.at_full_width()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedModel(Opened):
+    """A model that is open.
+
+    Attributes:
+        tries_half: work out what half precision would change, or autocast and TF32 of a training step, beside
+            compiling and channels_last, checkpointing and adapters.
+        is_strict: refuse a model with operators that could not be counted.
+    """
+
+    model: Model
+    context: PlanContext
+    tries_half: bool = False
+    is_strict: bool = False
+
+    def plan(self, terms: PlanTerms) -> Plan:
+        """Return the plan of all batches; a model that does not scale with the batch is traced anew at each."""
+        if self.is_strict:
+            refuse_uncertain(self.model.words, self.model.recording(terms.workload.configuration))
+        return plan_at_batches(self.model, terms, self.context)
+
+    def changes(self, plan: Plan, terms: PlanTerms) -> tuple[ConditionEffect, ...]:
+        """Return what other precisions, frameworks, layouts and steps would change on the recommended GPU."""
+        best = plan.best()
+        if best is None:
+            return ()
+        others = _alternatives(self.model, terms, tries_half=self.tries_half)
+        effects = [_changed(best, other, model=self.model, terms=terms, context=self.context) for other in others]
+        return tuple(effect for effect in effects if effect is not None)
+
+    def remarks(self, plan: Plan, terms: PlanTerms) -> tuple[str, ...]:
+        """Compare a quantised model with full width, and GPUs with CPUs where these were asked about."""
+        return (*_beside_full_width(plan, self.model, terms, self.context), *without_gpu(plan))
 
 
 def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Plan:
@@ -194,17 +195,39 @@ def plan_at_batches(model: Model, terms: PlanTerms, context: PlanContext) -> Pla
     return plans[0] if len(plans) == 1 else merge_plans(plans, sort=terms.sort)
 
 
-def _with_choices(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext, *, tries_half: bool) -> Plan:
-    """Add the recommendations, and what other conditions would change on the first of them."""
-    answer = with_recommendations(answer, named=context.named, offers=context.offers)
+def _beside_full_width(answer: Plan, model: Model, terms: PlanTerms, context: PlanContext) -> tuple[str, ...]:
+    """Compare a quantised model with the same model at full width, on the recommended GPU at its batch."""
     best = answer.best()
-    if best is None:
-        return answer
-    changes = [
-        _changed(best, other, model=model, terms=terms, context=context)
-        for other in _alternatives(model, terms, tries_half=tries_half)
-    ]
-    return replace(answer, changes=tuple(change for change in changes if change is not None))
+    quantised = None if best is None else _at_full_width(model, answer.workload.configuration)
+    if best is None or quantised is None:
+        return ()
+    name, inner = quantised
+    asked = replace(
+        terms,
+        batches=Batches(choice=BatchChoice.LISTED, sizes=(best.batch,)),
+        limits=terms.limits.without_speed(),
+    )
+    fits = plan_at_batches(inner, asked, replace(context, gpus=(best.gpu,))).fits
+    here = f"{best.gpu.id} at batch {best.batch}"
+    if not fits:
+        return (f"{name}: at full width the model does not fit on {here}.",)
+    before, after = fits[0], best
+    gain = before.latency.latency_s.expected / after.latency.latency_s.expected
+    return (
+        f"{name} on {here}: {format_seconds(after.latency.latency_s.expected)} and "
+        f"{format_bytes(after.memory.total_bytes.expected)}, at full width "
+        f"{format_seconds(before.latency.latency_s.expected)} and "
+        f"{format_bytes(before.memory.total_bytes.expected)}: ×{gain:.2f} as fast.",
+    )
+
+
+def _at_full_width(model: Model, configuration: Configuration) -> tuple[str, Model] | None:
+    """Return the scheme and the unquantised model of one that is quantised by option or as a checkpoint."""
+    if isinstance(model, QuantisedModel):
+        return model.scheme.name, model.inner
+    if not isinstance(model, TracedModel) or (name := scheme_name(model.recording(configuration))) is None:
+        return None
+    return name, model.at_full_width()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import msgspec
 from capplan.app.feedback import Feedback
 from capplan.app.gpu_choice import GpuChoice, GpuRequest
 from capplan.app.models import ModelSource, QuantisedSource, open_model
-from capplan.app.pipelines.answer import PipelineRequest, plan_pipeline
+from capplan.app.pipelines.answer import OpenedPipeline, PipelineRequest
 from capplan.app.pipelines.diffusers import names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms, plan_at_batches
 from capplan.app.priced_gpus import PriceFilters, affordable
@@ -209,8 +209,8 @@ def _plan(
 ) -> PlanDocument:
     if is_pipeline(source):
         context = PlanContext.of(GpuRequest(specs=gpus), PriceFilters(), feedback=feedback)
-        asked = replace(pipeline, words=source.words)
-        return plan_document(plan_pipeline(asked, terms, context))
+        opened = OpenedPipeline.of(replace(pipeline, words=source.words), context)
+        return plan_document(opened.advised(opened.plan(terms), terms))
     model = open_model(source, feedback=feedback)
     context = PlanContext(
         gpus=gpus, calibration=load_calibration(), memory_calibration=load_memory_calibration(), feedback=feedback

@@ -1,14 +1,14 @@
 """`memory`: the peak of a model's GPU memory by part, where it stands, and the largest batch that fits."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from capplan.core.workload import ModelSharding, Workload
-from capplan.errors import UsageError
+from capplan.core.workload import Configuration, ModelSharding, Optimizer, Training, Workload
+from capplan.errors import CapplanError, UsageError
 from capplan.verbs.statement.contract import Context, Outcome, Verb
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
@@ -24,8 +24,11 @@ from capplan.verbs.statement.words import PLOT, checking_pictures, pictures
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuRequest
-    from capplan.app.memory import MemoryResult
+    from capplan.app.models import Model
+    from capplan.core.memory.advice import Alternative
+    from capplan.core.memory.summary import MemoryResult
     from capplan.core.pipelines.prepared import PipelineMemory
+    from capplan.core.trace.types import Trace
     from capplan.report.charts.look import Drawing
     from capplan.report.sections import Section
 
@@ -90,10 +93,10 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
     from capplan.app.gpu_choice import find_gpus
-    from capplan.app.memory import MemoryResult, smaller_inputs, usual_shardings, with_recordings_for_advice
     from capplan.app.models import open_model, refuse_uncertain
     from capplan.app.pipelines.diffusers import names_pipeline
     from capplan.core.memory.model import MemoryModel
+    from capplan.core.memory.summary import MemoryResult
     from capplan.core.memory.summary import answer_memory as summarise
     from capplan.core.plan.recommend import is_takeable
     from capplan.specs.calibration import load_memory_calibration
@@ -113,7 +116,7 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
     if question.strict:
         refuse_uncertain(model.words, trace.recording(workload.configuration))
     memory = MemoryModel(
-        trace=with_recordings_for_advice(model, trace, workload) if question.advice else trace,
+        trace=_with_recordings_for_advice(model, trace, workload) if question.advice else trace,
         workload=workload,
         calibration=load_memory_calibration(),
         expandable_segments=question.expandable_segments,
@@ -123,29 +126,85 @@ def answer_memory(question: MemoryQuestion, context: Context) -> "MemoryResult |
         batch=batch,
         gpus=chosen if names_gpus else (),
         utilization_fraction=question.utilization_fraction,
-        others=smaller_inputs(model, trace, workload) if question.advice else (),
+        others=_smaller_inputs(model, trace, workload) if question.advice else (),
         rank_count=question.rank_count,
-        shardings=question.shardings or usual_shardings(workload, question.rank_count),
+        shardings=question.shardings or _usual_shardings(workload, question.rank_count),
         rule_gpus=[gpu for gpu in chosen if is_takeable(gpu)],
     )
     return MemoryResult(answer=summary, model=memory)
+
+
+def _usual_shardings(workload: Workload, rank_count: int) -> Sequence[ModelSharding]:
+    """Return the ways to share a model that apply: all of a training step, replicas or fsdp of inference."""
+    if rank_count == 1:
+        return ()
+    if workload.training is None:
+        return (ModelSharding.REPLICAS, ModelSharding.FSDP)
+    return [sharding for sharding in ModelSharding if sharding is not ModelSharding.REPLICAS]
+
+
+def _with_recordings_for_advice(model: "Model", trace: "Trace", workload: Workload) -> "Trace":
+    """Add the recordings that advice compares to a trace; those that cannot be made are left out."""
+    from capplan.core.memory.advice import configurations_for_advice
+
+    if not model.can_be_traced:
+        return trace
+    wanted = [*configurations_for_advice(workload)[1:]]
+    if workload.training is None and not workload.framework.is_engine:
+        wanted.append(replace(workload.configuration, training=Training(optimizer=Optimizer.SGD)))
+    exact_batch = trace.recording(workload.configuration).exact_batch
+    others = [_try_trace(model, configuration, exact_batch) for configuration in wanted]
+    more = [recording for other in others if other is not None for recording in other.recordings]
+    return replace(trace, recordings=(*trace.recordings, *more))
+
+
+_SMALLER_INPUTS = (0.75, 0.5)
+
+
+def _smaller_inputs(model: "Model", trace: "Trace", workload: Workload) -> "tuple[Alternative, ...]":
+    """Return a model on images of three quarters and half the size, in whole steps of 32, where it takes such."""
+    from capplan.core.memory.advice import Alternative
+
+    first = trace.inputs[0] if trace.inputs else None
+    if first is None or len(first.shape) != 4 or not first.dtype.startswith("float"):
+        return ()
+    exact_batch = trace.recording(workload.configuration).exact_batch
+    channels, *sides = (dim.constant for dim in first.shape[1:])
+    sizes = [[max(32, int(share * side) // 32 * 32) for side in sides] for share in _SMALLER_INPUTS]
+    smaller = []
+    for size in (f"{channels}x{height}x{width}" for height, width in sizes if [height, width] != sides):
+        other = model.with_input(input_size=size)
+        traced = other and _try_trace(other, workload.configuration, exact_batch)
+        if traced:
+            smaller.append(Alternative(change=f"input {size}", trace=traced, workload=workload))
+    return tuple(smaller)
+
+
+def _try_trace(model: "Model", configuration: Configuration, exact_batch: int | None) -> "Trace | None":
+    try:
+        return model.trace([configuration], exact_batch=exact_batch)
+    except CapplanError:
+        return None
 
 
 def _of_pipeline(
     question: MemoryQuestion, context: Context, workload: Workload, gpus: "GpuRequest | None"
 ) -> "PipelineMemory":
     """Return the memory of a pipeline, on each GPU asked for."""
-    from capplan.app.pipelines.answer import pipeline_memory
+    from capplan.app.gpu_choice import GpuRequest
+    from capplan.app.pipelines.answer import OpenedPipeline
+    from capplan.app.plan import PlanContext
+    from capplan.app.priced_gpus import PriceFilters
     from capplan.verbs.pipelines import pipeline_request
 
     if question.plot is not None:
         raise UsageError("--plot draws the operators of a model; of a pipeline, `capplan estimate --plot` its parts.")
-    return pipeline_memory(
-        pipeline_request(question, context, workload),
+    request = pipeline_request(question, context, workload)
+    shared = PlanContext.of(gpus or GpuRequest(), PriceFilters(), feedback=context.feedback)
+    return OpenedPipeline.of(request, shared).memory(
         batch=question.batch or 1,
-        gpus=gpus,
+        gpus=() if gpus is None else shared.gpus,
         utilization_fraction=question.utilization_fraction,
-        feedback=context.feedback,
     )
 
 

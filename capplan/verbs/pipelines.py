@@ -1,4 +1,4 @@
-"""Turn a verb's question about a pipeline into a request: for `plan`, `estimate` and `memory` alike."""
+"""Open what a question names, a model or a pipeline: for `plan`, `estimate`, `memory` and `report` alike."""
 
 from typing import TYPE_CHECKING
 
@@ -6,11 +6,20 @@ from capplan.core.pipelines.types import Part
 from capplan.core.workload import Workload
 from capplan.errors import UsageError
 from capplan.verbs.statement.contract import Context
-from capplan.verbs.statement.fields import InputFields, ModelFields, PipelineFields, PipelineItemFields, from_fields
+from capplan.verbs.statement.fields import (
+    InputFields,
+    ModelFields,
+    PipelineFields,
+    PipelineItemFields,
+    RecordingFields,
+    StrictFields,
+    from_fields,
+)
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
     from capplan.app.pipelines.answer import PipelineRequest
+    from capplan.app.plan import Opened, PlanContext
 
 
 def refuse_options_of_models(question: "ModelFields") -> None:
@@ -32,6 +41,29 @@ def refuse_options_of_models(question: "ModelFields") -> None:
             f"{question.model} is a pipeline: {', '.join(stated)} belongs to a model; set its parameters with --set, "
             "or write a file in which its parts have them."
         )
+
+
+def open_asked(question: "ModelFields", context: Context, workload: Workload, shared: "PlanContext") -> "Opened":
+    """Return the model or the pipeline that a question names, opened.
+
+    Raises:
+        UsageError: there is none, or options are given that belong to the other kind.
+    """
+    from capplan.app.models import open_model
+    from capplan.app.pipelines.answer import OpenedPipeline
+    from capplan.app.pipelines.diffusers import names_pipeline
+    from capplan.app.plan import OpenedModel
+
+    assert isinstance(question, PipelineFields)
+    if names_pipeline(question.model):
+        return OpenedPipeline.of(pipeline_request(question, context, workload), shared)
+    question.refuse_pipeline_options(question.model)
+    return OpenedModel(
+        model=open_model(context.model(question), feedback=context.feedback),
+        context=shared,
+        tries_half=isinstance(question, RecordingFields) and question.precision is None,
+        is_strict=isinstance(question, StrictFields) and question.strict,
+    )
 
 
 def pipeline_request(question: PipelineItemFields, context: Context, workload: Workload) -> "PipelineRequest":

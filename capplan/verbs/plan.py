@@ -120,9 +120,8 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         TraceError: the model could not be traced, or is refused by `strict`.
         MissingRecordingError: a trace lacks the recording of this precision, layout or mode.
     """
-    from capplan.app.models import open_model
-    from capplan.app.pipelines.diffusers import names_pipeline
-    from capplan.app.plan import PlanContext, PlanTerms, plan
+    from capplan.app.plan import PlanContext, PlanTerms
+    from capplan.verbs.pipelines import open_asked
 
     shared = PlanContext.of(
         context.gpus(question),
@@ -141,22 +140,9 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
         sort=question.sort,
         power_law=question.power_law(needed=question.sort is SortKey.ENERGY),
     )
-    if names_pipeline(question.model):
-        from capplan.app.pipelines.answer import plan_pipeline
-        from capplan.verbs.pipelines import pipeline_request
-
-        found = plan_pipeline(pipeline_request(question, context, terms.workload), terms, shared, job=question.job())
-        return replace(found, local=question.local_currency())
-    question.refuse_pipeline_options(question.model)
-    found = plan(
-        open_model(context.model(question), feedback=context.feedback),
-        terms,
-        shared,
-        job=question.job(),
-        tries_half=question.precision is None,
-        is_strict=question.strict,
-    )
-    return replace(found, local=question.local_currency())
+    opened = open_asked(question, context, terms.workload, shared)
+    found = opened.advised(opened.plan(terms), terms)
+    return replace(found, job=question.job(), local=question.local_currency())
 
 
 def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Section]":

@@ -1,4 +1,4 @@
-"""`trace`, `memory`, `report`, `app.analyze` and `app.estimate`: typed questions, typed answers, one build."""
+"""`trace`, `memory`, `report`, `analyze` and `estimate`: typed questions, typed answers, one build."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from capplan.app.estimate import EstimateAnswer, estimate
-from capplan.app.gpu_choice import GpuRequest
-from capplan.app.memory import MemoryResult
-from capplan.app.models import ModelSource, open_model
-from capplan.app.plan import PlanTerms
-from capplan.app.priced_gpus import PriceFilters, find_priced_gpus
+from capplan.app.models import open_model
+from capplan.core.memory.summary import MemoryResult
 from capplan.core.ops.counters import AnalyzeAnswer
+from capplan.core.plan.estimate import EstimateAnswer
+from capplan.core.trace.types import Trace
 from capplan.core.workload import BatchChoice, Batches, Configuration, ModelSharding, Training, Variant
 from capplan.errors import TraceError, UsageError
 from capplan.probe.inputs.grammar import ModelRequest
 from capplan.verbs.analyze import AnalyzeQuestion, answer_analyze
+from capplan.verbs.estimate import EstimateQuestion, answer_estimate
 from capplan.verbs.memory import MemoryQuestion, answer_memory
 from capplan.verbs.report import ReportQuestion, answer_report
 from capplan.verbs.statement.local import LocalContext
@@ -42,11 +41,17 @@ def count(nets: Path, name: str, **stated: Any) -> AnalyzeAnswer:
     return answer_analyze(AnalyzeQuestion(model=f"{nets}:{name}", inputs=("x=8",), **stated), LocalContext())
 
 
-def estimated(source: ModelSource, *gpus: str, batches: tuple[int, ...], ways: bool = False) -> EstimateAnswer:
-    """Answer `estimate` for a source at listed batches."""
-    terms = PlanTerms(batches=Batches(choice=BatchChoice.LISTED, sizes=batches))
-    known = find_priced_gpus(GpuRequest(ids=gpus), PriceFilters())
-    return estimate(source, terms, known, compares_frameworks=ways)
+def estimated(
+    nets: Path, name: str, *gpus: str, batches: tuple[int, ...], ways: bool = False, held: Trace | None = None
+) -> EstimateAnswer:
+    """Answer `estimate` for a net at listed batches, or for a trace of it that is held already."""
+    model = {"model": f"{nets}:{name}", "inputs": ("x=8",)} if held is None else {"model": "held"}
+    question = EstimateQuestion(
+        **model, gpus=gpus, batches=Batches(choice=BatchChoice.LISTED, sizes=batches), compare_frameworks=ways
+    )
+    made = answer_estimate(question, LocalContext(objects={"held": held} if held is not None else {}))
+    assert isinstance(made, EstimateAnswer)
+    return made
 
 
 def test_a_trace_holds_the_recordings_asked_for(nets: Path) -> None:
@@ -124,7 +129,7 @@ def test_advice_on_memory_builds_the_model_once(nets: Path) -> None:
 
 def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPPLAN_CACHE", "off")
-    made = estimated(ask(nets, "Even"), "l4", "t4", batches=(8, 1), ways=True)
+    made = estimated(nets, "Even", "l4", "t4", batches=(8, 1), ways=True)
     assert [(each.breakdown.batch, [point.batch for point in each.curve]) for each in made.reports] == [
         (8, [1, 8]),
         (8, [1, 8]),
@@ -134,9 +139,9 @@ def test_estimates_of_several_gpus_and_ways_build_the_model_once(nets: Path, mon
 
 
 def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> None:
-    (report,) = estimated(ask(nets, "Square"), "l4", batches=(8, 1)).reports
+    (report,) = estimated(nets, "Square", "l4", batches=(8, 1)).reports
     assert [point.batch for point in report.curve] == [1, 8]
-    (alone,) = estimated(ask(nets, "Square"), "l4", batches=(8,)).reports
+    (alone,) = estimated(nets, "Square", "l4", batches=(8,)).reports
     assert report.curve[1] == alone.curve[0]
     assert report.breakdown.kernels == alone.breakdown.kernels
     assert builds(nets) == 1  # the second request is answered from the cache
@@ -144,9 +149,9 @@ def test_a_model_that_does_not_scale_is_estimated_batch_by_batch(nets: Path) -> 
 
 def test_a_trace_that_holds_at_one_batch_is_not_estimated_at_another(nets: Path) -> None:
     held = open_model(ask(nets, "Square")).trace([Configuration()], exact_batch=8)
-    assert [point.batch for point in estimated(held, "l4", batches=(8,)).reports[0].curve] == [8]
+    assert [point.batch for point in estimated(nets, "Square", "l4", batches=(8,), held=held).reports[0].curve] == [8]
     with pytest.raises(UsageError, match="its trace holds at batch 8 alone, so ask for --batch 8"):
-        estimated(held, "l4", batches=(1, 8))
+        estimated(nets, "Square", "l4", batches=(1, 8), held=held)
 
 
 def test_a_report_on_a_model_that_does_not_scale_plans_every_batch(nets: Path) -> None:

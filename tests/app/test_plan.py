@@ -8,7 +8,7 @@ import pytest
 
 from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import ReadModel
-from capplan.app.plan import PlanContext, PlanTerms, plan
+from capplan.app.plan import OpenedModel, PlanContext, PlanTerms
 from capplan.app.priced_gpus import PriceFilters
 from capplan.core.plan.planner import Prepared
 from capplan.core.plan.types import JobSize, Plan
@@ -83,8 +83,8 @@ def test_a_model_that_outlives_a_question_keeps_what_its_plans_share() -> None:
     trace = matrix_trace()
     context = PlanContext.of(GpuRequest(ids=("l4",)), PriceFilters())
     terms = PlanTerms(batches=Batches(choice=BatchChoice.LISTED, sizes=(8,)), workload=Workload())
-    model = Keeps(held=trace, words="matrix")
-    first, second = plan(model, terms, context), plan(model, terms, context)
+    opened = OpenedModel(model=Keeps(held=trace, words="matrix"), context=context)
+    first, second = (opened.advised(opened.plan(terms), terms) for _ in range(2))
     assert len(kept) == 1
     assert first.fits == second.fits
     assert first.model is kept[0].facts

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import capplan
-from capplan.app.estimate import EstimateAnswer
 from capplan.core.memory.summary import MemorySummary
 from capplan.core.ops.counters import AnalyzeAnswer
 from capplan.core.plan.comparison import Comparison
+from capplan.core.plan.estimate import EstimateAnswer
 from capplan.core.plan.types import Plan
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Precision

@@ -3,12 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from capplan.app.feedback import SILENCE, Feedback
-from capplan.app.gpu_choice import GpuRequest
 from capplan.app.models import Model, ModelSource, QuantisedSource, open_model, refuse_uncertain
 from capplan.app.pipelines.diffusers import find_pipeline
-from capplan.app.plan import PlanContext, PlanTerms
-from capplan.app.priced_gpus import PriceFilters
+from capplan.app.plan import Opened, PlanContext, PlanTerms
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.latency.device import Unsupported
 from capplan.core.memory.fit import available_memory, judge_fit
@@ -34,8 +31,8 @@ from capplan.core.pipelines.types import (
     Pipeline,
 )
 from capplan.core.plan.planner import Prepared, make_plan
-from capplan.core.plan.recommend import latencies_under_cap, with_recommendations
-from capplan.core.plan.types import ConditionEffect, Fit, JobSize, Plan, Rejection, rank_fits
+from capplan.core.plan.recommend import latencies_under_cap
+from capplan.core.plan.types import ConditionEffect, Fit, Plan, Rejection, rank_fits
 from capplan.core.quantisation.schemes import find_scheme
 from capplan.core.workload import BatchChoice, Batches, Framework, Workload
 from capplan.errors import CapplanError, UsageError, nearest_names
@@ -240,32 +237,97 @@ def _hosts(pipeline: Pipeline) -> dict[str, GpuSpec]:
     return {name: known[name] for name in named.values()}
 
 
-def plan_pipeline(
-    request: PipelineRequest,
-    terms: PlanTerms,
-    context: PlanContext,
-    *,
-    job: JobSize | None = None,
-) -> Plan:
-    """Return the plan of a pipeline: which GPUs make its items, with weights where, how fast and at what cost.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedPipeline(Opened):
+    """A pipeline under the conditions of a request; its parts are traced when they are first needed, each once."""
 
-    Args:
-        request: the pipeline and its conditions.
-        terms: batches, limits and order; the workload is the request's.
-        context: the GPUs, prices and calibrations, and where progress is shown.
-        job: a finite number of items.
+    request: PipelineRequest
+    context: PlanContext
+    traced: TracedParts
 
-    Raises:
-        UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
-        TraceError: a part could not be traced.
-    """
-    traced = TracedParts(context=context, calibration=load_pipeline_calibration())
-    prepared = prepare_pipeline(request, traced)
-    with context.feedback.progress(f"planning {request.words} on {counted(len(context.gpus), 'GPU')}"):
-        plan = judge_pipeline(prepared, terms, context)
-    plan = with_recommendations(plan, named=context.named, offers=context.offers)
-    changes = _changes(plan, request, terms, traced)
-    return replace(plan, job=job, changes=changes, notes=(*context.notes, *plan.notes))
+    @classmethod
+    def of(cls, request: PipelineRequest, context: PlanContext) -> "OpenedPipeline":
+        """Return the pipeline with the calibration of pipelines in force."""
+        traced = TracedParts(context=context, calibration=load_pipeline_calibration())
+        return cls(request=request, context=context, traced=traced)
+
+    def plan(self, terms: PlanTerms) -> Plan:
+        """Return which GPUs make its items, with weights where, how fast and at what cost.
+
+        Raises:
+            UsageError: there is no such pipeline or parameter, or its sequence cannot be shared.
+            TraceError: a part could not be traced.
+        """
+        prepared, count = prepare_pipeline(self.request, self.traced), counted(len(self.context.gpus), "GPU")
+        with self.context.feedback.progress(f"planning {self.request.words} on {count}"):
+            return judge_pipeline(prepared, terms, self.context)
+
+    def changes(self, plan: Plan, terms: PlanTerms) -> tuple[ConditionEffect, ...]:
+        """Return what compiling, fp8 weights and half the steps would make of the recommended fit."""
+        best, request = plan.best(), self.request
+        if best is None or plan.pipeline is None:
+            return ()
+        pipeline = request.pipeline()
+        others: list[tuple[str, str, PipelineRequest]] = []
+        if request.workload.framework is Framework.EAGER:
+            compiled = replace(request.workload, framework=Framework.COMPILE)
+            others.append(("compiled", "--framework compile", replace(request, workload=compiled)))
+        if request.weights is None and any(part.quantises for part in pipeline.parts):
+            others.append(("fp8 weights", "--weights fp8", replace(request, weights="fp8")))
+        if (steps := pipeline.parameters.get("steps", 0)) >= 2:
+            fewer = int(steps) // 2
+            halved = replace(request, settings={**request.settings, "steps": fewer})
+            others.append(("half the steps", f"--set steps={fewer}", halved))
+        room = available_memory(best.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
+        effects = []
+        for name, option, other in others:
+            try:
+                after = _fit_under(best, prepare_pipeline(other, self.traced), terms, available_bytes=room)
+            except CapplanError:  # a remark beside the answer, which other conditions may not take
+                continue
+            if after is not None:
+                effects.append(ConditionEffect(name=name, option=option, before=best, after=after))
+        return tuple(effects)
+
+    def memory(self, *, batch: int, gpus: Sequence[GpuSpec], utilization_fraction: float) -> PipelineMemory:
+        """Return the memory of a batch of items on each GPU, or on an unknown one where none is named.
+
+        Raises:
+            UsageError: there is no such pipeline or parameter.
+            TraceError: a part could not be traced.
+        """
+        prepared = prepare_pipeline(self.request, self.traced)
+        return PipelineMemory(
+            name=prepared[0].pipeline.name,
+            batch=batch,
+            facts=prepared[0].pipeline_facts,
+            places=tuple(
+                _memory_on(place, batch, gpu, utilization_fraction) for gpu in gpus or (None,) for place in prepared
+            ),
+        )
+
+
+def _memory_on(
+    place: PreparedPipeline, batch: int, gpu: GpuSpec | None, utilization_fraction: float
+) -> PipelineMemoryOn:
+    room = None if gpu is None else available_memory(gpu, utilization_fraction=utilization_fraction)
+    moments = tuple(
+        PipelineMoment(part=name, memory=memory)
+        for name, memory in place.moments(batch, gpu, available_bytes=None if room is None else room.expected)
+    )
+    worst = max((moment.memory for moment in moments), key=lambda memory: memory.total_bytes.expected)
+    if gpu is None or room is None:
+        return PipelineMemoryOn(gpu=None, offload=place.offload, worst=worst, moments=moments)
+    most = place.largest_batch(gpu, available_bytes=room.expected)
+    return PipelineMemoryOn(
+        gpu=gpu,
+        offload=place.offload,
+        worst=worst,
+        moments=moments,
+        available_bytes=room.expected,
+        status=judge_fit(worst, available_bytes=room, max_batch=most),
+        max_batch=most,
+    )
 
 
 _AT_ONE = Batches(choice=BatchChoice.LISTED, sizes=(1,))
@@ -316,36 +378,6 @@ def judge_pipeline(prepared: Sequence[PreparedPipeline], terms: PlanTerms, conte
     )
 
 
-def _changes(
-    plan: Plan, request: PipelineRequest, terms: PlanTerms, traced: TracedParts
-) -> tuple[ConditionEffect, ...]:
-    """Return what other conditions would make of the recommended fit: compiled, fp8 weights, half the steps."""
-    best = plan.best()
-    if best is None or plan.pipeline is None:
-        return ()
-    pipeline = request.pipeline()
-    others: list[tuple[str, str, PipelineRequest]] = []
-    if request.workload.framework is Framework.EAGER:
-        compiled = replace(request.workload, framework=Framework.COMPILE)
-        others.append(("compiled", "--framework compile", replace(request, workload=compiled)))
-    if request.weights is None and any(part.quantises for part in pipeline.parts):
-        others.append(("fp8 weights", "--weights fp8", replace(request, weights="fp8")))
-    if (steps := pipeline.parameters.get("steps", 0)) >= 2:
-        fewer = int(steps) // 2
-        halved = replace(request, settings={**request.settings, "steps": fewer})
-        others.append(("half the steps", f"--set steps={fewer}", halved))
-    room = available_memory(best.gpu, utilization_fraction=terms.limits.utilization_fraction).expected
-    effects = []
-    for name, option, other in others:
-        try:
-            after = _fit_under(best, prepare_pipeline(other, traced), terms, available_bytes=room)
-        except CapplanError:  # a remark beside the answer, which other conditions may not take
-            continue
-        if after is not None:
-            effects.append(ConditionEffect(name=name, option=option, before=best, after=after))
-    return tuple(effects)
-
-
 def _fit_under(
     best: Fit, prepared: Sequence[PreparedPipeline], terms: PlanTerms, *, available_bytes: float
 ) -> Fit | None:
@@ -356,55 +388,3 @@ def _fit_under(
         if memory.total_bytes.expected <= available_bytes and not isinstance(row, Unsupported):
             return replace(best, memory=memory, latency=row[0], offload=place.offload.value)
     return None
-
-
-def pipeline_memory(
-    request: PipelineRequest,
-    *,
-    batch: int,
-    gpus: GpuRequest | None,
-    utilization_fraction: float,
-    feedback: Feedback = SILENCE,
-) -> PipelineMemory:
-    """Return the memory of a pipeline at a batch.
-
-    Args:
-        request: the pipeline and its conditions.
-        batch: items made at once.
-        gpus: the GPUs to fit it on; None for an unknown one.
-        utilization_fraction: the share of usable memory that may be filled.
-        feedback: where progress is shown.
-
-    Raises:
-        UsageError: there is no such pipeline, parameter or GPU.
-        TraceError: a part could not be traced.
-    """
-    context = PlanContext.of(gpus or GpuRequest(), PriceFilters(), feedback=feedback)
-    prepared = prepare_pipeline(request, TracedParts(context=context, calibration=load_pipeline_calibration()))
-    places = []
-    for gpu in context.gpus if gpus is not None else (None,):
-        room = None if gpu is None else available_memory(gpu, utilization_fraction=utilization_fraction)
-        for place in prepared:
-            moments = tuple(
-                PipelineMoment(part=name, memory=memory)
-                for name, memory in place.moments(batch, gpu, available_bytes=None if room is None else room.expected)
-            )
-            worst = max((moment.memory for moment in moments), key=lambda memory: memory.total_bytes.expected)
-            if gpu is None or room is None:
-                places.append(PipelineMemoryOn(gpu=None, offload=place.offload, worst=worst, moments=moments))
-                continue
-            most = place.largest_batch(gpu, available_bytes=room.expected)
-            places.append(
-                PipelineMemoryOn(
-                    gpu=gpu,
-                    offload=place.offload,
-                    worst=worst,
-                    moments=moments,
-                    available_bytes=room.expected,
-                    status=judge_fit(worst, available_bytes=room, max_batch=most),
-                    max_batch=most,
-                )
-            )
-    return PipelineMemory(
-        name=prepared[0].pipeline.name, batch=batch, facts=prepared[0].pipeline_facts, places=tuple(places)
-    )

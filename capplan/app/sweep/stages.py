@@ -6,7 +6,7 @@ from typing import Any
 
 from capplan.app.feedback import SILENCE
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, may_name_trace, open_model
-from capplan.app.pipelines.answer import PipelineRequest, TracedParts, judge_pipeline, prepare_pipeline
+from capplan.app.pipelines.answer import OpenedPipeline, PipelineRequest
 from capplan.app.pipelines.diffusers import find_pipeline, names_pipeline
 from capplan.app.plan import PlanContext, PlanTerms
 from capplan.app.sweep.request import LLM_PREFIX, SweepContext, SweepModel
@@ -34,7 +34,6 @@ from capplan.llm.core.sharding import Sharding
 from capplan.probe.diffusers_index import PREFIX, published_component, published_name
 from capplan.probe.target.names import ZOOS, canonical_words
 from capplan.specs import Gpus
-from capplan.specs.fitted import load_pipeline_calibration
 
 TraceName = tuple[str, int | None]
 """A configuration's words and the only batch that was traced, None for all."""
@@ -458,5 +457,4 @@ def pipeline_columns(
         power_law=replace(law, cap_w=conditions.power_limit_w) if law else None,
     )
     request = replace(_request(model), workload=conditions.workload, weights=conditions.weights)
-    traced = TracedParts(context=surroundings, calibration=load_pipeline_calibration())
-    return plan_columns(judge_pipeline(prepare_pipeline(request, traced), terms, surroundings), conditions)
+    return plan_columns(OpenedPipeline.of(request, surroundings).plan(terms), conditions)

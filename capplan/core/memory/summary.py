@@ -88,6 +88,14 @@ class MemorySummary:
     caution: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryResult:
+    """The answer, and the model of memory that it was worked out with."""
+
+    answer: MemorySummary
+    model: MemoryModel
+
+
 def answer_memory(
     model: MemoryModel,
     *,

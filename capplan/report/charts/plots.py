@@ -7,10 +7,10 @@ import numpy as np
 
 from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import Measurement
+from capplan.core.plan.estimate import EstimateReport
 from capplan.core.plan.types import PartTime
 from capplan.report.charts.look import LIMIT, MUTED, PALETTE, Drawing, data, drawing, few_ticks, legend
 from capplan.report.charts.series import Axes, Series, series_chart
-from capplan.report.estimates import EstimateReport
 from capplan.units import format_bytes, format_flops_per_s, format_seconds
 
 

@@ -10,9 +10,9 @@ from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, 
 from capplan.core.latency.breakdown import BOUND_RULE, ClassicBound, KernelShare, ModuleShare
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Bounded, Interval
+from capplan.core.plan.estimate import EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.core.workload import Framework, Layout, Precision
-from capplan.report.estimates import EstimateReport
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 

@@ -18,9 +18,9 @@ from capplan.core.latency.breakdown import (
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.types import EVIDENCE_WORDS, LatencyEstimate
+from capplan.core.plan.estimate import EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label
-from capplan.report.estimates import EstimateReport
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
 from capplan.report.text.answer import energy_data
 from capplan.units import (
