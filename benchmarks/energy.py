@@ -29,7 +29,7 @@ from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.core.power import PowerConstants, PowerLaw, RateShares, rate_shares
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.validate_serving import prepare_all, validate_serving
+from capplan.llm.core.search.judged_runs import prepare_all, validate_serving
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work
 from capplan.llm.read.calibrations import load_time_calibration
@@ -75,7 +75,7 @@ class PowerRow:
 
 def read_served(path: Path, deployments: Deployments) -> tuple[list[PowerRow], Counter[str]]:
     """Read the served runs; the second part counts, by reason, those whose model cannot be counted."""
-    prepared, skipped = prepare_all(read_serving(path).runs, deployments, qualities="AB")
+    prepared, skipped = prepare_all(read_serving(path).runs, deployments.find, qualities="AB")
     rows = []
     for item in prepared:
         run, energy, gpu = item.run, item.run.energy, item.deployment.gpu
@@ -339,7 +339,7 @@ def end_to_end(
             for row in rows
             if row.run is not None and row.family == family
         ]
-        found = validate_serving(runs, deployments=deployments, calibration=calibration, power_law=law)
+        found = validate_serving(runs, find=deployments.find, calibration=calibration, power_law=law)
         answers += [item for item in found.answers if item.metric is EnergyMetric.JOULES]
     logs = np.array([np.log(item.measured / item.predicted.expected) for item in answers])
     sides = [

@@ -20,9 +20,9 @@ from capplan.errors import CapplanError
 from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.llm.answer.fleet_money import known_prices
 from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.validate_serving import prepare
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.judged_runs import prepare
 from capplan.llm.core.search.rescue import near_misses
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.serving.cases import answer
@@ -85,7 +85,7 @@ def measured_runs(path: Path, rents: Mapping[str, Sequence[RentedGpu]]) -> pd.Da
 def estimated_tpot_s(row: pd.Series, deployments: Deployments, constants: Constants) -> float:
     """Estimate the TPOT of a measured run."""
     cells = {str(name): "" if pd.isna(cell) else str(cell) for name, cell in row.items()}
-    prepared = prepare(parse_run(cells, file="measured", line=0), deployments)
+    prepared = prepare(parse_run(cells, file="measured", line=0), deployments.find)
     return answer(prepared.case, constants).tpot_s
 
 

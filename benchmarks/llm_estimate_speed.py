@@ -12,8 +12,8 @@ import time
 from gpus_startup import cpu_s
 
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
@@ -26,12 +26,12 @@ _WORDS = ["llm", "estimate", "qwen3-32b", "--gpu", "h100-sxm5-80gb", "--tp", "2"
 def estimate_cpu_s(concurrencies: tuple[int, ...], runs: int) -> float:
     """The least CPU time of one estimate with everything read anew: GPUs, the model's config, the constants. [s]"""
     words = NamedDeployment(model="qwen3-32b", gpu="h100-sxm5-80gb", engine="vllm", sharding=Sharding(tensor=2))
-    question = ServingQuestion(words=words, concurrencies=concurrencies, input_len=1024, output_len=256)
     times = []
     for _ in range(runs):
         start = time.process_time()
         deployments = Deployments(gpus=load_gpus())
-        estimate_serving(question, deployments=deployments, calibration=load_time_calibration())
+        demand = deployments.demand(words, input_len=1024, output_len=256)
+        estimate_serving(deployments.find(words), demand, concurrencies, calibration=load_time_calibration())
         times.append(time.process_time() - start)
     return min(times)
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capplan.api.asking import Shown
-from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
 from capplan.llm.core.fleet.money import PlannedFleet, ServingReport
 from capplan.llm.core.fleet.shared_fleet import FleetAnswer
 from capplan.llm.core.memory_answer import MemoryAnswer
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.search.fitted_runs import FittedServing
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.asked import Sampling, ServingTask, Statistic
 from capplan.llm.core.serving.estimate import ServingEstimate
@@ -23,6 +23,7 @@ from capplan.llm.core.training.job import AttentionImplementation, BaseFormat, C
 from capplan.llm.core.training.plan import PricedTraining, TrainingPlan
 from capplan.specs.gpus.load import Gpus
 from capplan.verbs.llm.fields import Prefill
+from capplan.verbs.llm.fit import FittedMemoryFile
 
 class _MemoryAnswerShown(Shown, MemoryAnswer): ...
 class _ServingEstimateShown(Shown, ServingEstimate): ...

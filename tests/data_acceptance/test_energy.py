@@ -9,7 +9,7 @@ from capplan import llm, plan
 from capplan.core.power import PowerLaw
 from capplan.errors import SpecError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.validate_serving import validate_serving
+from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.energy import EnergyMetric
 from capplan.llm.read.calibrations import load_time_calibration
@@ -78,7 +78,7 @@ def test_held_out_errors_are_those_that_the_page_states(law: PowerLaw) -> None:
 def found(law: PowerLaw) -> ServingValidation:
     return validate_serving(
         read_serving(ROWS).runs,
-        deployments=Deployments(gpus=load_gpus(), assumes_narrow_cache=True),
+        find=Deployments(gpus=load_gpus(), assumes_narrow_cache=True).find,
         calibration=load_time_calibration(None),
         power_law=law,
     )

@@ -12,12 +12,12 @@ import pytest
 from capplan.errors import UsageError
 from capplan.llm.answer.deployments import Deployments
 from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
-from capplan.llm.answer.validate_serving import validate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.kv import kv_element_bytes, stage_cache
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model_query import LanguageModel, kv_bytes_per_token
+from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.tensors import all_tensors, count_active_parameters, count_parameters
@@ -141,7 +141,7 @@ def test_5_measured_offline_tokens_of_llama_8b(gpu: str, weights: str, tokens_pe
     }  # fmt: skip
     (answer,) = validate_serving(
         [parse_run(columns, file="published", line=1)],
-        deployments=Deployments(gpus=load_gpus()),
+        find=Deployments(gpus=load_gpus()).find,
         calibration=load_time_calibration(),
     ).answers
     assert answer.predicted.low < tokens_per_s < answer.predicted.high

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s
 from capplan.llm.core.sharding import Sharding
@@ -40,10 +40,9 @@ def test_decode_on_sixteen_h100_in_two_servers_is_met(clients: int, tpot_ms: flo
 def test_a_faster_network_is_never_slower_and_the_evidence_names_it() -> None:
     times = []
     for rate in (6.25e9, 50e9, 100e9):
-        asked = ServingQuestion(
-            words=words(16, network_bytes_per_s=rate), concurrencies=(64,), input_len=1024, output_len=256
-        )
-        (point,) = estimate_serving(asked, deployments=DEPLOYMENTS, calibration=CALIBRATION).points
+        asked = words(16, network_bytes_per_s=rate)
+        demand = DEPLOYMENTS.demand(asked, input_len=1024, output_len=256)
+        (point,) = estimate_serving(DEPLOYMENTS.find(asked), demand, (64,), calibration=CALIBRATION).points
         times.append(point.tpot_s.expected)
         assert point.evidence == ServingEvidence.NETWORK
     assert times == sorted(times, reverse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.validate_serving import validate_serving
 from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import JudgedAnswer
 from capplan.llm.core.serving.cases import Metric
 from capplan.llm.core.serving.evidence import ServingEvidence
@@ -31,7 +31,7 @@ def judge(calibration: LlmCalibration, **columns: object) -> dict[Metric, Judged
     run = parse_run({name: str(value) for name, value in columns.items()}, file="published", line=1)
     found = validate_serving(
         [replace(run, quality="A")],
-        deployments=Deployments(gpus=load_gpus(), assumes_narrow_cache=True),
+        find=Deployments(gpus=load_gpus(), assumes_narrow_cache=True).find,
         calibration=calibration,
     )
     assert found.skipped == ()
@@ -114,7 +114,7 @@ def test_a_release_with_the_layers_of_a_measured_model_counts_as_measured(
 def test_the_measured_runs_are_predicted_as_well_as_the_accuracy_page_says(calibration: LlmCalibration) -> None:
     found = validate_serving(
         read_serving(SERVING).runs[::5],  # every fifth run, which takes a second of processor time instead of seven
-        deployments=Deployments(gpus=load_gpus(), assumes_narrow_cache=True),
+        find=Deployments(gpus=load_gpus(), assumes_narrow_cache=True).find,
         calibration=calibration,
     )
     overall = found.overall()

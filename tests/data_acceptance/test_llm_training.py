@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capplan.llm.answer.train_validate import validate_training
 from capplan.llm.core.architecture import Architecture
 from capplan.llm.core.training.accuracy import TrainingMetric
 from capplan.llm.core.training.estimate import TrainingEstimate, answer_training_memory, estimate_training
@@ -30,6 +29,8 @@ from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.llm.read.training_calibration import load_training_calibration
 from capplan.specs import load_gpus
 from capplan.specs.rate_laws import load_rate_laws
+from capplan.verbs.llm.validate import LlmTrainValidateQuestion, answer_llm_train_validate
+from capplan.verbs.statement.local import LocalContext
 from tests.llm.core.training.test_published import KORTHIKANTI, gpt
 from tests.llm.core.training.training_cases import model_flops_per_token
 
@@ -217,7 +218,7 @@ def test_runs_that_their_sources_report_out_of_memory_do_not_fit(
 
 @pytest.mark.skipif(not RUNS.exists(), reason="the measured training runs lie beside the repository")
 def test_measured_runs_are_predicted_within_the_stated_errors() -> None:
-    found = validate_training([RUNS], gpus=load_gpus(), calibration=load_training_calibration(), laws=load_rate_laws())
+    found = answer_llm_train_validate(LlmTrainValidateQuestion(measured=(RUNS,)), LocalContext())
     whole = {cell.metric: cell.accuracy for cell in found.cells(())}
     # held out, tokens/s of dense models are 8 to 9 % off in the middle and peaks 8 %; 90 % intervals hold 85 to 95 %
     assert whole[TrainingMetric.TOKENS_PER_S].mdape < 0.1

@@ -26,9 +26,9 @@ from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, MissingRecordingError, TraceError, UsageError
 from capplan.llm.answer.deployments import Deployments, OversizeError
-from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.memory import StageMemory
+from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.probe.diffusers_index import PREFIX, published_component, published_name
@@ -281,41 +281,44 @@ def served_columns(
     columns: Columns = {column.name: [] for column in PLANNED_COLUMNS}
     for gpu in gpus:
         asked = {**conditions.asked(), "gpu": gpu.id, "usable_bytes": round(usable_memory(gpu).expected)}
-        for row in _rows(_question(model, conditions, gpu), asked, deployments, context):
+        for row in _rows(_replica(model, conditions, gpu), conditions, asked, deployments, context):
             for name, values in columns.items():
                 values.append(row.get(name))
     return columns
 
 
-def _question(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> ServingQuestion:
-    return ServingQuestion(
-        words=NamedDeployment(
-            model=model.request.words.removeprefix(LLM_PREFIX),
-            gpu=gpu.id,
-            engine=conditions.engine,
-            sharding=Sharding(tensor=conditions.tp),
-            weights=conditions.weights or "",
-            kv=conditions.kv or "",
-        ),
-        concurrencies=conditions.concurrency,
-        input_len=conditions.input_len,
-        output_len=conditions.output_len,
+def _replica(model: SweepModel, conditions: ServingConditions, gpu: GpuSpec) -> NamedDeployment:
+    return NamedDeployment(
+        model=model.request.words.removeprefix(LLM_PREFIX),
+        gpu=gpu.id,
+        engine=conditions.engine,
+        sharding=Sharding(tensor=conditions.tp),
+        weights=conditions.weights or "",
+        kv=conditions.kv or "",
     )
 
 
 def _rows(
-    question: ServingQuestion, asked: Mapping[str, Value], deployments: Deployments, context: SweepContext
+    words: NamedDeployment,
+    conditions: ServingConditions,
+    asked: Mapping[str, Value],
+    deployments: Deployments,
+    context: SweepContext,
 ) -> list[Mapping[str, Value]]:
     """Return the rows of one GPU; where it cannot serve the model, rows that say why."""
     assert context.llm is not None
-    head, law = dict(asked), deployments.power_law
+    head, times = dict(asked), context.llm.times
     try:
-        estimate = estimate_serving(question, deployments=deployments, calibration=context.llm.times, power_law=law)
-        head |= _memory_values(deployments.find(question.words).stage)
+        demand = deployments.demand(words, input_len=conditions.input_len, output_len=conditions.output_len)
+        deployment = deployments.find(words)
+        estimate = estimate_serving(
+            deployment, demand, conditions.concurrency, calibration=times, power_law=deployments.power_law
+        )
+        head |= _memory_values(deployment.stage)
     except CapplanError as error:
         does_not_fit = isinstance(error, OversizeError)
         head["status"] = FitStatus.DOES_NOT_FIT.value if does_not_fit else RowStatus.UNSUPPORTED.value
-        return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in question.concurrencies]
+        return [{**head, "fits": False, "reason": str(error), "batch": clients} for clients in conditions.concurrency]
     return [{**head, **_point_values(estimate, point), **_energy_values(point)} for point in estimate.points]
 
 

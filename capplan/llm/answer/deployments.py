@@ -11,6 +11,7 @@ from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, buil
 from capplan.llm.core.engines import LlmMemoryConstants
 from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
 from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand
 from capplan.llm.core.tensors import count_parameters
 from capplan.llm.core.training.search import TrainingOffer
 from capplan.llm.read.calibrations import load_llm_memory
@@ -88,6 +89,40 @@ class Deployments:
             model = self._models[name] = find_model(name, download=self.download)
             self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
         return self._models[name]
+
+    def demand(
+        self,
+        words: NamedDeployment,
+        *,
+        input_len: float,
+        output_len: float,
+        prefix_fraction: float = 0.0,
+        counts_burst: bool = False,
+    ) -> Demand:
+        """Return what a deployment is asked by clients whose lengths vary as in benchmarks, after a check of its room.
+
+        Args:
+            words: The deployment.
+            input_len: Mean tokens of a prompt.
+            output_len: Mean tokens of an answer.
+            prefix_fraction: Share of each prompt that is found in the prefix cache.
+            counts_burst: True to count the first requests of all clients, which start at once, in the time to the first
+                token, as benchmarks do.
+
+        Raises:
+            UsageError: The model handles fewer tokens than the prompt and the answer have.
+            OversizeError: Not one sequence fits.
+        """
+        held_len = input_len * (1.0 - prefix_fraction) + output_len
+        return Demand(
+            input_len=input_len,
+            output_len=output_len,
+            capacity=self.room(words, input_len=input_len, output_len=output_len, held_len=held_len),
+            spread=BENCHMARK_SPREAD,
+            counts_burst=counts_burst,
+            prefix_fraction=prefix_fraction,
+            loaded_s=self.find(words).loaded_s(input_len * prefix_fraction),
+        )
 
     def room(self, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
         """Return how many sequences a deployment holds, after a check that it holds one and handles its length.

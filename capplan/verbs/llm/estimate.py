@@ -66,23 +66,27 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
     Raises:
         CapplanError: a name is not known, or the model does not fit.
     """
-    from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
+    from capplan.llm.core.search.estimate import estimate_serving
     from capplan.llm.read.calibrations import load_time_calibration
 
-    law = question.power_law()
+    law, words = question.power_law(), question.words(context.language_model(question.model))
+    measured, deployments = question.measured_runs(), question.deployments(context, law)
+    calibration = load_time_calibration(question.calibration)
+    deployment = deployments.find(words)
+    demand = deployments.demand(
+        words,
+        input_len=question.input_len,
+        output_len=question.output_len,
+        prefix_fraction=question.prefix_fraction,
+        counts_burst=question.first_burst,
+    )
     return estimate_serving(
-        ServingQuestion(
-            words=question.words(context.language_model(question.model)),
-            concurrencies=question.concurrency,
-            input_len=question.input_len,
-            output_len=question.output_len,
-            measured=question.measured_runs(),
-            flags=question.flags(),
-            counts_burst=question.first_burst,
-            prefix_fraction=question.prefix_fraction,
-        ),
-        deployments=question.deployments(context, law),
-        calibration=load_time_calibration(question.calibration),
+        deployment,
+        demand,
+        question.concurrency,
+        calibration=calibration,
+        measured=measured,
+        flags=question.flags(),
         power_law=law,
     )
 

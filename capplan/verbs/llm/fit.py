@@ -14,7 +14,8 @@ from capplan.verbs.statement.fields import OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.fit_serving import FittedMemoryFile, FittedServing
+    from capplan.llm.core.memory_fit import FittedMemory
+    from capplan.llm.core.search.fitted_runs import FittedServing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +49,17 @@ def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing
     from datetime import UTC, datetime
 
     from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.answer.fit_serving import fit_serving
+    from capplan.llm.core.search.fitted_runs import fit_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving
 
     files = [read_serving(path) for path in question.measured]
     names = tuple(path.name for path in question.measured)
+    deployments = Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True)
     with context.feedback.progress("fitting"):
         return fit_serving(
             [run for file in files for run in file.runs],
-            deployments=Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True),
+            find=deployments.find,
             made=datetime.now(tz=UTC).date(),
             command=" ".join(["capplan llm fit", *names, *(["--cross"] if question.cross else [])]),
             sources=names,
@@ -102,7 +104,7 @@ LLM_FIT = Verb(
     text=_text,
     files=_files,
     outcome=_outcome,
-    returns="capplan.llm.answer.fit_serving:FittedServing",
+    returns="capplan.llm.core.search.fitted_runs:FittedServing",
 )
 
 
@@ -132,6 +134,15 @@ class LlmFitMemoryQuestion:
     ] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedMemoryFile:
+    """The fitted constants, the calibration file that holds them, and models that were left out."""
+
+    fitted: "FittedMemory"
+    text: str
+    unknown_models: Mapping[str, int]
+
+
 def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "FittedMemoryFile":
     """Return memory constants that are learnt from vLLM's start-up logs, and the calibration file that holds them.
 
@@ -144,11 +155,23 @@ def answer_llm_fit_memory(question: LlmFitMemoryQuestion, context: Context) -> "
     """
     from datetime import UTC, datetime
 
-    from capplan.llm.answer.fit_serving import fit_memory_file
+    from capplan.core.serving_engines import Engine
+    from capplan.llm.core.memory_fit import fit_memory
+    from capplan.llm.read.calibrations import render_fitted_memory
+    from capplan.llm.read.measured_run import read_startup_logs
 
-    made = datetime.now(tz=UTC).date()
     with context.feedback.progress("fitting"):
-        return fit_memory_file(question.logs, since=question.since, base=question.base, made=made, data=question.data)
+        read = read_startup_logs(question.logs)
+        fitted = fit_memory(read.logs)
+        text = render_fitted_memory(
+            fitted,
+            base=question.base,
+            engine=Engine.VLLM,
+            since=question.since,
+            made=datetime.now(tz=UTC).date().isoformat(),
+            data=question.data or question.logs.name,
+        )
+        return FittedMemoryFile(fitted=fitted, text=text, unknown_models=read.unknown_models)
 
 
 def _memory_outcome(found: "FittedMemoryFile") -> Outcome:
@@ -165,5 +188,5 @@ LLM_FIT_MEMORY = Verb(
     answer=answer_llm_fit_memory,
     text=lambda found, _: found.text,
     outcome=_memory_outcome,
-    returns="capplan.llm.answer.fit_serving:FittedMemoryFile",
+    returns="capplan.verbs.llm.fit:FittedMemoryFile",
 )

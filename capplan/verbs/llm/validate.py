@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from capplan.errors import UnknownNameError, UsageError
+from capplan.errors import CapplanError, UnknownNameError, UsageError
 from capplan.verbs.llm.fields import TIME_CALIBRATION, TRAINING_CALIBRATION
 from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import OwnSpecs
@@ -14,7 +14,7 @@ from capplan.verbs.statement.words import NAMES
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.accuracy import ServingValidation
-    from capplan.llm.core.training.accuracy import TrainingValidation
+    from capplan.llm.core.training.accuracy import JudgedFit, JudgedTraining, TrainingValidation
 
 MEASURED = Option(
     help="Measured runs: CSV, plain or .gz.", metavar="SERVING.csv...", topic=Topic.MODEL, is_argument=True,
@@ -48,16 +48,17 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
         CapplanError: a file cannot be read.
     """
     from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.answer.validate_serving import validate_serving
+    from capplan.llm.core.search.judged_runs import validate_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving
     from capplan.specs.fitted import load_power_law
 
     files = [read_serving(path) for path in question.measured]
+    deployments = Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True)
     return validate_serving(
         [run for file in files for run in file.runs],
         unreadable=[row for file in files for row in file.skipped],
-        deployments=Deployments(gpus=context.gpu_database(question.specs), assumes_narrow_cache=True),
+        find=deployments.find,
         calibration=load_time_calibration(question.calibration),
         power_law=load_power_law(),
         qualities=question.quality.upper(),
@@ -135,17 +136,32 @@ def answer_llm_train_validate(question: LlmTrainValidateQuestion, context: Conte
     Raises:
         CapplanError: a file cannot be read.
     """
-    from capplan.llm.answer.train_validate import validate_training
+    from capplan.llm.core.measured import SkippedRun
+    from capplan.llm.core.training.accuracy import TrainingValidation
+    from capplan.llm.core.training.judged_runs import judge_fit, judge_training
     from capplan.llm.read.training_calibration import load_training_calibration
+    from capplan.llm.read.training_rows import read_training
     from capplan.specs.rate_laws import load_rate_laws
 
-    return validate_training(
-        question.measured,
-        gpus=context.gpu_database(question.specs),
-        calibration=load_training_calibration(question.calibration),
-        laws=load_rate_laws(),
-        qualities=question.quality.upper(),
-    )
+    gpus, qualities = context.gpu_database(question.specs), question.quality.upper()
+    calibration, laws = load_training_calibration(question.calibration), load_rate_laws()
+    answers: list[JudgedTraining] = []
+    fits: list[JudgedFit] = []
+    skipped: list[SkippedRun] = []
+    for path in question.measured:
+        found = read_training(path)
+        skipped += found.skipped
+        for run in found.runs:
+            if run.quality not in qualities:
+                continue
+            try:
+                gpu = gpus.find(run.gpu)
+                answers += judge_training(run, gpu, calibration=calibration, laws=laws)
+                fits += judge_fit(run, gpu, calibration)
+            except CapplanError as error:
+                reason = str(error)
+                skipped.append(SkippedRun(file=path.name, line=run.line, model=run.model, gpu=run.gpu, reason=reason))
+    return TrainingValidation(answers=tuple(answers), fits=tuple(fits), skipped=tuple(skipped))
 
 
 def _train_settle(question: LlmTrainValidateQuestion, _look: Look) -> LlmTrainValidateQuestion:

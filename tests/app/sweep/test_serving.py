@@ -8,8 +8,8 @@ from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.errors import SpecError, UsageError
 from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.estimate_serving import ServingQuestion, estimate_serving
 from capplan.llm.core.deployment import NamedDeployment
+from capplan.llm.core.search.estimate import estimate_serving
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
@@ -29,10 +29,9 @@ def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path
     assert (len(frame), done.failures) == (2 * 2 + 2, ())
     served = frame[frame["mode"] == "serving"].set_index(["gpu", "batch"])
     words = NamedDeployment(model="qwen3-32b", gpu=GPUS[0], engine="vllm", sharding=Sharding(tensor=2))
-    question = ServingQuestion(words=words, concurrencies=(1, 16), input_len=512, output_len=128)
-    expected = estimate_serving(
-        question, deployments=Deployments(gpus=load_gpus()), calibration=load_time_calibration()
-    )
+    deployments = Deployments(gpus=load_gpus())
+    demand = deployments.demand(words, input_len=512, output_len=128)
+    expected = estimate_serving(deployments.find(words), demand, (1, 16), calibration=load_time_calibration())
     for point in expected.points:
         row = served.loc[GPUS[0], point.concurrency]
         assert (row.ttft_s, row.tpot_s) == (point.ttft_s.expected, point.tpot_s.expected)

@@ -1,18 +1,14 @@
-"""Learn constants of LLM step times from measured runs, and of memory from start-up logs; judge them held out."""
+"""Learn constants of LLM step times from measured runs, and judge them on runs that were held out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
-from capplan.core.serving_engines import Engine
 from capplan.errors import UsageError
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.validate_serving import PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.measured import SkippedRun
-from capplan.llm.core.memory_fit import FittedMemory, fit_memory
+from capplan.llm.core.search.judged_runs import Find, PreparedRun, judged_metrics, prepare_all
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment
@@ -29,8 +25,6 @@ from capplan.llm.core.serving.learn import (
 from capplan.llm.core.serving.priors import PRIOR, default_layout, default_prior
 from capplan.llm.core.timing.calibration import LlmCalibration, Width, engine_width
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.read.calibrations import render_fitted_memory
-from capplan.llm.read.measured_run import read_startup_logs
 
 FEWEST_RUNS = 20
 FEWEST_OF_DEPLOYMENT = 4
@@ -51,7 +45,7 @@ class FittedServing:
 def fit_serving(
     runs: Sequence[MeasuredRun],
     *,
-    deployments: Deployments,
+    find: Find,
     made: date,
     command: str,
     sources: tuple[str, ...],
@@ -61,7 +55,7 @@ def fit_serving(
 
     Args:
         runs: What was measured.
-        deployments: Where deployments are found.
+        find: What finds deployments.
         made: The day, for the origin.
         command: The command line, for the origin.
         sources: Names of the files, for the origin.
@@ -70,7 +64,7 @@ def fit_serving(
     Raises:
         UsageError: There are too few runs to learn from.
     """
-    prepared, skipped = prepare_all(runs, deployments, qualities="AB")
+    prepared, skipped = prepare_all(runs, find, qualities="AB")
     carried = [item for item in prepared if _is_carried(item.case)]
     learnt = [(item, run) for item in carried for run in _learnt(item)]
     if len(learnt) < FEWEST_RUNS:
@@ -216,33 +210,3 @@ def _errors(judged: dict[str, ServingValidation]) -> dict[str, dict[str, float]]
                     "rows": float(accuracy.n),
                 }
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FittedMemoryFile:
-    """The fitted constants, the calibration file that holds them, and models that were left out."""
-
-    fitted: FittedMemory
-    text: str
-    unknown_models: Mapping[str, int]
-
-
-def fit_memory_file(path: Path, *, since: str, base: Path | None, made: date, data: str | None) -> FittedMemoryFile:
-    """Fit vLLM's memory constants to its start-up logs.
-
-    Args:
-        path: The logs as CSV.
-        since: First version of vLLM that the constants hold for.
-        base: Calibration file to start from, None for the shipped one.
-        made: Day of the fit.
-        data: What the logs are, None for the file's name.
-
-    Raises:
-        UsageError: The logs cannot be read or are too few.
-    """
-    read = read_startup_logs(path)
-    fitted = fit_memory(read.logs)
-    text = render_fitted_memory(
-        fitted, base=base, engine=Engine.VLLM, since=since, made=made.isoformat(), data=data or path.name
-    )
-    return FittedMemoryFile(fitted=fitted, text=text, unknown_models=read.unknown_models)

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from capplan.core.numbers import End
 from capplan.core.power import PowerLaw
 from capplan.core.serving_engines import find_engine
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
-from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.deployment import ServingDeployment
 from capplan.llm.core.quantisation import half_note
+from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment, tpot_width
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of
 from capplan.llm.core.serving.energy import ServedTokens, serving_energy
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint, explain_step
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, widened
-from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand, ServingTimes
+from capplan.llm.core.serving.service import Demand, ServingTimes
 from capplan.llm.core.tensors import count_active_parameters, count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
@@ -22,61 +21,37 @@ from capplan.llm.core.timing.engine_rules import DEFAULT_FLAGS, SchedulerFlags
 from capplan.llm.core.timing.work import Load
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingQuestion:
-    """A deployment and what it is asked: mean lengths [tokens] and numbers of clients of one replica.
-
-    `spread` is the relative half-width of the lengths, by default that of benchmarks which draw them from 0.8 to 1
-    times the longest. `measured` are runs of the same deployment. `counts_burst` says that the first requests of all
-    clients, which start at once, count in the time to the first token, as in benchmarks. `prefix_fraction` of each
-    prompt is found in the prefix cache.
-    """
-
-    words: NamedDeployment
-    concurrencies: tuple[int, ...]
-    input_len: float
-    output_len: float
-    spread: float = BENCHMARK_SPREAD
-    measured: tuple[MeasuredRun, ...] = ()
-    flags: SchedulerFlags = DEFAULT_FLAGS
-    counts_burst: bool = False
-    prefix_fraction: float = 0.0
-
-    @property
-    def held_len(self) -> float:
-        """Return the tokens of a request that lie in the cache for it alone. [tokens]"""
-        return self.input_len * (1.0 - self.prefix_fraction) + self.output_len
-
-
 def estimate_serving(
-    question: ServingQuestion,
+    deployment: ServingDeployment,
+    demand: Demand,
+    concurrencies: Sequence[int],
     *,
-    deployments: Deployments,
     calibration: LlmCalibration,
+    measured: Sequence[MeasuredRun] = (),
+    flags: SchedulerFlags = DEFAULT_FLAGS,
     power_law: PowerLaw | None = None,
 ) -> ServingEstimate:
     """Estimate a deployment at every concurrency.
 
     Args:
-        question: The deployment and what it is asked.
-        deployments: Where deployments are found.
+        deployment: The deployment.
+        demand: What one replica is asked, with the sequences that it holds.
+        concurrencies: Numbers of clients of one replica.
         calibration: The constants.
+        measured: Runs of the same deployment.
+        flags: Settings of the scheduler.
         power_law: The law of power, None to leave power and energy out.
 
     Raises:
-        CapplanError: Something is not known, does not divide, or does not fit.
+        UsageError: No run that was given is of this deployment.
     """
-    deployment = deployments.find(question.words)
-    capacity = deployments.room(
-        question.words, input_len=question.input_len, output_len=question.output_len, held_len=question.held_len
-    )
     constants = constants_of(calibration)
-    adjustments = _adjustments(question, deployment, calibration, constants)
-    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, power_law)
-    points = tuple(_point(question, deployment, clients, basis) for clients in question.concurrencies)
-    service = deployment.service(constants, flags=question.flags)
-    decode, prefill = _step_loads(question, deployment, points[-1])
-    architecture, words = deployment.model.architecture, question.words
+    adjustments = _adjustments(measured, deployment, calibration, constants)
+    basis = _Basis(calibration, constants, deployment.evidence(calibration), adjustments, flags, power_law)
+    points = tuple(_point(demand, deployment, clients, basis) for clients in concurrencies)
+    service = deployment.service(constants, flags=flags)
+    decode, prefill = _step_loads(demand, deployment, points[-1])
+    architecture, words = deployment.model.architecture, deployment.words
     learnt = adjustments.get(Metric.TPOT)
     return ServingEstimate(
         model=architecture.name,
@@ -88,29 +63,16 @@ def estimate_serving(
         sharding=words.sharding,
         weights=deployment.quantisation.format.name,
         kv=deployment.kv,
-        input_len=question.input_len,
-        output_len=question.output_len,
-        sequences_that_fit=capacity,
+        input_len=demand.input_len,
+        output_len=demand.output_len,
+        sequences_that_fit=demand.capacity,
         points=points,
         decode_parts=explain_step(service, decode),
         prefill_parts=explain_step(service, prefill),
         calibration=calibration.name,
         measured_factor=learnt.factor if learnt else None,
         measured_runs=learnt.runs if learnt else 0,
-        notes=_notes(question, deployment, points, adjustments),
-    )
-
-
-def _demand(question: ServingQuestion, deployment: ServingDeployment) -> Demand:
-    capacity = deployment.sequences_that_fit(question.held_len)
-    return Demand(
-        input_len=question.input_len,
-        output_len=question.output_len,
-        capacity=max(1.0, capacity),
-        spread=question.spread,
-        counts_burst=question.counts_burst,
-        prefix_fraction=question.prefix_fraction,
-        loaded_s=deployment.loaded_s(question.input_len * question.prefix_fraction),
+        notes=_notes(demand, deployment, points, adjustments),
     )
 
 
@@ -120,13 +82,14 @@ class _Basis:
     constants: Constants
     evidence: ServingEvidence
     adjustments: dict[Metric, Adjustment]
+    flags: SchedulerFlags
     power_law: PowerLaw | None
 
 
-def _point(question: ServingQuestion, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
+def _point(demand: Demand, deployment: ServingDeployment, clients: int, basis: _Basis) -> ServingPoint:
     case = ServingCase(
         kernels=deployment.kernels, machine=deployment.machine, engine=deployment.engine,
-        demand=_demand(question, deployment), serving=Serving.CLOSED_LOOP, clients=clients, flags=question.flags,
+        demand=demand, serving=Serving.CLOSED_LOOP, clients=clients, flags=basis.flags,
     )  # fmt: skip
     times, ends = answer(case, basis.constants), _ends_under_cap(case, basis.constants)
     found = {
@@ -146,17 +109,17 @@ def _point(question: ServingQuestion, deployment: ServingDeployment, clients: in
         ttft_s=found[Metric.TTFT],
         tpot_s=found[Metric.TPOT],
         output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
-        requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / question.output_len,
+        requests_per_s=found[Metric.OUTPUT_TOKENS_PER_S].expected / demand.output_len,
         running=times.running,
         evidence=str(ServingEvidence.MEASURED_HERE if basis.adjustments else basis.evidence),
         energy=serving_energy(
             deployment.kernels,
             deployment.gpu,
-            question.words.sharding,
+            deployment.words.sharding,
             ServedTokens(
                 running=times.running,
-                input_len=question.input_len * (1.0 - question.prefix_fraction),
-                output_len=question.output_len,
+                input_len=demand.input_len * (1.0 - demand.prefix_fraction),
+                output_len=demand.output_len,
             ),
             output_tokens_per_s=found[Metric.OUTPUT_TOKENS_PER_S],
             law=basis.power_law,
@@ -176,15 +139,15 @@ def _ends_under_cap(case: ServingCase, constants: Constants) -> tuple[ServingTim
 
 
 def _adjustments(
-    question: ServingQuestion, deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
+    measured: Sequence[MeasuredRun], deployment: ServingDeployment, calibration: LlmCalibration, constants: Constants
 ) -> dict[Metric, Adjustment]:
     """Learn from the measured runs by what factor this deployment differs.
 
     Steps with prompts take the same factor, as in a simulation, but TTFT stays as uncertain: queues differ from run to
     run.
     """
-    check_runs(question.measured, deployment)
-    learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
+    check_runs(measured, deployment)
+    learnt = time_adjustment(runs_of(measured, deployment), deployment, calibration, constants)
     if learnt is None:
         return {}
     inverse = Adjustment(factor=1.0 / learnt.factor, deviation=learnt.deviation, runs=learnt.runs)
@@ -192,27 +155,27 @@ def _adjustments(
     return {Metric.TPOT: learnt, Metric.OUTPUT_TOKENS_PER_S: inverse, Metric.TTFT: first}
 
 
-def _step_loads(question: ServingQuestion, deployment: ServingDeployment, point: ServingPoint) -> tuple[Load, Load]:
+def _step_loads(demand: Demand, deployment: ServingDeployment, point: ServingPoint) -> tuple[Load, Load]:
     """Return a decode step at the last concurrency, and a step that holds one prompt alone."""
     sharding = deployment.words.sharding
     per_pass = point.running / sharding.data / sharding.pipeline
-    context = question.input_len + question.output_len / 2
-    decode = Load.of(decoding=per_pass, context=context, answered=question.output_len)
-    return decode, Load.of(prefilled=question.input_len, prompts=1.0)
+    context = demand.input_len + demand.output_len / 2
+    decode = Load.of(decoding=per_pass, context=context, answered=demand.output_len)
+    return decode, Load.of(prefilled=demand.input_len, prompts=1.0)
 
 
 def _notes(
-    question: ServingQuestion,
+    demand: Demand,
     deployment: ServingDeployment,
     points: Sequence[ServingPoint],
     adjustments: dict[Metric, Adjustment],
 ) -> tuple[str, ...]:
     burst = (
         "the mean over clients that start together and send ten requests each"
-        if question.counts_burst
+        if demand.counts_burst
         else "the mean of the steady state (--first-burst counts the start, in which all clients send at once)"
     )
-    share = question.prefix_fraction
+    share = demand.prefix_fraction
     prefixes = f"{share:.0%} of each prompt in the prefix cache" if share else "no prefix cache"
     found = [
         f"TPOT is (end-to-end time − TTFT) ÷ (output tokens − 1). TTFT is {burst}.",

@@ -1,16 +1,15 @@
 """Judge predictions of serving runs against anyone's measurements."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.numbers import Interval
 from capplan.core.power import PowerLaw, step_power_w
 from capplan.core.serving_engines import find_engine
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.measured_runs import check_extent
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
+from capplan.llm.core.search.measured_runs import check_extent
 from capplan.llm.core.search.replica import case_of_run
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
@@ -19,6 +18,9 @@ from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
+
+Find = Callable[[NamedDeployment], ServingDeployment]
+"""What finds the deployment that words name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,25 +46,25 @@ def words_of(run: MeasuredRun) -> NamedDeployment:
     )
 
 
-def prepare(run: MeasuredRun, deployments: Deployments) -> PreparedRun:
+def prepare(run: MeasuredRun, find: Find) -> PreparedRun:
     """Find the deployment of a run and what it was asked.
 
     Raises:
         CapplanError: Something of it is not known or does not fit; the message says what.
     """
     check_extent(run)
-    deployment = deployments.find(words_of(run))
+    deployment = find(words_of(run))
     return PreparedRun(run=run, deployment=deployment, case=case_of_run(run, deployment))
 
 
 def prepare_all(
-    runs: Sequence[MeasuredRun], deployments: Deployments, *, qualities: str
+    runs: Sequence[MeasuredRun], find: Find, *, qualities: str
 ) -> tuple[list[PreparedRun], list[SkippedRun]]:
     """Prepare all runs that can be predicted; the others are listed with reasons.
 
     Args:
         runs: What was measured.
-        deployments: Where deployments are found.
+        find: What finds deployments.
         qualities: Letters of the qualities that are judged, such as AB; others are left out without a word.
     """
     prepared: list[PreparedRun] = []
@@ -71,7 +73,7 @@ def prepare_all(
         if run.quality not in qualities:
             continue
         try:
-            prepared.append(prepare(run, deployments))
+            prepared.append(prepare(run, find))
         except CapplanError as error:
             skipped.append(_skip(run, str(error)))
     return prepared, skipped
@@ -91,7 +93,7 @@ def judged_metrics(run: MeasuredRun) -> tuple[Metric, ...]:
 def validate_serving(
     runs: Sequence[MeasuredRun],
     *,
-    deployments: Deployments,
+    find: Find,
     calibration: LlmCalibration,
     power_law: PowerLaw | None = None,
     qualities: str = "AB",
@@ -101,14 +103,14 @@ def validate_serving(
 
     Args:
         runs: What was measured.
-        deployments: Where deployments are found.
+        find: What finds deployments.
         calibration: The constants.
         power_law: Power of cards, None to judge times alone.
         qualities: Letters of the qualities that are judged.
         unreadable: Rows that could not be read, to be listed with the others.
     """
     constants = constants_of(calibration)
-    prepared, skipped = prepare_all(runs, deployments, qualities=qualities)
+    prepared, skipped = prepare_all(runs, find, qualities=qualities)
     answers: list[JudgedAnswer] = []
     for item in prepared:
         try:
