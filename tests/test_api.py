@@ -56,7 +56,7 @@ def test_filters_and_prices_are_those_of_the_command_line() -> None:
 
 def test_counts_are_those_of_the_command_line() -> None:
     made = capplan.analyze(NET, inputs=[INPUT], batch=4, precision="amp-fp16")
-    assert as_json(analysis_document(made.analysis)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
+    assert as_json(analysis_document(made)) == shown("analyze", NET, "--batch", 4, "--precision", "amp-fp16")
 
 
 def test_memory_is_that_of_the_command_line() -> None:
@@ -66,7 +66,7 @@ def test_memory_is_that_of_the_command_line() -> None:
 
 def test_estimates_are_those_of_the_command_line() -> None:
     made = capplan.estimate(NET, inputs=[INPUT], batches=[1, 8], gpus=["l4"], framework="compile")
-    document = estimate_document(made.reports, top=20)
+    document = estimate_document(made, top=20)
     words = ("estimate", NET, "--batch", "1,8", "--gpu", "l4", "--framework", "compile")
     assert as_json(document) == shown(*words)
 

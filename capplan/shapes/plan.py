@@ -1,5 +1,6 @@
 """The shape of a plan: base units, fractions from 0 to 1, intervals with their ends."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -322,6 +323,12 @@ def plan_document(plan: Plan) -> "PlanDocument":
     """Return a plan as its document."""
     document: PlanDocument = PLAN.document(plan)
     return document
+
+
+def plan_documents(plans: Sequence[Plan]) -> "PlanDocument | list[PlanDocument]":
+    """Return a plan as its document, and several as a list of such."""
+    documents = [plan_document(plan) for plan in plans]
+    return documents[0] if len(documents) == 1 else documents
 
 
 def intensity(model: "PlannedModel", batch: int) -> float | None:

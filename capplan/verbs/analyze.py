@@ -1,8 +1,7 @@
 """`analyze`: parameters, MACs, FLOPs and bytes of a model, by operator and by module."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -99,14 +98,6 @@ def _settle(question: AnalyzeQuestion, look: Look) -> AnalyzeQuestion:
     return replace(question, depth=2) if question.depth is None and is_for_people else question
 
 
-def _document(answers: "Sequence[AnalyzeAnswer]", question: AnalyzeQuestion) -> Any:
-    from capplan.report.documents.analysis import analysis_document
-
-    answer = answers[0]
-    comparisons = answer.comparisons if question.compare else None
-    return analysis_document(answer.analysis, comparisons=comparisons, depth=question.depth)
-
-
 ANALYZE = Verb(
     path="analyze",
     question=AnalyzeQuestion,
@@ -115,7 +106,7 @@ ANALYZE = Verb(
     answer=answer_analyze,
     settle=_settle,
     sections=laid_out_by("capplan.report.text.counts:counted_sections", depth="depth", top="top", compares="compare"),
-    document=_document,
+    document=laid_out_by("capplan.report.documents.analysis:analysis_document", depth="depth", compares="compare"),
     schema="analyze",
     returns="capplan.core.ops.counters:AnalyzeAnswer",
 )

@@ -272,12 +272,6 @@ def answer_power(question: PowerQuestion, context: Context) -> "PowerAnswer":
     )
 
 
-def _power_document(answers: "Sequence[PowerAnswer]", _question: PowerQuestion) -> object:
-    from capplan.report.documents.validation import power_factor_document
-
-    return [power_factor_document(card) for card in answers[0].cards]
-
-
 CALIBRATE_POWER = Verb(
     path="calibrate power",
     question=PowerQuestion,
@@ -288,7 +282,7 @@ CALIBRATE_POWER = Verb(
     answer=answer_power,
     settle=_settle,
     sections=laid_out_by("capplan.report.text.devices:power_sections", part="cards"),
-    document=_power_document,
+    document=laid_out_by("capplan.report.documents.validation:power_factors_document", part="cards"),
     files=_file,
     effort=Effort.LONG,
     returns="capplan.app.calibration.calibrate:PowerAnswer",

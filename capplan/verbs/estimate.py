@@ -1,16 +1,16 @@
 """`estimate`: how fast a model runs on a GPU over batch sizes, what binds it, and what would help."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches, Configuration, Framework, Layout, Precision, Workload
 from capplan.errors import CapplanError, UsageError
 from capplan.units import counted
-from capplan.verbs.statement.contract import Context, Verb
+from capplan.verbs.statement.contract import Context, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     CalibrationFields,
@@ -22,7 +22,7 @@ from capplan.verbs.statement.fields import (
     TimedFields,
 )
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import BATCHES, PLOT, checking_pictures, pictures
+from capplan.verbs.statement.words import BATCHES, PLOT, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.models import Model
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from capplan.core.plan.estimate import EstimateAnswer
     from capplan.core.plan.types import Plan
     from capplan.core.trace.types import InputTensor, Trace
-    from capplan.report.charts.look import Drawing
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,63 +243,6 @@ def _pipeline_estimate(question: EstimateQuestion, context: Context) -> "Plan":
     return opened.advised(opened.plan(terms), terms)
 
 
-def _sections(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> "Iterable[Section]":
-    from capplan.core.plan.types import Plan
-    from capplan.report.text.estimate import estimate_sections
-
-    answer = answers[0]
-    if isinstance(answer, Plan):
-        from capplan.report.text.plan import plan_sections
-
-        return plan_sections([answer])
-    return estimate_sections(
-        answer.reports,
-        top=question.top,
-        explain=question.explain,
-        calibration=answer.calibration,
-        compared=answer.compared,
-    )
-
-
-def _document(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> Any:
-    from capplan.core.plan.types import Plan
-    from capplan.report.documents.estimate import estimate_document
-
-    answer = answers[0]
-    if isinstance(answer, Plan):
-        from capplan.shapes.plan import plan_document
-
-        return plan_document(answer)
-    return estimate_document(answer.reports, top=question.top, compared=answer.compared)
-
-
-def _files(answers: "Sequence[EstimateAnswer | Plan]", question: EstimateQuestion) -> Mapping[Path, bytes]:
-    from capplan.core.plan.types import Plan
-
-    answer = answers[0]
-    if isinstance(answer, Plan):
-        return {} if question.plot is None or not answer.fits else pictures({question.plot: _timeline(answer)})
-    if question.plot is None and question.roofline is None:
-        return {}
-    from capplan.report.charts.plots import curve_chart, roofline_chart
-
-    drawn = ((question.plot, curve_chart), (question.roofline, roofline_chart))
-    return pictures({path: draw(answer.reports) for path, draw in drawn if path is not None})
-
-
-def _timeline(plan: "Plan") -> "Drawing":
-    """Return the chart of a pipeline's parts over time, on the recommended GPU."""
-    from capplan.core.memory.fit import available_memory
-    from capplan.report.charts.plots import timeline_chart
-
-    fit = plan.best() or plan.fits[0]
-    return timeline_chart(
-        fit.parts,
-        title=f"{plan.model.name}, batch {fit.batch} on {fit.gpu.id}",
-        usable_bytes=available_memory(fit.gpu, utilization_fraction=plan.limits.utilization_fraction).expected,
-    )
-
-
 ESTIMATE = Verb(
     path="estimate",
     question=EstimateQuestion,
@@ -313,9 +254,23 @@ ESTIMATE = Verb(
     ),
     answer=answer_estimate,
     settle=checking_pictures("plot", "roofline"),
-    sections=_sections,
-    document=_document,
-    files=_files,
+    sections=laid_out_by(
+        "capplan.report.text.estimate:estimate_sections",
+        others={"Plan": laid_out_by("capplan.report.text.plan:plan_sections", of_all=True)},
+        top="top",
+        explain="explain",
+    ),
+    document=laid_out_by(
+        "capplan.report.documents.estimate:estimate_document",
+        others={"Plan": laid_out_by("capplan.shapes.plan:plan_document")},
+        top="top",
+    ),
+    files=drawn_by(
+        part="reports",
+        others={"Plan": drawn_by(plot="capplan.report.charts.plots:timeline_chart")},
+        plot="capplan.report.charts.plots:curve_chart",
+        roofline="capplan.report.charts.plots:roofline_chart",
+    ),
     schema="estimate",
     returns="capplan.core.plan.estimate:EstimateAnswer",
 )

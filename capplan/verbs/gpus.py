@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -154,19 +154,7 @@ def answer_gpu(question: GpuQuestion, context: Context) -> GpuSheet:
     )
 
 
-def _sheet_sections(answers: Sequence[GpuSheet], _question: GpuQuestion) -> "Iterable[Section]":
-    from capplan.report.text.gpus import gpu_price_sections, gpu_sections
-
-    sheet = answers[0]
-    return [*gpu_sections(sheet.gpu, sheet.architecture), *gpu_price_sections(sheet.hourly, sheet.purchase)]
-
-
-def _sheet_document(answers: Sequence[GpuSheet], _question: GpuQuestion) -> Any:
-    from capplan.report.documents.gpus import gpu_sheet_document
-
-    sheet = answers[0]
-    return gpu_sheet_document(sheet.gpu, sheet.architecture, hourly=sheet.hourly, purchase=sheet.purchase)
-
+_SHEET = "gpu,architecture,hourly,purchase"
 
 GPUS_SHOW = Verb(
     path="gpus show",
@@ -174,8 +162,8 @@ GPUS_SHOW = Verb(
     summary="Show every value of a GPU as it is written, with its source and date, and known prices.",
     examples=("capplan gpus show l4", "capplan gpus show 'RTX 4090' --format json"),
     answer=answer_gpu,
-    sections=_sheet_sections,
-    document=_sheet_document,
+    sections=laid_out_by("capplan.report.text.gpus:gpu_sheet_sections", part=_SHEET),
+    document=laid_out_by("capplan.report.documents.gpus:gpu_sheet_document", part=_SHEET),
     schema="gpus-show",
     effort=Effort.SHORT,
 )

@@ -1,15 +1,15 @@
 """`memory`: the peak of a model's GPU memory by part, where it stands, and the largest batch that fits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.workload import Configuration, ModelSharding, Optimizer, Training, Workload
 from capplan.errors import CapplanError, UsageError
-from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Outcome, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import (
     EVERYWHERE,
     GpuFields,
@@ -20,7 +20,7 @@ from capplan.verbs.statement.fields import (
     WorkloadFields,
 )
 from capplan.verbs.statement.options import Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, checking_pictures, pictures
+from capplan.verbs.statement.words import PLOT, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.gpu_choice import GpuRequest
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from capplan.core.memory.summary import MemoryResult
     from capplan.core.pipelines.prepared import PipelineMemory
     from capplan.core.trace.types import Trace
-    from capplan.report.charts.look import Drawing
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,62 +206,9 @@ def _of_pipeline(
     )
 
 
-def _sections(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> "Iterable[Section]":
-    from capplan.core.pipelines.prepared import PipelineMemory
-    from capplan.report.text.memory import memory_sections
-
-    if isinstance(answers[0], PipelineMemory):
-        from capplan.report.text.pipelines import pipeline_memory_sections
-
-        return pipeline_memory_sections(answers[0])
-    return memory_sections(answers[0].answer, rule_of_thumb=question.rule_of_thumb)
-
-
-def _document(answers: "Sequence[MemoryResult | PipelineMemory]", _question: MemoryQuestion) -> Any:
-    from capplan.core.pipelines.prepared import PipelineMemory
-    from capplan.report.documents.memory import memory_document
-
-    if isinstance(answers[0], PipelineMemory):
-        from capplan.report.documents.pipelines import pipeline_memory_document
-
-        return pipeline_memory_document(answers[0])
-    return memory_document(answers[0].answer)
-
-
-def _files(answers: "Sequence[MemoryResult | PipelineMemory]", question: MemoryQuestion) -> Mapping[Path, bytes]:
-    from capplan.core.pipelines.prepared import PipelineMemory
-
-    if isinstance(answers[0], PipelineMemory):
-        return {}
-    return {} if question.plot is None else pictures({question.plot: _drawing(answers[0])})
-
-
-def _drawing(memory: "MemoryResult") -> "Drawing":
-    """Return the chart of live bytes over the operators."""
-    from capplan.report.charts.plots import live_chart
-
-    batch = memory.answer.estimate.batch
-    live: list[int] = memory.model.curve.at(batch).tolist()
-    op = max(0, live.index(max(live)) - 1)
-    recording = memory.model.recording
-    kernel, module = recording.kernels[recording.ops[op].kernel].name, recording.modules[recording.ops[op].module]
-    return live_chart(
-        live,
-        title=f"{memory.answer.name}, batch {batch}: live bytes of weights, inputs and activations",
-        peak_label=f"{kernel} {module}".strip(),
-        phases=[(f"{phase.name} {phase.step}", phase.first_op) for phase in recording.phases],
-    )
-
-
 def _outcome(memory: "MemoryResult | PipelineMemory") -> Outcome:
     """A model that fits none of the GPUs asked for ends in exit code 1."""
-    from capplan.core.pipelines.prepared import PipelineMemory
-
-    if isinstance(memory, PipelineMemory):
-        statuses = [place.status.value for place in memory.places if place.status is not None]
-        return Outcome(exit_code=int(bool(statuses) and all(status == "does not fit" for status in statuses)))
-    fits_nowhere = bool(memory.answer.gpus) and all(gpu.status.value == "does not fit" for gpu in memory.answer.gpus)
-    return Outcome(exit_code=int(fits_nowhere))
+    return Outcome(exit_code=int(bool(memory.statuses) and set(memory.statuses) == {"does not fit"}))
 
 
 MEMORY = Verb(
@@ -277,9 +222,18 @@ MEMORY = Verb(
     ),
     answer=answer_memory,
     settle=checking_pictures("plot"),
-    sections=_sections,
-    document=_document,
-    files=_files,
+    sections=laid_out_by(
+        "capplan.report.text.memory:memory_sections",
+        part="answer",
+        others={"PipelineMemory": laid_out_by("capplan.report.text.pipelines:pipeline_memory_sections")},
+        rule_of_thumb="rule_of_thumb",
+    ),
+    document=laid_out_by(
+        "capplan.report.documents.memory:memory_document",
+        part="answer",
+        others={"PipelineMemory": laid_out_by("capplan.report.documents.pipelines:pipeline_memory_document")},
+    ),
+    files=drawn_by(plot="capplan.report.charts.plots:live_chart"),
     outcome=_outcome,
     schema="memory",
     in_python=lambda made: getattr(made, "answer", made),

@@ -1,13 +1,13 @@
 """`plan`: which GPU fits a model at a batch, how fast it runs there, and what binds it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches, ModelSharding, SortKey
-from capplan.verbs.statement.contract import Context, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import (
     ON_PAGE,
     CalibrationFields,
@@ -27,7 +27,7 @@ from capplan.verbs.statement.words import BATCHES, LOAD
 
 if TYPE_CHECKING:
     from capplan.core.plan.types import Plan
-    from capplan.report.sections import Line, Section
+    from capplan.report.sections import Line
 
 
 _AUTO = Batches(choice=BatchChoice.AUTO)
@@ -145,12 +145,6 @@ def answer_plan(question: PlanQuestion, context: Context) -> "Plan":
     return replace(found, job=question.job(), local=question.local_currency())
 
 
-def _sections(plans: "Sequence[Plan]", _question: PlanQuestion) -> "Iterable[Section]":
-    from capplan.report.text.plan import plan_sections
-
-    return plan_sections(plans)
-
-
 def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) -> "list[Line] | None":
     from capplan.report.text.answer import Selection, answer_lines
     from capplan.report.text.pipelines import pipeline_lines
@@ -164,13 +158,6 @@ def _short_answers(plans: "Sequence[Plan]", question: PlanQuestion, look: Look) 
         else:
             lines += [(), *answer_lines(plan, width=look.width, selection=Selection(top=question.top))]
     return lines[1:]
-
-
-def _document(plans: "Sequence[Plan]", _question: PlanQuestion) -> Any:
-    from capplan.shapes.plan import plan_document
-
-    documents = [plan_document(plan) for plan in plans]
-    return documents[0] if len(documents) == 1 else documents
 
 
 def _outcome(plan: "Plan") -> Outcome:
@@ -193,8 +180,8 @@ PLAN = Verb(
     ),
     answer=answer_plan,
     hints_may_wait=True,
-    sections=_sections,
-    document=_document,
+    sections=laid_out_by("capplan.report.text.plan:plan_sections", of_all=True),
+    document=laid_out_by("capplan.shapes.plan:plan_documents", of_all=True),
     lines=_short_answers,
     outcome=_outcome,
     takes_several=True,

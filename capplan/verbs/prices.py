@@ -1,23 +1,22 @@
 """`prices`: what GPUs cost to rent and to buy, each price with its day and how it is known; own quotes imported."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.gpus.prices import PriceTier, Term
 from capplan.errors import UnknownNameError, UsageError
 from capplan.report.text.gpus import PriceGroup
-from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Effort, Look, Outcome, Verb, laid_out_by
 from capplan.verbs.statement.fields import Name, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
 
 if TYPE_CHECKING:
     from capplan.core.gpus.prices import Price, PurchasePrice
-    from capplan.report.sections import Section
     from capplan.specs.price_import import ImportedPrices
     from capplan.specs.prices import Prices
 
@@ -135,21 +134,6 @@ def _settle(question: PricesQuestion, look: Look) -> PricesQuestion:
     return question
 
 
-def _sections(answers: "Sequence[Prices]", question: PricesQuestion) -> "Iterable[Section]":
-    from capplan.report.text.gpus import price_comparison_sections, price_sections
-
-    found, group = answers[0], question.compare
-    if group is None:
-        return price_sections(found.hourly, found.purchase)
-    return price_comparison_sections(found.hourly, found.purchase, group=group, today=date.today())
-
-
-def _document(answers: "Sequence[Prices]", _question: PricesQuestion) -> Any:
-    from capplan.report.documents.gpus import prices_document
-
-    return prices_document(answers[0].hourly, answers[0].purchase)
-
-
 PRICES = Verb(
     path="prices",
     question=PricesQuestion,
@@ -161,8 +145,8 @@ PRICES = Verb(
     ),
     answer=answer_prices,
     settle=_settle,
-    sections=_sections,
-    document=_document,
+    sections=laid_out_by("capplan.report.text.gpus:price_sections", part="hourly,purchase", group="compare"),
+    document=laid_out_by("capplan.report.documents.gpus:prices_document", part="hourly,purchase"),
     schema="prices",
     effort=Effort.SHORT,
     returns="capplan.specs.prices:Prices",

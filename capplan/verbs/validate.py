@@ -1,24 +1,22 @@
 """`validate`: how wrong the predictions are on anyone's measurements."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from capplan.core.calibrate.measured import CELL_KEYS
 from capplan.errors import UsageError
 from capplan.units import format_seconds
-from capplan.verbs.statement.contract import Context, Outcome, Verb
+from capplan.verbs.statement.contract import Context, Outcome, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.fields import CalibrationFields, OwnSpecs
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import NAMES, PLOT, checking_pictures, pictures
+from capplan.verbs.statement.words import NAMES, PLOT, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.app.calibration.validate import ValidateAnswer
     from capplan.core.pipelines.measured import PipelineValidation
-    from capplan.report.sections import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,54 +93,6 @@ def answer_validate(question: ValidateQuestion, context: Context) -> "ValidateAn
     )
 
 
-def _sections(
-    answers: "Sequence[ValidateAnswer | PipelineValidation]", question: ValidateQuestion
-) -> "Iterable[Section]":
-    from capplan.app.calibration.cpu import CPU_AT_HAND
-    from capplan.core.pipelines.measured import PipelineValidation
-    from capplan.report.sections import Lines, Section
-    from capplan.report.text.validation import validation_sections
-
-    if isinstance(answers[0], PipelineValidation):
-        from capplan.report.text.pipelines import pipeline_validation_sections
-
-        return pipeline_validation_sections(answers[0], worst=question.worst)
-    validation = answers[0].validation
-    shown = validation_sections(validation, by=list(question.by), worst=question.worst)
-    if question.calibration is None and any(row.step.gpu == CPU_AT_HAND for row in validation.judged):
-        shown.append(Section([Lines([_CALIBRATE_FIRST])]))
-    return shown
-
-
-_CALIBRATE_FIRST = (
-    "note: rows were timed on this CPU; small steps wait for what calls into PyTorch cost here: measure that first "
-    "with `capplan calibrate host -o mine.yaml`, then add --calibration mine.yaml"
-)
-
-
-def _document(answers: "Sequence[ValidateAnswer | PipelineValidation]", _question: ValidateQuestion) -> Any:
-    from capplan.core.pipelines.measured import PipelineValidation
-    from capplan.report.documents.validation import validation_document
-
-    if isinstance(answers[0], PipelineValidation):
-        from capplan.report.documents.pipelines import pipeline_validation_document
-
-        return pipeline_validation_document(answers[0])
-    return validation_document(answers[0].validation)
-
-
-def _files(
-    answers: "Sequence[ValidateAnswer | PipelineValidation]", question: ValidateQuestion
-) -> Mapping[Path, bytes]:
-    from capplan.core.pipelines.measured import PipelineValidation
-    from capplan.report.text.validation import validation_chart
-
-    if isinstance(answers[0], PipelineValidation):
-        return {}
-    judged = answers[0].judged
-    return pictures({question.plot: validation_chart(list(judged))}) if question.plot is not None and judged else {}
-
-
 def _outcome(answer: "ValidateAnswer | PipelineValidation") -> Outcome:
     """Name columns that nothing reads and the first rows that are faster than the GPU's peaks.
 
@@ -188,9 +138,28 @@ VALIDATE = Verb(
     ),
     answer=answer_validate,
     settle=checking_pictures("plot"),
-    sections=_sections,
-    document=_document,
-    files=_files,
+    sections=laid_out_by(
+        "capplan.report.text.validation:validation_sections",
+        part="validation",
+        others={
+            "PipelineValidation": laid_out_by(
+                "capplan.report.text.pipelines:pipeline_validation_sections", worst="worst"
+            )
+        },
+        by="by",
+        worst="worst",
+        calibration="calibration",
+    ),
+    document=laid_out_by(
+        "capplan.report.documents.validation:validation_document",
+        part="validation",
+        others={"PipelineValidation": laid_out_by("capplan.report.documents.pipelines:pipeline_validation_document")},
+    ),
+    files=drawn_by(
+        part="validation",
+        others={"PipelineValidation": drawn_by()},
+        plot="capplan.report.text.validation:validation_chart",
+    ),
     outcome=_outcome,
     schema="validate",
     returns="capplan.app.calibration.validate:ValidateAnswer",

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.app.calibration.cpu import CPU_AT_HAND
 from capplan.app.calibration.measured_models import group_runs, recording_for, trace_folder
 from capplan.app.calibration.validate import predict_steps
 from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.calibrate.dataset import TimedStep, held_out_together, timed_step
 from capplan.core.calibrate.kernels import kernel_step
-from capplan.core.calibrate.measured import MeasuredStep
+from capplan.core.calibrate.measured import CPU_AT_HAND, MeasuredStep
 from capplan.core.calibrate.validation import FEWEST_ROWS, LearntPower, learn_power
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec

@@ -10,6 +10,7 @@ from capplan.app.feedback import SILENCE, Feedback
 from capplan.core.assumed import CPU_USABLE_SHARE
 from capplan.core.calibrate.cpus import fit_cpu
 from capplan.core.calibrate.device import DeviceBenchmark, microbench_rows
+from capplan.core.calibrate.measured import CPU_AT_HAND
 from capplan.core.gpus.spec import (
     GpuArchitecture,
     GpuSpec,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 CPU_ID = "cpu"
 """The name of the device in PyTorch."""
 
-CPU_AT_HAND = "cpu-at-hand"
-"""The id of the CPU at hand, where the database does not know it or has more cores than PyTorch uses."""
 
 Clock = Callable[[], float]
 

@@ -9,9 +9,9 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from capplan.app.calibration.cpu import CPU_AT_HAND, cpu_at_hand
+from capplan.app.calibration.cpu import cpu_at_hand
 from capplan.app.calibration.measured_models import group_models, group_runs, recording_for, trace_folder
-from capplan.core.calibrate.measured import CELL_KEYS, MeasuredStep, SkippedRow
+from capplan.core.calibrate.measured import CELL_KEYS, CPU_AT_HAND, MeasuredStep, SkippedRow
 from capplan.core.calibrate.validation import JudgedStep, Validation
 from capplan.core.calibrate.validation import validate as judge
 from capplan.core.gpus.spec import GpuSpec
@@ -129,11 +129,15 @@ _TOGETHER = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateAnswer:
-    """The errors by cell, every row that was predicted, and the columns that no prediction read, by file."""
+    """The errors by cell and row, and the columns that no prediction read, by file."""
 
     validation: Validation
-    judged: tuple[JudgedStep, ...]
     unread_columns: Mapping[str, tuple[str, ...]]
+
+    @property
+    def judged(self) -> tuple[JudgedStep, ...]:
+        """Return every row that was predicted."""
+        return self.validation.judged
 
 
 def validate(
@@ -176,9 +180,7 @@ def validate(
     )
     skipped = [row for file in files for row in file.skipped]
     unread = {file.name: file.unread_columns for file in files if file.unread_columns}
-    return ValidateAnswer(
-        validation=judge(judged, [*skipped, *refused], by=list(keys)), judged=tuple(judged), unread_columns=unread
-    )
+    return ValidateAnswer(validation=judge(judged, [*skipped, *refused], by=list(keys)), unread_columns=unread)
 
 
 def _devices(steps: Sequence[MeasuredStep], overlays: tuple[Path, ...]) -> Gpus:

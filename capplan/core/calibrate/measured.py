@@ -15,6 +15,9 @@ class Switch(StrEnum):
     UNKNOWN = "unknown"
 
 
+CPU_AT_HAND = "cpu-at-hand"
+"""The id of the CPU at hand, where the database does not know it or has more cores than PyTorch uses."""
+
 CELL_KEYS = ("gpu", "framework", "torch", "precision", "layout", "task")
 """What makes a cell of a validation, unless other columns are named."""
 

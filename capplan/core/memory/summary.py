@@ -95,6 +95,11 @@ class MemoryResult:
     answer: MemorySummary
     model: MemoryModel
 
+    @property
+    def statuses(self) -> tuple[FitStatus, ...]:
+        """Return whether it fits on each GPU asked for."""
+        return tuple(gpu.status for gpu in self.answer.gpus)
+
 
 def answer_memory(
     model: MemoryModel,

@@ -594,6 +594,11 @@ class PipelineMemory:
     facts: PipelineFacts
     places: tuple[PipelineMemoryOn, ...]
 
+    @property
+    def statuses(self) -> tuple[FitStatus, ...]:
+        """Return whether it fits on each GPU asked for, with its weights in each place."""
+        return tuple(place.status for place in self.places if place.status is not None)
+
 
 def _named(parts: Sequence[PreparedPart], sentences: Callable[[PreparedPart], Iterable[str]]) -> tuple[str, ...]:
     """Return sentences on parts, each with the part's name where there are several."""

@@ -7,8 +7,10 @@ import numpy as np
 
 from capplan.core.measurement.pipeline import PipelineTimes
 from capplan.core.measurement.types import Measurement
+from capplan.core.memory.fit import available_memory
+from capplan.core.memory.summary import MemoryResult
 from capplan.core.plan.estimate import EstimateReport
-from capplan.core.plan.types import PartTime
+from capplan.core.plan.types import Plan
 from capplan.report.charts.look import LIMIT, MUTED, PALETTE, Drawing, data, drawing, few_ticks, legend
 from capplan.report.charts.series import Axes, Series, series_chart
 from capplan.units import format_bytes, format_flops_per_s, format_seconds
@@ -153,17 +155,14 @@ def _roofs(report: EstimateReport, colour: int) -> list[Series]:
 _MOST_POINTS = 1500
 
 
-def live_chart(
-    live_bytes: Sequence[int], *, title: str, peak_label: str, phases: Sequence[tuple[str, int]] = ()
-) -> Drawing:
-    """Draw live bytes over the operators, with the peak marked.
-
-    Args:
-        live_bytes: Bytes held after each operator call. [bytes]
-        title: What the chart shows.
-        peak_label: Where the peak stands.
-        phases: Names with the operator at which each starts.
-    """
+def live_chart(memory: MemoryResult) -> Drawing:
+    """Draw live bytes over the operators, with the peak marked."""
+    batch, recording = memory.answer.estimate.batch, memory.model.recording
+    live_bytes: list[int] = memory.model.curve.at(batch).tolist()
+    title = f"{memory.answer.name}, batch {batch}: live bytes of weights, inputs and activations"
+    op = recording.ops[max(0, live_bytes.index(max(live_bytes)) - 1)]
+    peak_label = f"{recording.kernels[op.kernel].name} {recording.modules[op.module]}".strip()
+    phases = [(f"{phase.name} {phase.step}", phase.first_op) for phase in recording.phases]
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     most = max(live_bytes)
@@ -204,14 +203,16 @@ def _thinned(live_bytes: Sequence[int]) -> list[tuple[int, int]]:
     return kept
 
 
-def timeline_chart(parts: Sequence[PartTime], *, title: str, usable_bytes: float) -> Drawing:
-    """Draw the parts of one batch of items, each from its start; those of a CPU are as high as a line.
+def timeline_chart(plan: Plan) -> Drawing | None:
+    """Draw the parts of one batch of a pipeline's items on the recommended GPU, each from its start.
 
-    Args:
-        parts: the parts in the order in which they run.
-        title: what the chart shows.
-        usable_bytes: the memory of the GPU that may be filled, drawn as a line. [bytes]
+    Parts of a CPU are as high as a line; the memory that may be filled is drawn as one. None where nothing fits.
     """
+    if not plan.fits:
+        return None
+    fit = plan.best() or plan.fits[0]
+    parts, title = fit.parts, f"{plan.model.name}, batch {fit.batch} on {fit.gpu.id}"
+    usable_bytes = available_memory(fit.gpu, utilization_fraction=plan.limits.utilization_fraction).expected
     import altair as alt  # noqa: PLC0415 - an optional package, wanted for charts alone
 
     rows, last = [], max((part.start_s + part.total_s for part in parts), default=0.0)

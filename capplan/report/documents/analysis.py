@@ -1,14 +1,13 @@
 """A model's counts as a typed document: MACs, FLOPs, parameters and bytes at one batch."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
 from capplan.core.ops.analysis import Analysis, CountShare
-from capplan.core.ops.counters import CounterComparison, CounterDifference
+from capplan.core.ops.counters import AnalyzeAnswer, CounterComparison, CounterDifference
 from capplan.core.ops.module_tree import NARROWER_DTYPES, DtypeShare, module_tree, parameters_by_dtype
 from capplan.version import __version__
 
@@ -140,16 +139,15 @@ class AnalysisDocument(msgspec.Struct, frozen=True, kw_only=True):
     comparison: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-def analysis_document(
-    analysis: Analysis, *, comparisons: Sequence[CounterComparison] | None = None, depth: int | None = None
-) -> AnalysisDocument:
+def analysis_document(answer: AnalyzeAnswer, *, compares: bool = False, depth: int | None = None) -> AnalysisDocument:
     """Return counts as a document.
 
     Args:
-        analysis: The counts.
+        answer: The counts, and those of other counters.
         depth: The deepest level of the tree of modules; None for all.
-        comparisons: Figures of other counters; None if they were not asked for.
+        compares: True if other counters were asked for.
     """
+    analysis = answer.analysis
     trace = analysis.trace
     recording = trace.recording(analysis.configuration)
     return AnalysisDocument(
@@ -181,7 +179,7 @@ def analysis_document(
         ),
         notes=trace.provenance.notes,
         versions=dict(trace.provenance.versions),
-        comparison=msgspec.UNSET if comparisons is None else tuple(map(_counter, comparisons)),
+        comparison=tuple(map(_counter, answer.comparisons)) if compares else msgspec.UNSET,
     )
 
 

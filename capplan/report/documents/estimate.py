@@ -1,6 +1,6 @@
 """Latency estimates as a typed document: times in seconds, sizes in bytes, shares as fractions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -10,7 +10,7 @@ from capplan.core.latency.advice import ComparedRun, SpeedAdvice, device_batch, 
 from capplan.core.latency.breakdown import BOUND_RULE, ClassicBound, KernelShare, ModuleShare
 from capplan.core.latency.types import Binding, Evidence, LatencyEstimate
 from capplan.core.numbers import Bounded, Interval
-from capplan.core.plan.estimate import EstimateReport
+from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.core.workload import Framework, Layout, Precision
 
@@ -118,19 +118,16 @@ class EstimateDocument(msgspec.Struct, frozen=True, kw_only=True):
     estimates: Annotated[tuple[GpuEstimateDocument, ...], Meta(min_length=1)]
 
 
-def estimate_document(
-    reports: Sequence[EstimateReport], *, top: int, compared: Mapping[str, Sequence[ComparedRun]] | None = None
-) -> EstimateDocument:
+def estimate_document(answer: EstimateAnswer, *, top: int) -> EstimateDocument:
     """Return the estimates of a model on several GPUs as a document.
 
     Args:
-        reports: One estimate per GPU.
+        answer: One estimate per GPU.
         top: How many of the costliest kernels and modules to list.
-        compared: The ways to run, by id of the GPU; empty or None if they were not asked for.
     """
     return EstimateDocument(
         estimates=tuple(
-            _estimate(report, top=top, runs=(compared or {}).get(report.breakdown.gpu.id)) for report in reports
+            _estimate(report, top=top, runs=answer.compared.get(report.breakdown.gpu.id)) for report in answer.reports
         )
     )
 

@@ -144,7 +144,7 @@ def gpus_document(specs: Sequence[GpuSpec]) -> GpusDocument:
 
 
 def gpu_sheet_document(
-    spec: GpuSpec, architecture: GpuArchitecture, *, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
+    spec: GpuSpec, architecture: GpuArchitecture, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
 ) -> GpuSheetDocument:
     """Return one GPU with the sources of its values and its prices as a document.
 

@@ -1,6 +1,6 @@
 """A validation as a typed document: errors and shares as fractions, times in seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -88,7 +88,12 @@ class PowerFactorDocument(msgspec.Struct, frozen=True, kw_only=True):
     held_out: ErrorDocument | None
 
 
-def power_factor_document(found: LearntPower) -> PowerFactorDocument:
+def power_factors_document(cards: Sequence[LearntPower]) -> list[PowerFactorDocument]:
+    """Return what was learnt of the power of each GPU."""
+    return [_power_factor(card) for card in cards]
+
+
+def _power_factor(found: LearntPower) -> PowerFactorDocument:
     """Return what was learnt of one GPU's power."""
     return PowerFactorDocument(
         gpu=found.gpu,

@@ -1,6 +1,6 @@
 """The estimate of a model on GPUs as sections: curve, costliest kernels and modules, advice, every way to run it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from textwrap import wrap
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from capplan.core.latency.breakdown import (
 from capplan.core.latency.calibration import Calibration
 from capplan.core.latency.kernel_time import PeakUse
 from capplan.core.latency.types import EVIDENCE_WORDS, LatencyEstimate
-from capplan.core.plan.estimate import EstimateReport
+from capplan.core.plan.estimate import EstimateAnswer, EstimateReport
 from capplan.core.power import StepEnergy
 from capplan.core.workload import precision_label
 from capplan.report.sections import Block, Column, Lines, Section, Table, data, figure, sentence, words
@@ -45,31 +45,23 @@ _OVER_BOUND = (
 )
 
 
-def estimate_sections(
-    reports: Sequence[EstimateReport],
-    *,
-    top: int,
-    explain: bool = False,
-    calibration: Calibration | None = None,
-    compared: Mapping[str, Sequence[ComparedRun]] | None = None,
-) -> list[Section]:
+def estimate_sections(answer: EstimateAnswer, *, top: int, explain: bool) -> list[Section]:
     """Return estimates of one model, one GPU after the other; a CSV has a row per GPU and batch.
 
     Args:
-        reports: What was estimated on each GPU.
+        answer: What was estimated on each GPU.
         top: How many of the costliest kernels and modules are shown.
         explain: True to write out the arithmetic at the largest batch.
-        calibration: What the estimates rest on, which the arithmetic names.
-        compared: The ways to run the model at its largest batch, by GPU.
     """
+    reports = answer.reports
     batch = reports[0].curve[-1].batch
     points = [(report, point) for report in reports for point in report.curve]
     energy = energy_data(_energy, points)
     return [
-        *(_section(report, top=top, explain=explain, calibration=calibration) for report in reports),
+        *(_section(report, top=top, explain=explain, calibration=answer.calibration) for report in reports),
         *(
             Section([Lines([f"every way to run it on {gpu} at batch {batch}"]), Table(_RUNS, runs)])
-            for gpu, runs in (compared or {}).items()
+            for gpu, runs in answer.compared.items()
         ),
         Section([Table([*_DATA, *energy], points)]),
     ]

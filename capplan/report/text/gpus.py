@@ -34,6 +34,15 @@ _COMPARED = (
 )  # fmt: skip
 
 
+class PriceGroup(StrEnum):
+    """What the rows of a comparison of prices stand for, beside the GPU."""
+
+    GPU = "gpu"
+    PROVIDER = "provider"
+    REGION = "region"
+    AGE = "age"
+
+
 def gpu_list_sections(specs: Sequence[GpuSpec], shown: Sequence[Attribute], *, count: str) -> list[Section]:
     """Return one row per GPU; a CSV has base units, unknown cells empty and unsupported ones marked.
 
@@ -67,8 +76,14 @@ def _base_cell(column: Attribute, spec: GpuSpec) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def gpu_sections(spec: GpuSpec, architecture: GpuArchitecture) -> list[Section]:
-    """Return every value of one GPU as it is written, where it was read and when."""
+def gpu_sheet_sections(
+    spec: GpuSpec, architecture: GpuArchitecture, hourly: Sequence[Price], purchase: Sequence[PurchasePrice]
+) -> list[Section]:
+    """Return every value of one GPU as it is written, where it was read and when, and its known prices."""
+    return [*_gpu_sections(spec, architecture), *_gpu_price_sections(hourly, purchase)]
+
+
+def _gpu_sections(spec: GpuSpec, architecture: GpuArchitecture) -> list[Section]:
     figures = [_WrittenFigure(key, figure) for key, figure in all_figures(spec, architecture)]
     sources = _numbered_sources(spec, architecture)
     columns: list[Column[_WrittenFigure]] = [
@@ -174,8 +189,12 @@ def installed_sections(matches: Sequence[Match]) -> list[Section]:
 AnyPrice = Price | PurchasePrice
 
 
-def price_sections(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> list[Section]:
-    """Return prices by GPU, the cheapest first; rents before purchases."""
+def price_sections(
+    hourly: Sequence[Price], purchase: Sequence[PurchasePrice], *, group: PriceGroup | None
+) -> list[Section]:
+    """Return prices by GPU, the cheapest first; rents before purchases. Grouped, they stand side by side."""
+    if group is not None:
+        return price_comparison_sections(hourly, purchase, group=group, today=date.today())
     rents = sorted(hourly, key=lambda price: (price.gpu, price.usd_per_hour))
     purchases = sorted(purchase, key=lambda price: (price.gpu, price.usd))
     return [Section([Table(_PRICES, [*rents, *purchases])])]
@@ -222,7 +241,7 @@ _PRICES: tuple[Column[AnyPrice], ...] = (
 )
 
 
-def gpu_price_sections(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> list[Section]:
+def _gpu_price_sections(hourly: Sequence[Price], purchase: Sequence[PurchasePrice]) -> list[Section]:
     """Return the known prices of one GPU, the cheapest first, each with its day and source; none if none is known."""
     prices: list[AnyPrice] = [*sorted(hourly, key=lambda price: price.usd_per_hour), *purchase]
     if not prices:
@@ -251,15 +270,6 @@ _PRICES_OF_ONE: tuple[Column[AnyPrice], ...] = (
     words("trust", lambda price: price.known_by),
     words("source", lambda price: price.source),
 )
-
-
-class PriceGroup(StrEnum):
-    """What the rows of a comparison of prices stand for, beside the GPU."""
-
-    GPU = "gpu"
-    PROVIDER = "provider"
-    REGION = "region"
-    AGE = "age"
 
 
 _AGES = ((90, "up to 90 days"), (180, "up to 180 days"), (365, "up to a year"), (10**6, "over a year"))

@@ -1,8 +1,9 @@
 """What a validation found, as sections: errors by cell, the worst rows, and what was skipped and why."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from capplan.core.calibrate.measured import SkippedRow
+from capplan.core.calibrate.measured import CPU_AT_HAND, SkippedRow
 from capplan.core.calibrate.validation import ErrorStatistics, JudgedStep, Validation
 from capplan.report.charts.look import Drawing
 from capplan.report.charts.series import Axes, Series, series_chart
@@ -15,13 +16,22 @@ _MOST_DOTS = 2000
 _FIGURES = ("rows", "median", "mean", "p90", "bias", "≤10 %", "≤25 %", "coverage", "±width", "tau")
 
 
-def validation_sections(validation: Validation, *, by: Sequence[str], worst: int) -> list[Section]:
+_CALIBRATE_FIRST = (
+    "note: rows were timed on this CPU; small steps wait for what calls into PyTorch cost here: measure that first "
+    "with `capplan calibrate host -o mine.yaml`, then add --calibration mine.yaml"
+)
+
+
+def validation_sections(
+    validation: Validation, *, by: Sequence[str], worst: int, calibration: Path | None
+) -> list[Section]:
     """Return the errors of predictions; a CSV has a row per cell, errors as fractions.
 
     Args:
         validation: The validation.
         by: The columns that make a cell.
         worst: How many of the worst rows are shown.
+        calibration: The user's own calibration; None for the shipped one, which knows nothing of this CPU's host.
     """
     blocks: list[Block] = []
     if validation.overall is not None:
@@ -41,7 +51,10 @@ def validation_sections(validation: Validation, *, by: Sequence[str], worst: int
     heads = error_columns(validation.overall) if validation.overall else {}
     cells = [{**cell.keys, **error_columns(cell.statistics)} for cell in validation.cells]
     columns_of_cells = [data(name, _error_value(name)) for name in (*by, *heads)]
-    return [Section(blocks), Section([Table(columns_of_cells, cells)])]
+    sections = [Section(blocks), Section([Table(columns_of_cells, cells)])]
+    if calibration is None and any(row.step.gpu == CPU_AT_HAND for row in validation.judged):
+        sections.append(Section([Lines([_CALIBRATE_FIRST])]))
+    return sections
 
 
 def _error_value(name: str) -> Callable[[Mapping[str, str | float | None]], object]:
@@ -52,8 +65,11 @@ def _error_value(name: str) -> Callable[[Mapping[str, str | float | None]], obje
     return value
 
 
-def validation_chart(judged: Sequence[JudgedStep]) -> Drawing:
+def validation_chart(validation: Validation) -> Drawing | None:
     """Draw predictions over measurements, a colour per GPU; of very many rows, evenly chosen ones."""
+    judged = validation.judged
+    if not judged:
+        return None
     by_gpu: dict[str, list[tuple[float, float]]] = {}
     for row in judged:
         by_gpu.setdefault(row.step.gpu, []).append((1e3 * row.step.latency_s, 1e3 * row.estimate.latency_s.expected))

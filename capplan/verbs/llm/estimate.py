@@ -1,6 +1,5 @@
 """`llm estimate`: time to first token, time between tokens and tokens per second over concurrency."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +13,9 @@ from capplan.verbs.llm.fields import (
     PrefixFields,
     ReplicaFields,
 )
-from capplan.verbs.statement.contract import Context, Look, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Look, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.options import ANYWHERE, Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, check_pictures, pictures
+from capplan.verbs.statement.words import PLOT, check_pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.serving.estimate import ServingEstimate
@@ -96,14 +95,6 @@ def _settle(question: LlmEstimateQuestion, look: Look) -> LlmEstimateQuestion:
     return replace(question, explain=question.explain and look.format == "table")
 
 
-def _files(answers: "Sequence[ServingEstimate]", question: LlmEstimateQuestion) -> Mapping[Path, bytes]:
-    if question.plot is None:
-        return {}
-    from capplan.report.text.llm.serving import estimate_chart
-
-    return pictures({question.plot: estimate_chart(answers)})
-
-
 LLM_ESTIMATE = Verb(
     path="llm estimate",
     question=LlmEstimateQuestion,
@@ -117,7 +108,7 @@ LLM_ESTIMATE = Verb(
     sections=laid_out_by("capplan.report.text.llm.serving:llm_estimate_sections", explain="explain"),
     is_one_screen=True,
     document=laid_out_by("capplan.report.documents.llm.serving:llm_estimate_document"),
-    files=_files,
+    files=drawn_by(plot="capplan.report.text.llm.serving:estimate_chart"),
     schema="llm-estimate",
     returns="capplan.llm.core.serving.estimate:ServingEstimate",
 )

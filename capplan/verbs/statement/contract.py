@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from capplan.app.feedback import SILENCE, Feedback
@@ -140,21 +141,70 @@ class Effort(StrEnum):
     LONG = "long"
 
 
-def laid_out_by(path: str, *, part: str = "", **asked: str) -> Callable[[Sequence[Any], Any], Any]:
+Layout = Callable[[Sequence[Any], Any], Any]
+"""Lays answers to a question out: as sections, as a document, or as files."""
+
+
+def laid_out_by(
+    path: str,
+    *,
+    part: str = "",
+    of_all: bool = False,
+    others: Mapping[str, Layout] = MappingProxyType({}),
+    **asked: str,
+) -> Layout:
     """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out.
 
     Args:
         path: the function, as "module:name"; it takes the answer first.
-        part: the attribute of the answer that it takes instead; empty for the whole answer.
+        part: the attribute of the answer that it takes instead, or several with commas; empty for the whole answer.
+        of_all: it takes all answers, one for each model asked about.
+        others: what lays answers of other classes out, by the name of the class.
         asked: the fields of the question that it takes, too, by the names of its parameters.
     """
 
     def lay_out(answers: Sequence[Any], question: Any) -> Any:
-        module, _, name = path.partition(":")
+        answer = answers[0]
+        if (other := others.get(type(answer).__name__)) is not None:
+            return other(answers, question)
         options = {parameter: getattr(question, field) for parameter, field in asked.items()}
-        return getattr(import_module(module), name)(getattr(answers[0], part) if part else answers[0], **options)
+        parts = [getattr(answer, name) for name in part.split(",")] if part else [answers if of_all else answer]
+        return _imported(path)(*parts, **options)
 
     return lay_out
+
+
+def drawn_by(*, part: str = "", others: Mapping[str, Layout] = MappingProxyType({}), **charts: str) -> Layout:
+    """Return a function that draws an answer into the files that a question names.
+
+    Args:
+        part: the attribute of the answer that is drawn; empty for the whole answer.
+        others: what draws answers of other classes, by the name of the class.
+        charts: the function of `report` that draws it, as "module:name", by the field that names the file; it returns
+            None where there is nothing to draw.
+    """
+
+    def draw(answers: Sequence[Any], question: Any) -> "Mapping[Path, bytes]":
+        from capplan.report.charts.picture import picture
+
+        answer, files = answers[0], {}
+        if (other := others.get(type(answer).__name__)) is not None:
+            drawn: Mapping[Path, bytes] = other(answers, question)
+            return drawn
+        named = ((getattr(question, field), chart) for field, chart in charts.items())
+        for path, chart in ((path, chart) for path, chart in named if path is not None):
+            drawing = _imported(chart)(getattr(answer, part) if part else answer)
+            if drawing is not None:
+                files[path] = picture(drawing, suffix=path.suffix)
+        return files
+
+    return draw
+
+
+def _imported(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
 
 def ids_as_text(question: Any, look: Look) -> Any:

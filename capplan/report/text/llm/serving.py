@@ -163,27 +163,18 @@ def _step(title: str, parts: tuple[StepPart, ...]) -> list[Block]:
     return [Lines([f"{title}: {format_seconds(whole)}"]), Table(columns, parts, is_attached=True)]
 
 
-def estimate_chart(estimates: Sequence[ServingEstimate]) -> Drawing:
+def estimate_chart(estimate: ServingEstimate) -> Drawing:
     """Draw tokens per second and GPU against tokens per second and user, a point for each concurrency."""
-    series = [
-        Series(
-            label=f"{estimate.model} on {estimate.sharding.gpus} × {estimate.gpu}",
-            points=[
-                (1 / point.tpot_s.expected, point.output_tokens_per_s.expected / estimate.sharding.gpus)
-                for point in estimate.points
-            ],
-            band=[
-                (
-                    point.output_tokens_per_s.low / estimate.sharding.gpus,
-                    point.output_tokens_per_s.high / estimate.sharding.gpus,
-                )
-                for point in estimate.points
-            ],
-        )
-        for estimate in estimates
-    ]
+    gpus = estimate.sharding.gpus
+    series = Series(
+        label=f"{estimate.model} on {gpus} × {estimate.gpu}",
+        points=[(1 / point.tpot_s.expected, point.output_tokens_per_s.expected / gpus) for point in estimate.points],
+        band=[
+            (point.output_tokens_per_s.low / gpus, point.output_tokens_per_s.high / gpus) for point in estimate.points
+        ],
+    )
     return series_chart(
-        series,
+        [series],
         title="Output tokens per second and GPU against speed for each user",
         axes=Axes(x_title="output tokens per second and user", y_title="output tokens per second and GPU"),
     )
