@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 
+from capplan.app.deployments import Deployments
 from capplan.app.pipelines.validate import MeasuredParts
 from capplan.core.calibrate.residuals import LeastSquares, minimise
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.core.power import PowerConstants, PowerLaw, RateShares, rate_shares
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.search.judged_runs import prepare_all, validate_serving
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from capplan.app.deployments import Deployments
 from capplan.core.numbers import FloatArray
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.timing.calibration import KernelClass, LlmCalibration

@@ -16,13 +16,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from capplan.app.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.errors import CapplanError
-from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
-from capplan.llm.answer.fleet_money import known_prices
-from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.judged_runs import prepare
+from capplan.llm.core.search.plan import plan_deployments
 from capplan.llm.core.search.rescue import near_misses
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.serving.cases import answer
@@ -31,6 +30,7 @@ from capplan.llm.core.timing.constants import Constants, constants_of
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.llm.read.serving_rows import parse_run
 from capplan.specs import load_gpus
+from capplan.specs.prices import load_prices
 
 FEWEST_RUNS = 15
 TTFT_LIMIT_S = 5.0
@@ -92,7 +92,7 @@ def estimated_tpot_s(row: pd.Series, deployments: Deployments, constants: Consta
 def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
     """Yield the comparison of every group and limit."""
     gpus = load_gpus()
-    rents = on_demand_offers(known_prices(gpus))
+    rents = on_demand_offers(load_prices(gpus))
     deployments, calibration = Deployments(gpus=gpus), load_time_calibration()
     measured, constants = Deployments(gpus=gpus, assumes_narrow_cache=True), constants_of(calibration)
     rows = measured_runs(path, rents)
@@ -120,7 +120,7 @@ def comparisons(path: Path, *, every_gpu: bool) -> Iterator[Comparison]:
 
             def plan(load: TokenLoad, asked: SearchSpace = asked) -> DeploymentPlan | None:
                 try:
-                    return plan_serving(replace(asked, load=load), deployments=deployments, calibration=calibration)
+                    return plan_deployments(deployments.search(replace(asked, load=load), calibration=calibration))
                 except CapplanError as error:
                     print(f"<!-- {asked.model}: {error} -->")
                     return None

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from capplan.app.deployments import Deployments
 from capplan.core.assumed import NETWORK_BYTES_PER_S
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.disaggregated import HANDOVER_S
 from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s, lone_ttft_s

@@ -11,9 +11,10 @@ import time
 
 from gpus_startup import cpu_s
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.estimate import estimate_serving
+from capplan.llm.core.search.room import served_demand
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
@@ -30,7 +31,7 @@ def estimate_cpu_s(concurrencies: tuple[int, ...], runs: int) -> float:
     for _ in range(runs):
         start = time.process_time()
         deployments = Deployments(gpus=load_gpus())
-        demand = deployments.demand(words, input_len=1024, output_len=256)
+        demand = served_demand(deployments.find, words, input_len=1024, output_len=256)
         estimate_serving(deployments.find(words), demand, concurrencies, calibration=load_time_calibration())
         times.append(time.process_time() - start)
     return min(times)

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
 from capplan.llm.core.serving.closed_loop import step_grid
 from capplan.llm.core.serving.service import Demand, ServedDeployment, most_running, step_seconds
 from capplan.llm.core.sharding import Sharding
@@ -70,8 +70,9 @@ def main() -> None:
         saturations.append((model, lengths, measured, saturated_rate(full, deployments, calibration)))
         below = group[group.request_rate < 0.9 * measured]
         found = simulate_serving(
-            SimulationQuestion(
-                words=words_of(full),
+            deployments.find,
+            words_of(full),
+            SimulatedLoads(
                 loads=tuple(
                     TokenLoad(
                         rate_per_s=rate,
@@ -85,7 +86,6 @@ def main() -> None:
                 limits=LatencyLimits(),
                 requests=REQUESTS,
             ),
-            deployments=deployments,
             calibration=calibration,
         )
         for (_, row), answer in zip(below.iterrows(), found.answers, strict=True):

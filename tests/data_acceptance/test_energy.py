@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from capplan import llm, plan
+from capplan.app.deployments import Deployments
 from capplan.core.power import PowerLaw
 from capplan.errors import SpecError
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import ServingValidation
 from capplan.llm.core.serving.energy import EnergyMetric

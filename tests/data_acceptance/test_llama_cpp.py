@@ -2,9 +2,10 @@
 
 import pytest
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.estimate import estimate_serving
+from capplan.llm.core.search.room import served_demand
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
@@ -31,7 +32,7 @@ def test_a_single_stream_is_as_fast_as_published(gpu: str, weights: str, tokens_
     words = NamedDeployment(
         model="llama-3-8b-instruct", gpu=gpu, engine="llama.cpp", weights=weights, kv="fp16", sharding=Sharding()
     )
-    demand = DEPLOYMENTS.demand(words, input_len=8, output_len=1024)
+    demand = served_demand(DEPLOYMENTS.find, words, input_len=8, output_len=1024)
     (point,) = estimate_serving(DEPLOYMENTS.find(words), demand, (1,), calibration=load_time_calibration()).points
     assert 1 / point.tpot_s.expected == pytest.approx(tokens_per_s, rel=0.2)
     assert point.tpot_s.low < 1 / tokens_per_s < point.tpot_s.high

@@ -9,15 +9,15 @@ from statistics import median
 import numpy as np
 import pytest
 
+from capplan.app.deployments import Deployments
 from capplan.errors import UsageError
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.kv import kv_element_bytes, stage_cache
 from capplan.llm.core.memory_answer import MemoryAnswer, StatedDeployment, answer_memory
 from capplan.llm.core.model_query import LanguageModel, kv_bytes_per_token
 from capplan.llm.core.search.judged_runs import validate_serving
+from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.core.tensors import all_tensors, count_active_parameters, count_parameters
@@ -116,8 +116,9 @@ def test_5_measured_load_sweep_of_llama_70b() -> None:
     )
     loads = tuple(TokenLoad(rate_per_s=float(rate), input_len=467.0, output_len=256, input_cv=0.6) for rate in measured)
     found = simulate_serving(
-        SimulationQuestion(words=words, loads=loads, limits=LatencyLimits(), requests=500),
-        deployments=Deployments(gpus=load_gpus()),
+        Deployments(gpus=load_gpus()).find,
+        words,
+        SimulatedLoads(loads=loads, limits=LatencyLimits(), requests=500),
         calibration=load_time_calibration(),
     )
     first = [abs(a.ttft_s.mean / ttft - 1) for a, (ttft, _) in zip(found.answers, measured.values(), strict=True)]

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.estimate import estimate_serving
+from capplan.llm.core.search.room import served_demand
 from capplan.llm.core.serving.evidence import ServingEvidence
 from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s
 from capplan.llm.core.sharding import Sharding
@@ -41,7 +42,7 @@ def test_a_faster_network_is_never_slower_and_the_evidence_names_it() -> None:
     times = []
     for rate in (6.25e9, 50e9, 100e9):
         asked = words(16, network_bytes_per_s=rate)
-        demand = DEPLOYMENTS.demand(asked, input_len=1024, output_len=256)
+        demand = served_demand(DEPLOYMENTS.find, asked, input_len=1024, output_len=256)
         (point,) = estimate_serving(DEPLOYMENTS.find(asked), demand, (64,), calibration=CALIBRATION).points
         times.append(point.tpot_s.expected)
         assert point.evidence == ServingEvidence.NETWORK

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.judged_runs import validate_serving
 from capplan.llm.core.serving.accuracy import JudgedAnswer

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from capplan.app.deployments import Deployments, on_demand_offers, searched_gpus
 from capplan.core.gpus.prices import Price, Term, current_offers
-from capplan.llm.answer.deployments import Deployments, on_demand_offers, searched_gpus
-from capplan.llm.answer.plan_serving import plan_serving
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.plan import plan_deployments
 from capplan.llm.core.search.search import SearchSpace
 from capplan.llm.core.simulation.load_answer import LatencyLimits
 from capplan.llm.read.calibrations import load_time_calibration
@@ -34,7 +34,7 @@ class Market:
             gpus=gpus or searched_gpus(self.gpus, self.rents),
             rents=self.rents,
         )
-        return plan_serving(question, deployments=self.deployments, calibration=self.calibration)
+        return plan_deployments(self.deployments.search(question, calibration=self.calibration))
 
     def orderable(self, fit: DeploymentFit) -> list[Price]:
         """Return the rows of the price files that are the fit's offer, looked up without the code that chose it."""

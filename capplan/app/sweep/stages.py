@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from capplan.app.deployments import Deployments
 from capplan.app.feedback import SILENCE
 from capplan.app.models import Model, QuantisedModel, ReadModel, TracedModel, may_name_trace, open_model
 from capplan.app.pipelines.answer import OpenedPipeline, PipelineRequest
@@ -25,10 +26,10 @@ from capplan.core.trace.format import dump_trace, load_trace
 from capplan.core.trace.types import Trace
 from capplan.core.workload import Configuration
 from capplan.errors import CapplanError, MissingRecordingError, TraceError, UsageError
-from capplan.llm.answer.deployments import Deployments, OversizeError
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.memory import StageMemory
 from capplan.llm.core.search.estimate import estimate_serving
+from capplan.llm.core.search.room import OversizeError, served_demand
 from capplan.llm.core.serving.estimate import ServingEstimate, ServingPoint
 from capplan.llm.core.sharding import Sharding
 from capplan.probe.diffusers_index import PREFIX, published_component, published_name
@@ -309,8 +310,9 @@ def _rows(
     assert context.llm is not None
     head, times = dict(asked), context.llm.times
     try:
-        demand = deployments.demand(words, input_len=conditions.input_len, output_len=conditions.output_len)
-        deployment = deployments.find(words)
+        find = deployments.find
+        demand = served_demand(find, words, input_len=conditions.input_len, output_len=conditions.output_len)
+        deployment = find(words)
         estimate = estimate_serving(
             deployment, demand, conditions.concurrency, calibration=times, power_law=deployments.power_law
         )

@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from capplan.core.numbers import Interval
 from capplan.errors import CapplanError, UsageError
-from capplan.llm.answer.deployments import OversizeError
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.memory_answer import MemoryAnswer
+from capplan.llm.core.search.room import OversizeError
 from capplan.llm.core.serving.asked import MOST_CLIENTS
 from capplan.llm.core.serving.estimate import ServingEstimate
 from capplan.report.documents.llm.memory import LlmMemoryDocument, llm_memory_document

@@ -66,13 +66,15 @@ def answer_llm_estimate(question: LlmEstimateQuestion, context: Context) -> "Ser
         CapplanError: a name is not known, or the model does not fit.
     """
     from capplan.llm.core.search.estimate import estimate_serving
+    from capplan.llm.core.search.room import served_demand
     from capplan.llm.read.calibrations import load_time_calibration
 
     law, words = question.power_law(), question.words(context.language_model(question.model))
     measured, deployments = question.measured_runs(), question.deployments(context, law)
     calibration = load_time_calibration(question.calibration)
     deployment = deployments.find(words)
-    demand = deployments.demand(
+    demand = served_demand(
+        deployments.find,
         words,
         input_len=question.input_len,
         output_len=question.output_len,

@@ -20,10 +20,10 @@ from capplan.verbs.statement.options import ANYWHERE, HERE, Door, Option, Topic
 from capplan.verbs.statement.words import CHANGE, PIXELS, RATE, SIZE, TIME_LIMIT, TOKEN_PRICES, Words, write_batches
 
 if TYPE_CHECKING:
+    from capplan.app.deployments import Deployments
     from capplan.core.power import PowerLaw
-    from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.answer.fleet_money import MoneyQuestion
     from capplan.llm.core.deployment import NamedDeployment
+    from capplan.llm.core.fleet.money import ApiPrice
     from capplan.llm.core.fleet.token_load import TokenLoad
     from capplan.llm.core.model_query import LanguageModel
     from capplan.llm.core.serving.asked import Speculation
@@ -751,6 +751,10 @@ class SearchFields:
         return ShardingChoice(tensor=self.tp, pipeline=self.pp, expert=self.ep, data=self.dp)
 
 
+MOST_YEARS = 10
+"""Years that rent and purchase are compared over at most."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MoneyFields:
     """How the money of a plan is counted."""
@@ -779,26 +783,38 @@ class MoneyFields:
         ),
     ] = None  # fmt: skip
 
-    def money(self) -> "MoneyQuestion":
-        """Return how the money is counted.
+    def week(self) -> tuple[float, ...]:
+        """Return 1 for each hour of a week in which there is load, else 0.
 
         Raises:
-            UsageError: growth or years lie beyond what is counted, or the hours are none of a day.
+            UsageError: the hours are none of a day.
         """
         from capplan.core.serving.load import HOURS_PER_DAY, days_in_use
-        from capplan.llm.answer.fleet_money import MoneyQuestion
-        from capplan.llm.core.fleet.money import ApiPrice
         from capplan.specs.load import hours_of_use
 
         used = frozenset(range(HOURS_PER_DAY)) if self.hours_of_use is None else hours_of_use(self.hours_of_use)
         if used is None:
             raise UsageError(f"--hours-of-use {self.hours_of_use}: write whole hours of a day such as 8-18 or 22-6.")
+        return days_in_use(used, self.days_per_week)
+
+    def api(self) -> "ApiPrice | None":
+        """Return the price of an API to compare with; None for none."""
+        from capplan.llm.core.fleet.money import ApiPrice
 
         asked = self.api_usd_per_million_tokens
-        api = None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
-        return MoneyQuestion(
-            growth_fraction=self.growth_fraction, years=self.years, api=api, week=days_in_use(used, self.days_per_week)
-        )
+        return None if asked is None else ApiPrice(usd_per_million_input=asked[0], usd_per_million_output=asked[1])
+
+    def check_money(self) -> None:
+        """Refuse, before anything is searched, what cannot be counted.
+
+        Raises:
+            UsageError: growth or years lie beyond what is counted, or the hours are none of a day.
+        """
+        self.week()
+        if not -0.9 <= self.growth_fraction <= 10:
+            raise UsageError(f"--growth {self.growth_fraction:.0%}: write growth per year from -90% to 1000%.")
+        if not 1 <= self.years <= MOST_YEARS:
+            raise UsageError(f"--years {self.years}: count 1 to {MOST_YEARS} years.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -811,7 +827,7 @@ class FilesHereFields:
 
     def deployments(self, context: Context, power_law: "PowerLaw | None" = None) -> "Deployments":
         """Return what finds deployments among the GPUs that a door knows, under the cap of a law of power."""
-        from capplan.llm.answer.deployments import Deployments
+        from capplan.app.deployments import Deployments
 
         return Deployments(gpus=context.gpu_database(self.specs), download=self.download, power_law=power_law)
 

@@ -48,7 +48,7 @@ def answer_llm_fit(question: LlmFitQuestion, context: Context) -> "FittedServing
     """
     from datetime import UTC, datetime
 
-    from capplan.llm.answer.deployments import Deployments
+    from capplan.app.deployments import Deployments
     from capplan.llm.core.search.fitted_runs import fit_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving

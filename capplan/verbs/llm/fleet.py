@@ -1,6 +1,7 @@
 """`llm fleet`: several language models on one fleet."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,8 +49,11 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
     Raises:
         CapplanError: the file is refused, or a model or GPU is not known.
     """
-    from capplan.llm.answer.deployments import Deployments, on_demand_offers
-    from capplan.llm.answer.plan_serving import plan_shared_fleet
+    from capplan.app.deployments import Deployments, on_demand_offers
+    from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
+    from capplan.llm.core.fleet.shared_fleet import FleetAnswer, shared_fleets
+    from capplan.llm.core.search.patience import with_patience_note
+    from capplan.llm.core.search.plan import plan_deployments
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.verbs.llm.load_file import KEYS, read_fleet
     from capplan.verbs.llm.plan import LlmPlanQuestion, search_space
@@ -67,15 +71,16 @@ def answer_llm_fleet(question: LlmFleetQuestion, context: Context) -> "FleetAnsw
 
     asked = [asked_of(load) for load in read_fleet(_content(question), shown=shown, apart=_apart())]
     with context.feedback.progress("planning every model"):
-        found = plan_shared_fleet(
-            asked,
-            deployments=deployments,
-            calibration=load_time_calibration(question.calibration),
-            shares_gpus=question.share_gpus,
-            measured=question.named_runs(),
-            max_power_draw_w=question.max_power_draw_w,
+        calibration, measured = load_time_calibration(question.calibration), question.named_runs()
+        searches = [deployments.search(space, calibration=calibration, measured=measured) for space, _ in asked]
+        plans = tuple(
+            with_patience_note(plan_deployments(search), stated, words=PATIENCE_FILE_WORDS)
+            for search, (_, stated) in zip(searches, asked, strict=True)
         )
-    return replace(found, local=question.local_currency())
+        fleets = shared_fleets(plans, shares_gpus=question.share_gpus)
+    if (most_w := question.max_power_draw_w) is not None:
+        fleets = tuple(fleet for fleet in fleets if (fleet.power_w or inf) <= most_w)
+    return FleetAnswer(plans=plans, fleets=fleets, local=question.local_currency())
 
 
 def _apart() -> dict[str, str]:

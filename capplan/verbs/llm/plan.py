@@ -32,12 +32,17 @@ from capplan.verbs.statement.options import Door, Option, Topic
 from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
-    from capplan.llm.answer.deployments import Deployments
-    from capplan.llm.core.fleet.money import PlannedFleet
+    from capplan.app.deployments import Deployments
+    from capplan.core.gpus.spec import GpuSpec
+    from capplan.core.power import PowerLaw
+    from capplan.llm.core.fleet.deployment_plan import DeploymentFit
+    from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
     from capplan.llm.core.fleet.rented import RentedGpu
     from capplan.llm.core.fleet.token_load import BatchJob
-    from capplan.llm.core.search.search import SearchSpace
+    from capplan.llm.core.search.search import Search, SearchSpace
+    from capplan.llm.core.serving.energy import ServingEnergy
     from capplan.report.sections import Line
+    from capplan.specs.prices import Prices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +146,8 @@ def search_space(
     Raises:
         CapplanError: a name is not known, fields contradict each other, or the load is empty.
     """
-    from capplan.llm.answer.deployments import searched_gpus
-    from capplan.llm.answer.plan_serving import with_patience
+    from capplan.app.deployments import searched_gpus
+    from capplan.llm.core.search.patience import with_patience
     from capplan.llm.core.search.plan import check_load
     from capplan.llm.core.search.search import SearchSpace
 
@@ -185,9 +190,9 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     Raises:
         CapplanError: a name is not known, or the load is empty or too long for the model.
     """
-    from capplan.llm.answer.deployments import on_demand_offers
-    from capplan.llm.answer.plan_serving import plan_fleet, with_patience_note
+    from capplan.app.deployments import on_demand_offers
     from capplan.llm.core.fleet.limits import PATIENCE_WORDS
+    from capplan.llm.core.search.patience import with_patience_note
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.units import counted
 
@@ -196,16 +201,106 @@ def answer_llm_plan(question: LlmPlanQuestion, context: Context) -> "PlannedFlee
     model = context.language_model(question.model)
     asked = search_space(question, model, deployments=deployments, rents=on_demand_offers(prices))
     with context.feedback.progress(f"searching deployments on {counted(len(asked.gpus), 'GPU')}"):
-        found = plan_fleet(
-            asked,
-            deployments=deployments,
-            calibration=load_time_calibration(question.calibration),
-            prices=prices,
-            money=question.money(),
-            measured=question.named_runs(),
-        )
+        calibration = load_time_calibration(question.calibration)
+        question.check_money()
+        search = deployments.search(asked, calibration=calibration, measured=question.named_runs())
+        found = plan_fleet(search, question, prices)
     plan = with_patience_note(found.plan, question.limits(), words=PATIENCE_WORDS)
     return replace(found, plan=plan, local=question.local_currency())
+
+
+def plan_fleet(search: "Search", money: MoneyFields, prices: "Prices") -> "PlannedFleet":
+    """Search deployments, and work out the money and the hand-over of the recommended one.
+
+    Args:
+        search: The question, and what it takes to judge deployments.
+        money: How money is counted.
+        prices: All known prices.
+
+    Raises:
+        UsageError: The requests are too long for the model.
+    """
+    from capplan.llm.core.fleet.money import PlannedFleet
+    from capplan.llm.core.search.handover import launch_of
+    from capplan.llm.core.search.plan import plan_deployments
+    from capplan.specs.fitted import load_power_law
+
+    plan = plan_deployments(search)
+    best = plan.recommended
+    if best is None:
+        return PlannedFleet(plan=plan)
+    law = search.power_law or load_power_law()
+    drawn = best.energy or search.energy(search.find(search.words_of(best)), best, law)
+    counted_money = _fleet_money(best, search.find_gpu(best.gpu), prices, money, energy=drawn, law=law)
+    return PlannedFleet(plan=plan, money=counted_money, launch=launch_of(best, search))
+
+
+def _fleet_money(
+    fit: "DeploymentFit",
+    gpu: "GpuSpec",
+    prices: "Prices",
+    question: MoneyFields,
+    *,
+    energy: "ServingEnergy | None",
+    law: "PowerLaw",
+) -> "FleetMoney":
+    """Return what a deployment costs by every term, over the years.
+
+    Args:
+        fit: The deployment.
+        gpu: Its GPU.
+        prices: All known prices.
+        question: How money is counted.
+        energy: What its GPUs draw at the load; None where their power limit is not known.
+        law: The law of power, which says what they draw while they wait.
+    """
+    from capplan.core.economics.cost import CardDraw
+    from capplan.core.serving.load import levels_of
+    from capplan.llm.core.fleet.money import (
+        FleetMoney,
+        HoursOfUse,
+        compare_with_api,
+        fleets_by_year,
+        joules_per_output_token,
+        payment_options,
+    )
+    from capplan.specs.load import demand_without_load, load_defaults
+
+    money = replace(demand_without_load().money, years=question.years)
+    growth, week, api = question.growth_fraction, question.week(), question.api()
+    card = use = None
+    if energy is not None and gpu.tdp_w is not None:
+        idle_w = law.of(gpu).base_fraction * gpu.tdp_w
+        card = CardDraw(limit_w=gpu.tdp_w, used_w=energy.power_w.expected / fit.gpus, idle_w=idle_w)
+    if 0.0 in week:
+        (level,) = levels_of(week, 1.0)
+        use = HoursOfUse(level=level, start_up_s=load_defaults("service")["start_up"].value)
+    return FleetMoney(
+        years=fleets_by_year(fit, growth_fraction=growth, years=question.years),
+        payments=payment_options(fit, _offers_of(gpu, prices), money, growth_fraction=growth, card=card, use=use),
+        use=use,
+        energy=energy,
+        joules_per_output_token=(
+            None if card is None else joules_per_output_token(fit, card, money, form_factor=gpu.form_factor)
+        ),
+        api=compare_with_api(fit, api) if api else None,
+        growth_fraction=growth,
+        counted_years=question.years,
+        usd_per_kwh=money.usd_per_kwh,
+        pue=money.pue,
+    )
+
+
+def _offers_of(gpu: "GpuSpec", prices: "Prices") -> "Offers":
+    """Return the current offers of a GPU under lasting terms, and its cheapest purchase price, dated before hearsay."""
+    from capplan.core.gpus.prices import LASTING_TERMS, PriceTier, current_offers
+    from capplan.llm.core.fleet.money import Offers
+
+    current = current_offers(prices.hourly)
+    rents = tuple(price for price in current if price.gpu == gpu.id and price.term in LASTING_TERMS)
+    purchases = [price for price in prices.purchase if price.gpu == gpu.id]
+    purchase = min(purchases, key=lambda price: (price.tier is PriceTier.HEARSAY, price.usd), default=None)
+    return Offers(rents=rents, purchase=purchase, form_factor=gpu.form_factor)
 
 
 def _lines(answers: "Sequence[PlannedFleet]", question: LlmPlanQuestion, look: Look) -> "list[Line] | None":

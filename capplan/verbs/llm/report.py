@@ -54,15 +54,15 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     Raises:
         CapplanError: a name is not known, or the load is refused.
     """
+    from capplan.app.deployments import on_demand_offers
     from capplan.clock import today
-    from capplan.llm.answer.deployments import on_demand_offers
-    from capplan.llm.answer.plan_serving import plan_fleet, with_patience_note
-    from capplan.llm.answer.report_serving import ServingSurroundings
     from capplan.llm.core.fleet.limits import PATIENCE_FILE_WORDS
     from capplan.llm.core.fleet.money import ServingReport
+    from capplan.llm.core.search.patience import with_patience_note
+    from capplan.llm.core.search.surroundings import ServingSurroundings
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.verbs.llm.load_file import KEYS
-    from capplan.verbs.llm.plan import search_space
+    from capplan.verbs.llm.plan import plan_fleet, search_space
     from capplan.verbs.statement.file_keys import named_by_keys
 
     asked, shown = _asked(question), str(question.load or "load")
@@ -74,19 +74,14 @@ def answer_llm_report(question: LlmReportQuestion, context: Context) -> "Serving
     with named_by_keys(shown, KEYS.values()):
         prices = asked.offered(context.price_list(question.specs))
         space = search_space(asked, model, deployments=deployments, rents=on_demand_offers(prices))
-        money, local = asked.money(), asked.local_currency()
+        asked.check_money()
+        local = asked.local_currency()
     calibration = load_time_calibration(question.calibration)
     with context.feedback.progress("working out the report"):
-        fleet = plan_fleet(
-            space,
-            deployments=deployments,
-            calibration=calibration,
-            prices=prices,
-            money=money,
-            measured=question.named_runs(),
-        )
+        search = deployments.search(space, calibration=calibration, measured=question.named_runs())
+        fleet = plan_fleet(search, asked, prices)
         plan = with_patience_note(fleet.plan, asked.limits(), words=PATIENCE_FILE_WORDS)
-        around, best = ServingSurroundings(space, deployments, calibration), plan.recommended
+        around, best = ServingSurroundings(search), plan.recommended
         return ServingReport(
             title=question.title or f"GPUs for serving {plan.model}",
             fleet=replace(fleet, plan=plan, local=local),

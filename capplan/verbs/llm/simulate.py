@@ -1,6 +1,6 @@
 """`llm simulate`: what requests see at a load, by simulating one replica iteration by iteration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +19,9 @@ from capplan.verbs.llm.fields import (
     TaskFields,
     Word,
 )
-from capplan.verbs.statement.contract import Context, Effort, Look, Verb, laid_out_by
+from capplan.verbs.statement.contract import Context, Effort, Verb, drawn_by, laid_out_by
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import PLOT, TIME_LIMIT, Words, check_pictures, pictures
+from capplan.verbs.statement.words import PLOT, TIME_LIMIT, Words, checking_pictures
 
 if TYPE_CHECKING:
     from capplan.llm.core.fleet.token_load import TokenLoad
@@ -152,16 +152,17 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
     Raises:
         CapplanError: a name is not known, the model does not fit, or no load is stated.
     """
-    from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
+    from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
     from capplan.llm.core.simulation.arrivals import Sessions
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.requests import read_requests
 
     trace = None if question.lengths is None else read_requests(question.lengths)
-    deployments, model = question.deployments(context, question.power_law()), context.language_model(question.model)
+    law = question.power_law()
+    deployments, model = question.deployments(context, law), context.language_model(question.model)
     served = deployments.model(model)
-    asked = SimulationQuestion(
-        words=replace(question.words(model), drafts=bool(question.draft_tokens)),
+    words = replace(question.words(model), drafts=bool(question.draft_tokens))
+    asked = SimulatedLoads(
         loads=tuple(question.with_task(load, served) for load in _loads(question, trace)),
         limits=question.limits(),
         requests=question.requests,
@@ -169,10 +170,13 @@ def answer_llm_simulate(question: LlmSimulateQuestion, context: Context) -> "Sim
         sessions=Sessions(turns=question.turns, period_s=question.turn_period_s) if question.turns > 1 else None,
         day=question.daily or (),
         flags=question.flags(),
-        measured=question.measured_runs(),
     )
+    measured = question.measured_runs()
     with context.feedback.progress("simulating"):
-        return simulate_serving(asked, deployments=deployments, calibration=load_time_calibration(question.calibration))
+        calibration = load_time_calibration(question.calibration)
+        return simulate_serving(
+            deployments.find, words, asked, calibration=calibration, measured=measured, power_law=law
+        )
 
 
 def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[TokenLoad, ...]":
@@ -197,19 +201,6 @@ def _loads(question: LlmSimulateQuestion, trace: "Arrivals | None") -> "tuple[To
     return tuple(replace(load, input_len=means[0], output_len=means[1], prefix_fraction=cached) for load in loads)
 
 
-def _settle(question: LlmSimulateQuestion, _look: Look) -> LlmSimulateQuestion:
-    check_pictures(question.plot)
-    return question
-
-
-def _files(answers: "Sequence[Simulation]", question: LlmSimulateQuestion) -> Mapping[Path, bytes]:
-    if question.plot is None:
-        return {}
-    from capplan.report.text.llm.serving import simulation_chart
-
-    return pictures({question.plot: simulation_chart(answers[0])})
-
-
 LLM_SIMULATE = Verb(
     path="llm simulate",
     question=LlmSimulateQuestion,
@@ -218,11 +209,11 @@ LLM_SIMULATE = Verb(
     examples=("capplan llm simulate qwen3-32b --gpu h100-sxm5-80gb --tp 2 --rate 1..8 --max-ttft 1s --max-tpot 50ms",),
     answer=answer_llm_simulate,
     effort=Effort.LONG,
-    settle=_settle,
+    settle=checking_pictures("plot"),
     sections=laid_out_by("capplan.report.text.llm.serving:simulation_sections"),
     is_one_screen=True,
     document=laid_out_by("capplan.report.documents.llm.serving:simulation_document"),
-    files=_files,
+    files=drawn_by(plot="capplan.report.text.llm.serving:simulation_chart"),
     schema="llm-simulate",
     returns="capplan.llm.core.simulation.load_answer:Simulation",
 )

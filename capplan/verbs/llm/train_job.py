@@ -31,7 +31,7 @@ def answer_llm_train_estimate(question: LlmTrainEstimateQuestion, context: Conte
     Raises:
         CapplanError: a name is not known, or the job is not possible.
     """
-    from capplan.llm.answer.deployments import training_offers
+    from capplan.app.deployments import training_offers
     from capplan.llm.core.training.estimate import estimate_training
     from capplan.llm.core.training.plan import price_training
     from capplan.specs.fitted import load_power_law

@@ -99,7 +99,7 @@ def answer_llm_train_plan(question: LlmTrainPlanQuestion, context: Context) -> "
     Raises:
         CapplanError: a name is not known.
     """
-    from capplan.llm.answer.deployments import on_demand_offers, searched_gpus, training_offers
+    from capplan.app.deployments import on_demand_offers, searched_gpus, training_offers
     from capplan.llm.core.training.plan import PlanConstraints, plan_training
     from capplan.specs.fitted import load_power_law
     from capplan.specs.rate_laws import load_rate_laws

@@ -47,7 +47,7 @@ def answer_llm_validate(question: LlmValidateQuestion, context: Context) -> "Ser
     Raises:
         CapplanError: a file cannot be read.
     """
-    from capplan.llm.answer.deployments import Deployments
+    from capplan.app.deployments import Deployments
     from capplan.llm.core.search.judged_runs import validate_serving
     from capplan.llm.read.calibrations import load_time_calibration
     from capplan.llm.read.serving_rows import read_serving

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from capplan.app.deployments import Deployments
 from capplan.app.sweep.results import read_sweep
 from capplan.app.sweep.run import sweep
 from capplan.errors import SpecError, UsageError
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.search.estimate import estimate_serving
+from capplan.llm.core.search.room import served_demand
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.read.calibrations import load_time_calibration
 from capplan.specs import load_gpus
@@ -30,7 +31,7 @@ def test_rows_hold_the_estimates_of_each_deployment(traces: Path, tmp_path: Path
     served = frame[frame["mode"] == "serving"].set_index(["gpu", "batch"])
     words = NamedDeployment(model="qwen3-32b", gpu=GPUS[0], engine="vllm", sharding=Sharding(tensor=2))
     deployments = Deployments(gpus=load_gpus())
-    demand = deployments.demand(words, input_len=512, output_len=128)
+    demand = served_demand(deployments.find, words, input_len=512, output_len=128)
     expected = estimate_serving(deployments.find(words), demand, (1, 16), calibration=load_time_calibration())
     for point in expected.points:
         row = served.loc[GPUS[0], point.concurrency]

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 
 import capplan
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.search.search import SearchSpace
 from capplan.specs import load_gpus
 from capplan.verbs.llm.load_file import KEYS, read_load_file

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capplan.llm.answer.deployments import Deployments
+from capplan.app.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment
 from capplan.llm.core.fleet.token_load import Images, TokenLoad
 from capplan.llm.core.search.images import encoder_s

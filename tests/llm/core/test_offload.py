@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from capplan.app.deployments import Deployments
 from capplan.errors import UsageError
-from capplan.llm.answer.deployments import Deployments
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.serving.service import ServedDeployment
 from capplan.llm.core.sharding import HostOffload, Sharding

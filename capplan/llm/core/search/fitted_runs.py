@@ -8,7 +8,8 @@ from capplan.core.numbers import FloatArray
 from capplan.core.origin import Origin
 from capplan.errors import UsageError
 from capplan.llm.core.measured import SkippedRun
-from capplan.llm.core.search.judged_runs import Find, PreparedRun, judged_metrics, prepare_all
+from capplan.llm.core.search.judged_runs import PreparedRun, judged_metrics, prepare_all
+from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, width_name
 from capplan.llm.core.serving.evidence import Adjustment, ServingEvidence, interval, learn_adjustment

@@ -1,6 +1,6 @@
 """Judge predictions of serving runs against anyone's measurements."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.numbers import Interval
@@ -11,6 +11,7 @@ from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.measured import SkippedRun
 from capplan.llm.core.search.measured_runs import check_extent
 from capplan.llm.core.search.replica import case_of_run
+from capplan.llm.core.search.room import Find
 from capplan.llm.core.serving.accuracy import JudgedAnswer, ServingValidation
 from capplan.llm.core.serving.cases import MeasuredRun, Metric, Serving, ServingCase, answer, metric_of, width_name
 from capplan.llm.core.serving.energy import EnergyMetric, ServedTokens, card_work, serving_energy
@@ -18,9 +19,6 @@ from capplan.llm.core.serving.evidence import Adjustment, half_width, interval
 from capplan.llm.core.serving.service import ServingTimes
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import Constants, constants_of
-
-Find = Callable[[NamedDeployment], ServingDeployment]
-"""What finds the deployment that words name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,14 @@
 """Simulate one replica of a language model under a load, request by request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from capplan.core.power import PowerLaw
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
 from capplan.llm.core.fleet.token_load import TokenLoad
+from capplan.llm.core.search.measured_runs import check_runs, runs_of, time_adjustment
 from capplan.llm.core.search.replica import Replica, request_demand
+from capplan.llm.core.search.room import Find, room_of
 from capplan.llm.core.serving.cases import MeasuredRun
 from capplan.llm.core.serving.energy import ServedTokens, load_energy
 from capplan.llm.core.serving.evidence import Adjustment
@@ -23,15 +23,14 @@ from capplan.units import format_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationQuestion:
-    """A deployment and the loads of one replica.
+class SimulatedLoads:
+    """The loads of one replica, and what is looked at.
 
     `trace` are requests with lengths and, where the file states them, arrival times; they replace drawn ones. `day` is
     the shape of a day: how many requests come in each of its parts, relative to the others. `sessions` are those
     conversations that requests are turns of, None for requests that have nothing in common.
     """
 
-    words: NamedDeployment
     loads: tuple[TokenLoad, ...]
     limits: LatencyLimits
     requests: int
@@ -39,53 +38,57 @@ class SimulationQuestion:
     sessions: Sessions | None = None
     day: tuple[float, ...] = ()
     flags: SchedulerFlags = DEFAULT_FLAGS
-    measured: tuple[MeasuredRun, ...] = ()
 
 
 def simulate_serving(
-    question: SimulationQuestion, *, deployments: Deployments, calibration: LlmCalibration
+    find: Find,
+    words: NamedDeployment,
+    asked: SimulatedLoads,
+    *,
+    calibration: LlmCalibration,
+    measured: Sequence[MeasuredRun] = (),
+    power_law: PowerLaw | None = None,
 ) -> Simulation:
     """Simulate a deployment at every load.
 
     Args:
-        question: The deployment and its loads.
-        deployments: Where deployments are found.
+        find: What finds deployments.
+        words: The deployment.
+        asked: Its loads.
         calibration: The constants of the time model.
+        measured: Runs of the same deployment.
+        power_law: The law of power, None to leave power and energy out.
 
     Raises:
         CapplanError: Something is not known, or does not fit.
     """
-    deployment = deployments.find(question.words)
+    deployment = find(words)
     constants = constants_of(calibration)
-    check_runs(question.measured, deployment)
-    learnt = time_adjustment(runs_of(question.measured, deployment), deployment, calibration, constants)
-    service = deployment.service(constants, flags=question.flags, time_factor=learnt.factor if learnt else 1.0)
-    first = question.loads[0]
-    capacity = deployments.room(
-        question.words, input_len=first.input_len, output_len=first.output_len, held_len=first.cached_len
-    )
+    check_runs(measured, deployment)
+    learnt = time_adjustment(runs_of(measured, deployment), deployment, calibration, constants)
+    service = deployment.service(constants, flags=asked.flags, time_factor=learnt.factor if learnt else 1.0)
+    first = asked.loads[0]
+    capacity = room_of(find, words, input_len=first.input_len, output_len=first.output_len, held_len=first.cached_len)
     curve = load_curve(service, request_demand(deployment, constants, first, capacity=capacity))
     answers = tuple(
-        _with_energy(
-            _simulated(question, service, deployment, load, label=label), deployment, load, deployments.power_law
-        )
-        for label, load in _parts(question)
+        _with_energy(_simulated(asked, service, deployment, load, label=label), deployment, load, power_law)
+        for label, load in _parts(asked)
     )
     return Simulation(
         model=deployment.model.architecture.name,
         gpu=deployment.gpu.id,
-        gpus=question.words.sharding.gpus,
+        gpus=words.sharding.gpus,
         engine=deployment.engine,
         sequences_that_fit=capacity,
         saturation_rate_per_s=max(point.rate_per_s for point in curve) * service.of_engine("offline_scale"),
         answers=answers,
-        limits=question.limits,
-        notes=_notes(question, deployment, learnt),
+        limits=asked.limits,
+        notes=_notes(asked, deployment, learnt),
     )
 
 
 def _simulated(
-    question: SimulationQuestion,
+    asked: SimulatedLoads,
     service: ServedDeployment,
     deployment: ServingDeployment,
     load: TokenLoad,
@@ -93,18 +96,18 @@ def _simulated(
     label: str,
 ) -> LoadAnswer:
     """Simulate one load; conversations are drawn for it, whose prompts are longer than those of their first turns."""
-    trace = question.trace
-    if question.sessions is not None and load.rate_per_s is not None:
+    trace = asked.trace
+    if asked.sessions is not None and load.rate_per_s is not None:
         trace = session_arrivals(
-            question.sessions,
+            asked.sessions,
             rate_per_s=load.rate_per_s,
-            count=question.requests,
+            count=asked.requests,
             lengths=load.lengths,
             longest=deployment.model.architecture.max_positions or 1e9,
         )
         load = replace(load, input_len=float(trace.prompts.mean()))
     replica = Replica.of(service, deployment, load)
-    return replica.simulate(load, limits=question.limits, requests=question.requests, trace=trace, label=label)
+    return replica.simulate(load, limits=asked.limits, requests=asked.requests, trace=trace, label=label)
 
 
 def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLoad, law: PowerLaw | None) -> LoadAnswer:
@@ -130,54 +133,54 @@ def _with_energy(found: LoadAnswer, deployment: ServingDeployment, load: TokenLo
     return replace(found, energy=energy)
 
 
-def _parts(question: SimulationQuestion) -> Iterator[tuple[str, TokenLoad]]:
+def _parts(asked: SimulatedLoads) -> Iterator[tuple[str, TokenLoad]]:
     """Yield the loads to simulate, a day in its parts."""
-    for load in question.loads:
-        if not question.day or load.rate_per_s is None:
+    for load in asked.loads:
+        if not asked.day or load.rate_per_s is None:
             yield "", load
             continue
-        width = 24 / len(question.day)
-        for part, rate in enumerate(hourly_rates(load.rate_per_s, question.day)):
+        width = 24 / len(asked.day)
+        for part, rate in enumerate(hourly_rates(load.rate_per_s, asked.day)):
             label = f"{part * width:02.0f} to {(part + 1) * width:02.0f} h"
             if rate > 0:
                 yield label, replace(load, rate_per_s=rate)
 
 
-def _notes(question: SimulationQuestion, deployment: ServingDeployment, learnt: Adjustment | None) -> tuple[str, ...]:
+def _notes(asked: SimulatedLoads, deployment: ServingDeployment, learnt: Adjustment | None) -> tuple[str, ...]:
     notes = []
     if cap := deployment.machine.cap:
         notes.append(f"Times are those under a power limit of {cap.law.cap_w:g} W for each GPU.")
-    if question.trace is not None and question.trace.has_times:
+    if asked.trace is not None and asked.trace.has_times:
         notes.append("Requests come at the times of the file; --rate is not used.")
-    if question.sessions is not None:
+    if asked.sessions is not None:
         notes.append(
-            f"Requests are turns of conversations of {question.sessions.turns}: prompts grow by what was said before, "
+            f"Requests are turns of conversations of {asked.sessions.turns}: prompts grow by what was said before, "
             "and what the cache still holds of that is not computed again."
         )
     if (kept := deployment.host_cache) is not None:
         where = (
             ""
-            if question.sessions is not None or (question.trace and question.trace.blocks)
+            if asked.sessions is not None or (asked.trace and asked.trace.blocks)
             else ("; which part of the hits lies there is not known, so that all of them are taken to")
         )
         notes.append(
             f"Host memory keeps {kept.tokens:,.0f} tokens of prefixes more, of which 1,000 come back in "
             f"{format_seconds(1000 * kept.token_s)} over PCIe{where}."
         )
-    if question.words.drafts:
+    if deployment.words.drafts:
         notes.append(
             "Drafts take the time, memory and energy of one more layer of the model and of its output head, as heads "
             "of EAGLE and of multi-token prediction do; a draft model of its own takes more."
         )
-    if question.day:
+    if asked.day:
         notes.append("Each part of the day is simulated on its own, from an empty replica.")
-    clients = [load for load in question.loads if load.concurrency is not None]
+    clients = [load for load in asked.loads if load.concurrency is not None]
     if clients:
         notes.append(
             "TTFT is that of the steady state, without the first requests of the clients, which start at once."
         )
     varied = any(load.spread or load.input_cv or load.output_cv for load in clients)
-    if clients and question.trace is None and not varied:
+    if clients and asked.trace is None and not varied:
         notes.append(
             "Requests of equal length keep the clients in step, so that prompts come in bursts; --spread 0.11 varies "
             "them as `capplan llm estimate` does."

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from capplan.llm.answer.deployments import Deployments
-from capplan.llm.answer.plan_serving import plan_serving
-from capplan.llm.answer.simulate_serving import SimulationQuestion, simulate_serving
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan, rank_key
 from capplan.llm.core.fleet.money import Variation
 from capplan.llm.core.fleet.token_load import TokenLoad
-from capplan.llm.core.search.search import SearchSpace
+from capplan.llm.core.search.plan import plan_deployments
+from capplan.llm.core.search.search import Search
+from capplan.llm.core.search.simulate import SimulatedLoads, simulate_serving
 from capplan.llm.core.sharding import ShardingChoice
 from capplan.llm.core.simulation.load_answer import Simulation
-from capplan.llm.core.timing.calibration import LlmCalibration
 
 _LOADS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 1.05)
 """Shares of the saturation rate at which the replica is simulated."""
@@ -26,15 +24,14 @@ _PRICES = (0.7, 1.3, 2.0)
 class ServingSurroundings:
     """What a report on serving shows around a plan: the load from idle to saturation, and changed assumptions."""
 
-    question: SearchSpace
-    deployments: Deployments
-    calibration: LlmCalibration
+    search: Search
 
     def over_load(self, best: DeploymentFit) -> Simulation:
         """Simulate one replica of the recommended deployment from idle to beyond saturation."""
-        load = self.question.load
-        full = max(point.rate_per_s for point in best.curve) * self.calibration.engines[best.engine].offline_scale
-        words = self.question.words(
+        question, calibration = self.search.question, self.search.calibration
+        load = question.load
+        full = max(point.rate_per_s for point in best.curve) * calibration.engines[best.engine].offline_scale
+        words = question.words(
             gpu=best.gpu,
             engine=best.engine,
             sharding=best.sharding,
@@ -42,19 +39,20 @@ class ServingSurroundings:
             fast_gpus=best.fast_gpus,
         )
         return simulate_serving(
-            SimulationQuestion(
-                words=replace(words, kv=best.kv),
+            self.search.find,
+            replace(words, kv=best.kv),
+            SimulatedLoads(
                 loads=tuple(replace(load, rate_per_s=share * full, concurrency=None) for share in _LOADS),
-                limits=self.question.limits,
+                limits=question.limits,
                 requests=_SIMULATED_REQUESTS,
             ),
-            deployments=self.deployments,
-            calibration=self.calibration,
+            calibration=calibration,
+            power_law=self.search.power_law,
         )
 
     def variations(self, plan: DeploymentPlan, best: DeploymentFit) -> Iterator[Variation]:
         """Plan the recommended deployment again with another load, other lengths, hits and prices."""
-        load = self.question.load
+        load = self.search.question.load
         for factor in _FACTORS:
             yield self._varied(best, "load", f"× {factor:g}", _scaled(load, factor))
         for factor in _FACTORS:
@@ -71,7 +69,7 @@ class ServingSurroundings:
     def _varied(self, best: DeploymentFit, group: str, label: str, load: TokenLoad) -> Variation:
         own = best.sharding
         question = replace(
-            self.question,
+            self.search.question,
             load=load,
             gpus=(best.gpu,),
             engines=(best.engine,),
@@ -81,7 +79,7 @@ class ServingSurroundings:
                 tensor=(own.tensor,), pipeline=(own.pipeline,), expert=(own.expert,), data=(own.data,)
             ),
         )
-        found = plan_serving(question, deployments=self.deployments, calibration=self.calibration)
+        found = plan_deployments(replace(self.search, question=question, adjustment=lambda _: None))
         return Variation(group=group, label=label, fit=found.recommended)
 
 

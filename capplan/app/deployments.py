@@ -1,0 +1,155 @@
+"""Find the deployments that words name, and which offers a search knows of their GPUs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from capplan.core.gpus.prices import offers_to_plan_with
+from capplan.core.gpus.spec import GpuSpec
+from capplan.core.power import PowerLaw
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, build_deployment
+from capplan.llm.core.engines import LlmMemoryConstants
+from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
+from capplan.llm.core.model_query import LanguageModel
+from capplan.llm.core.search.measured_runs import named_runs_of, time_adjustment
+from capplan.llm.core.search.plan import check_load
+from capplan.llm.core.search.search import Search, SearchSpace
+from capplan.llm.core.serving.cases import MeasuredRun
+from capplan.llm.core.serving.evidence import Adjustment
+from capplan.llm.core.tensors import count_parameters
+from capplan.llm.core.timing.calibration import LlmCalibration
+from capplan.llm.core.timing.constants import constants_of
+from capplan.llm.core.training.search import TrainingOffer
+from capplan.llm.read.calibrations import load_llm_memory
+from capplan.llm.read.catalogue import models_of_equal_size
+from capplan.llm.read.sources import find_model
+from capplan.specs import Gpus
+from capplan.specs.prices import Prices
+
+DEFAULT_CPU = "ryzen-9-7950x"
+"""The host's CPU where layers are left to it and none is named: a desktop with two channels of DDR5."""
+
+
+@dataclass(slots=True)
+class Deployments:
+    """Finds deployments, each once.
+
+    `assumes_narrow_cache` says that a KV format that is not stated is fp8 where the weights are narrower than 16 bits,
+    as in most published runs; otherwise it is 16 bits unless the checkpoint declares fp8. The cap of `power_law` is set
+    on every GPU; None leaves them their limits.
+    """
+
+    gpus: Gpus
+    assumes_narrow_cache: bool = False
+    download: bool = False
+    power_law: PowerLaw | None = None
+    memory: LlmMemoryConstants = field(default_factory=load_llm_memory)
+    _models: dict[str, LanguageModel] = field(default_factory=dict)
+    _relatives: dict[str, frozenset[str]] = field(default_factory=dict)
+    _found: dict[NamedDeployment, ServingDeployment] = field(default_factory=dict)
+
+    def find(self, words: NamedDeployment) -> ServingDeployment:
+        """Return a deployment.
+
+        Raises:
+            CapplanError: The model, GPU, engine or format is not known, or the model cannot be shared that way.
+        """
+        if words not in self._found:
+            model = self.model(words.model)
+            self._found[words] = build_deployment(
+                words,
+                model=model,
+                gpu=self.gpus.find(words.gpu),
+                constants=self.memory,
+                relatives=self._relatives[words.model],
+                assumes_narrow_cache=self.assumes_narrow_cache,
+                power_law=self.power_law,
+                cpu=self.gpus.find(words.cpu or DEFAULT_CPU) if words.sharding.offload else None,
+            )
+        return self._found[words]
+
+    def model(self, name: str) -> LanguageModel:
+        """Return a model by name, file or folder.
+
+        Raises:
+            CapplanError: There is no such model, or it cannot be read.
+        """
+        if name not in self._models:
+            model = self._models[name] = find_model(name, download=self.download)
+            self._relatives[name] = models_of_equal_size(count_parameters(model.architecture))
+        return self._models[name]
+
+    def search(
+        self, question: SearchSpace, *, calibration: LlmCalibration, measured: Sequence[MeasuredRun] = ()
+    ) -> Search:
+        """Return what it takes to judge the deployments of a question.
+
+        Args:
+            question: The model, the load, the limits, and what to search.
+            calibration: The constants of the time model.
+            measured: Measured runs, each of which names its deployment.
+
+        Raises:
+            CapplanError: The model is not known, or the load is empty.
+        """
+        check_load(question.load)
+        constants = constants_of(calibration)
+        found: dict[NamedDeployment, Adjustment | None] = {}
+
+        def adjustment(deployment: ServingDeployment) -> Adjustment | None:
+            if measured and deployment.words not in found:
+                own = named_runs_of(measured, deployment)
+                found[deployment.words] = time_adjustment(own, deployment, calibration, constants)
+            return found.get(deployment.words)
+
+        return Search(
+            question=question,
+            model=self.model(question.model),
+            find=self.find,
+            find_gpu=self.gpus.find,
+            memory=self.memory,
+            calibration=calibration,
+            constants=constants,
+            adjustment=adjustment,
+            power_law=self.power_law,
+        )
+
+
+_SEARCHED_SEGMENTS = ("data-centre",)
+
+
+def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
+    """Return the current on-demand offers of every GPU that has some.
+
+    Your own quotes stand before others. Hearsay and offers of third-party hosts count only for a GPU of which nothing
+    better is known.
+
+    Args:
+        known: All known prices.
+    """
+    return {gpu: tuple(map(rented_gpu, offers)) for gpu, offers in offers_to_plan_with(known.hourly).items()}
+
+
+def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:
+    """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
+    return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
+
+
+def training_offers(known: Prices) -> dict[str, TrainingOffer]:
+    """Return the cheapest current on-demand offer of every GPU that has one.
+
+    Args:
+        known: All known prices.
+    """
+    cheapest = {
+        gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()
+    }
+    return {
+        gpu: TrainingOffer(
+            usd_per_hour=best.usd_per_hour,
+            provider=best.words,
+            day=best.day,
+            machine_gpus=best.machine_gpus,
+            country=best.country,
+        )
+        for gpu, best in cheapest.items()
+    }

@@ -1,1 +1,0 @@
-"""Use cases of language models: what the commands `capplan llm ...` and the Python API call."""

@@ -1,0 +1,118 @@
+"""How many requests a deployment holds, and what would hold one where it holds none."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from capplan.errors import CapplanError, UsageError
+from capplan.llm.core.deployment import NamedDeployment, ServingDeployment
+from capplan.llm.core.serving.service import BENCHMARK_SPREAD, Demand
+
+Find = Callable[[NamedDeployment], ServingDeployment]
+"""What finds the deployment that words name."""
+
+_WIDER = (2, 4, 8, 16)
+_FULLER = 0.85
+"""Memory fraction that is proposed where an engine's own default leaves no room, such as SGLang's of many data-parallel
+ranks: recipes of DeepSeek-V3 on 64 and more H100 state 0.8 to 0.9."""
+
+
+class OversizeError(CapplanError):
+    """A deployment whose weights or sequences do not fit in memory.
+
+    `tensor` is the least tensor parallelism of the same GPU that holds one request, None where up to 16 do not.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, tensor: int | None) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+
+def served_demand(
+    find: Find,
+    words: NamedDeployment,
+    *,
+    input_len: float,
+    output_len: float,
+    prefix_fraction: float = 0.0,
+    counts_burst: bool = False,
+) -> Demand:
+    """Return what a deployment is asked by clients whose lengths vary as in benchmarks, after a check of its room.
+
+    Args:
+        find: What finds deployments.
+        words: The deployment.
+        input_len: Mean tokens of a prompt.
+        output_len: Mean tokens of an answer.
+        prefix_fraction: Share of each prompt that is found in the prefix cache.
+        counts_burst: True to count the first requests of all clients, which start at once, in the time to the first
+            token, as benchmarks do.
+
+    Raises:
+        UsageError: The model handles fewer tokens than the prompt and the answer have.
+        OversizeError: Not one sequence fits.
+    """
+    held_len = input_len * (1.0 - prefix_fraction) + output_len
+    return Demand(
+        input_len=input_len,
+        output_len=output_len,
+        capacity=room_of(find, words, input_len=input_len, output_len=output_len, held_len=held_len),
+        spread=BENCHMARK_SPREAD,
+        counts_burst=counts_burst,
+        prefix_fraction=prefix_fraction,
+        loaded_s=find(words).loaded_s(input_len * prefix_fraction),
+    )
+
+
+def room_of(find: Find, words: NamedDeployment, *, input_len: float, output_len: float, held_len: float) -> float:
+    """Return how many sequences a deployment holds, after a check that it holds one and handles its length.
+
+    Args:
+        find: What finds deployments.
+        words: The deployment.
+        input_len: Tokens of a prompt.
+        output_len: Tokens of an answer.
+        held_len: Tokens of a request that lie in the cache for it alone.
+
+    Raises:
+        UsageError: The model handles fewer tokens than the prompt and the answer have.
+        OversizeError: Not one sequence fits.
+    """
+    deployment, tokens = find(words), input_len + output_len
+    longest = deployment.model.architecture.max_positions
+    if longest is not None and tokens > longest:
+        raise UsageError(
+            f"{words.model} handles at most {longest} tokens; {tokens:.0f} of prompt and answer are more: "
+            "shorten --input-len or --output-len."
+        )
+    capacity = deployment.sequences_that_fit(held_len)
+    if capacity >= 1:
+        return capacity
+    fuller = replace(words, utilization_fraction=_FULLER)
+    if words.utilization_fraction is None and find(fuller).sequences_that_fit(held_len) >= 1:
+        raise OversizeError(
+            f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id} "
+            f"with what {words.engine} keeps free by default; use --utilization {_FULLER:g} (which holds it).",
+            None,
+        )
+    tensor = _least_tensor(find, words, held_len)
+    wider = "more GPUs (--tp)" if tensor is None else f"--tp {tensor} (which holds it)"
+    raise OversizeError(
+        f"{words.model} with {tokens:.0f} tokens does not fit on {words.sharding.gpus} × {deployment.gpu.id}; use "
+        f"{wider}, narrower weights or cache, or shorter requests.",
+        tensor,
+    )
+
+
+def _least_tensor(find: Find, words: NamedDeployment, held_len: float) -> int | None:
+    for tensor in _WIDER:
+        if tensor <= words.sharding.tensor:
+            continue
+        try:
+            wider = find(replace(words, sharding=replace(words.sharding, tensor=tensor)))
+        except CapplanError:
+            continue  # the model cannot be shared that way
+        if wider.sequences_that_fit(held_len) >= 1:
+            return tensor
+    return None
