@@ -33,6 +33,12 @@ FAST = "not nightly and not zoo and not slow and not browser and not office and 
 
 
 @nox.session
+def golden(session: nox.Session) -> None:
+    """Compare whole outputs of all verbs with the kept ones; `python -m tests.golden` shows every difference."""
+    session.run("python", "-m", "pytest", "-n", WORKERS, "tests/golden", *session.posargs)
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
     """Run what the tests leave out: the laws on every model and GPU, more kills, a hundred examples of each law."""
     session.run("python", "-m", "pytest", "-n", WORKERS, "-m", "nightly", *session.posargs, env=NIGHTLY)

@@ -1,0 +1,26 @@
+"""Every output is what it was, byte for byte.
+
+After a wanted change read `python -m tests.golden`, and run `python -m tests.golden --renew CASE ...`.
+"""
+
+import pytest
+
+from tests.golden.cases import CASES
+from tests.golden.kept import difference, kept, kept_names
+
+LONGEST_DIFFERENCE = 60
+"""Lines of a difference that a failure shows."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_output_is_what_it_was(name: str) -> None:
+    assert kept(name), f"nothing is kept of {name}: python -m tests.golden --renew {name}"
+    lines = difference(name, CASES[name]())
+    if lines:
+        shown = "".join(lines[:LONGEST_DIFFERENCE])
+        pytest.fail(f"{shown}... renew it if that is wanted: python -m tests.golden --renew {name}", pytrace=False)
+
+
+def test_every_kept_output_has_a_case() -> None:
+    assert len(CASES) > 90
+    assert kept_names() == set(CASES)
