@@ -162,6 +162,11 @@ def format_hours(hours: Interval) -> str:
     return f"{hours.expected:,.3g} ({hours.low:,.3g} to {hours.high:,.3g})"
 
 
+def _hours_span(fit: Fit, plan: Plan) -> str | None:
+    hours = plan.gpu_hours(fit)
+    return None if hours is None else format_hours(hours)
+
+
 def _recommended_as(fit: Fit, plan: Plan) -> str:
     return " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)
 
@@ -208,8 +213,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("offer_usd_per_hour", _usd_per_hour_of_machines, show=CSV.alone()),
     figure("min_gpus", _no_reason, show=CSV.alone()),
     figure("gpu_hours", reads(Interval | None, lambda fit, plan: plan.gpu_hours(fit)),
-        "how long one such GPU needs for the job; null without one",
-        column("GPU-hours", format_hours).where_known(), default=None),
+        "how long one such GPU needs for the job; null without one", default=None),
     figure("gpus_for_rate", reads(int | None, lambda fit, plan: plan.gpus_for_rate(fit)),
         "GPUs that carry the load asked for, at the low end of each rate; null without one", CSV, default=None),
     figure("batching_gain", meaning="the best throughput of a safe batch over that of batch 1; null where unknown",
@@ -220,6 +224,7 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
         "precision, single kernels on it, steps on its architecture, on a related one, or none.",
         column("evidence", EVIDENCE_WORDS.__getitem__, csv="expected"), default=Evidence.SPEC_SHEET),
     figure("evidence_reason", "latency.evidence_reason", default=""),
+    figure("gpu_hours_span", reads(str | None, _hours_span), show=column("GPU-hours").right().where_known().alone()),
     figure("recommended_as", _recommended_as, show=CSV.alone()),
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
