@@ -13,6 +13,7 @@ import capplan
 from capplan.core.plan.comparison import Comparison
 from capplan.report.schemas import schema_of
 from tests.cli.conftest import NET, Run
+from tests.seen import at_least
 
 INPUT = ("--input", "x=3x64x64")
 
@@ -60,7 +61,7 @@ def test_the_lowest_cost_stands_in_the_currency_asked_for(run: Run, net_trace: P
 
 def test_gains_are_against_the_first_row_of_the_same_gpu_and_batch(run: Run) -> None:
     found = rows(run("compare", NET, *INPUT, "--gpu", "l4,t4", "--batch", "1,32", "--json").stdout)
-    for row in found:
+    for row in at_least(8, found):
         first = next(each for each in found if (each["gpu"], each["batch"]) == (row["gpu"], row["batch"]))
         speedup = row["throughput_per_s"]["expected"] / first["throughput_per_s"]["expected"]
         assert row["gain"] == pytest.approx(speedup)
@@ -86,7 +87,7 @@ def test_without_a_gpu_those_that_a_plan_recommends_are_taken(run: Run, net_trac
     words = (net_trace, "--batch", "8")
     found = rows(run("compare", *words, "--precision", "fp32", "--framework", "eager", "--json").stdout)
     recommended = json.loads(run("plan", *words, "--json").stdout)["recommended"]
-    assert {row["gpu"] for row in found} == {each["gpu"] for each in recommended.values()}
+    assert {row["gpu"] for row in at_least(1, found)} == {each["gpu"] for each in recommended.values()}
 
 
 def test_tables_are_no_wider_than_100_columns_and_csv_holds_everything(run: Run) -> None:

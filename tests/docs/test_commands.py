@@ -14,6 +14,7 @@ from capplan.cli.main import app
 from capplan.cli.settings import all_settable
 from capplan.verbs.llm.load_file import KEYS
 from capplan.verbs.statement.registry import CONFIGURABLE, served_verbs
+from tests.seen import at_least
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -84,6 +85,11 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
     assert wrong == []
 
 
+def test_the_pages_name_commands() -> None:
+    lines = (line for page in at_least(40, PAGES) for line in commands_of(page.read_text()))
+    at_least(250, (words for line in lines if (words := words_of(line))))
+
+
 def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert problem(["plan", "resnet50", "--batch", "32"]) is None
     assert problem(["plan", "resnet50", "--batches", "32"]) == "capplan plan has no option --batches"
@@ -134,6 +140,7 @@ def test_every_path_that_contributors_are_sent_to_exists() -> None:
     paths -= {"site/", "../shared/data"}  # which is built, and which lies beside some checkouts
     assert len(paths) > 100
     modules = {span for span in spans if re.fullmatch(r"\w+\.py", span)}
+    at_least(5, modules)
     assert modules <= {path.name for path in (*ROOT.glob("*.py"), *(ROOT / "capplan").rglob("*.py"))}
     assert {
         path for path in paths if not any((folder / end).exists() for folder in folders for end in (path, f"{path}.py"))

@@ -12,6 +12,7 @@ import yaml
 
 from capplan.report.schemas import schema_of
 from capplan.serve.page.results import address_of
+from tests.seen import at_least
 from tests.serve.conftest import EXAMPLES, Answer, Served, command, sentence, serving
 
 pytestmark = pytest.mark.slow
@@ -189,7 +190,8 @@ def test_openapi_describes_questions_and_documents(served, net):
     assert paths <= set(document["paths"])
     text = json.dumps(document)
     components = document["components"]["schemas"]
-    assert set(re.findall(r'"#/components/schemas/([^"]+)"', text)) <= set(components)
+    named = at_least(50, set(re.findall(r'"#/components/schemas/([^"]+)"', text)))
+    assert set(named) <= set(components)
     question = {"model": net, "batches": [32], "precision": "amp-fp16", "gpus": ["l4"]}
 
     def check(instance: object, reference: dict) -> None:
@@ -229,7 +231,7 @@ def test_a_damaged_trace_is_refused_in_one_sentence(served, net_file):
 
 def whole(served: Served, question: dict) -> Answer:
     """Return the answer to a plan once what it remarks has been traced, too."""
-    end_s = time.monotonic() + 120
+    end_s = time.monotonic() + 500
     while True:
         answer = served.post("/api/v1/plan", question)
         assert answer.status == 200, answer.body
@@ -305,10 +307,11 @@ def test_the_deployment_example_starts_the_service_with_options_that_there_are()
     (container,) = documents[0]["spec"]["template"]["spec"]["containers"]
     known = command("serve", "--help")
     options = [each for each in container["args"] if each.startswith("--")]
+    at_least(2, options)
     assert [each for each in options if each not in known] == []
     image = (EXAMPLES.parent / "Dockerfile").read_text()
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", image, re.MULTILINE)
-    assert all((EXAMPLES.parent / name).exists() for line in copied for name in line.split())
+    assert all((EXAMPLES.parent / name).exists() for line in at_least(1, copied) for name in line.split())
 
 
 OWN_PRICES = """\

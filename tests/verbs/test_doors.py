@@ -23,6 +23,7 @@ from capplan.verbs.report import ReportQuestion
 from capplan.verbs.statement.options import Door
 from capplan.verbs.statement.read import command_of, read_question, to_wire
 from capplan.verbs.statement.registry import CONFIGURABLE, PYTHON_NAMES, VERBS, find_verb
+from tests.seen import at_least
 
 OF_COMMANDS = {"color", "format_", "json_", "output", "force"}
 """Parameters about writing, which the command line adds to every verb."""
@@ -108,7 +109,9 @@ def test_one_question_is_read_alike_at_every_door(door: Door, given: dict[str, o
 
 
 def test_help_fits_on_a_terminal_of_80_characters() -> None:
-    texts = [CliRunner().invoke(app, [*path.split(), "--help"], terminal_width=80).stdout for path in VERBS]
+    texts = [
+        CliRunner().invoke(app, [*path.split(), "--help"], terminal_width=80).stdout for path in at_least(20, VERBS)
+    ]
     assert all(text.startswith("Usage: capplan") for text in texts)
     assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
 

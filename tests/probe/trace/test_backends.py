@@ -17,6 +17,7 @@ from capplan.core.workload import Configuration, Training, Variant
 from capplan.errors import TraceError
 from capplan.probe.trace import tracer as trace_of_probe
 from capplan.probe.trace.tracer import Remake, trace_module
+from tests.seen import at_least
 
 FLOPS_PER_SAMPLE = 2 * 16 * 8
 """Of one linear layer from 16 to 8, two FLOPs per multiply-accumulate."""
@@ -129,6 +130,7 @@ def test_each_backend_is_named_and_counts_the_same(backend: str):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_each_backend_sees_the_same_storages_live_and_die(backend: str):
     plain, own = record(Plain()), record(BACKENDS[backend]())
+    at_least(3, plain.storages)
     assert [(each.size_bytes, each.birth, each.death, each.role) for each in own.storages] == [
         (each.size_bytes, each.birth, each.death, each.role) for each in plain.storages
     ]

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from tests.seen import at_least
+
 pytestmark = pytest.mark.zoo
 
 
@@ -22,13 +24,13 @@ def benchmark() -> ModuleType:
 
 @pytest.mark.parametrize("words", ["torchvision:resnet18", "torchvision:squeezenet1_1", "timm:mixer_s32_224"])
 def test_inference_is_byte_exact(benchmark, words):
-    for row in benchmark.compare_inference(words, [1, 4]):
+    for row in at_least(2, benchmark.compare_inference(words, [1, 4])):
         assert row.traced_bytes == row.real_bytes
 
 
 @pytest.mark.parametrize("words", ["torchvision:resnet18", "timm:deit_tiny_patch16_224"])
 def test_training_is_byte_exact(benchmark, words):
-    for row in benchmark.compare_training(words, [2]):
+    for row in at_least(1, benchmark.compare_training(words, [2])):
         assert row.traced_bytes == row.real_bytes
 
 

@@ -13,6 +13,7 @@ import pytest
 from capplan.core.economics.options import Scenario, evaluate
 from capplan.report.procurement.html import render_report_html
 from tests.report.procurement.made_up import made_answer, made_report, whole
+from tests.seen import at_least
 from tests.skips import find_chromium
 
 pytestmark = pytest.mark.slow
@@ -77,7 +78,7 @@ def drive(page: str, steps: list[dict], folder: Path) -> dict:
             browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--enable-logging=stderr",
             "--virtual-time-budget=20000", f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri(),
         ],
-        check=True, capture_output=True, text=True, timeout=120,
+        check=True, capture_output=True, text=True, timeout=500,
     )  # fmt: skip
     assert "CONSOLE" not in ran.stderr, [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
     found = re.search(r'<pre id="driven">(.*?)</pre>', ran.stdout, re.DOTALL)
@@ -112,7 +113,7 @@ def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_pyt
     report = made_report(load)
     page = render_report_html(report)
     driven = drive(page, [], tmp_path)
-    for option in report.models[0].options:
+    for option in at_least(10, report.models[0].options):
         cells = driven["seen"][0][option.key]
         assert float(cells["latency"]["value"]) == pytest.approx(
             option.speed.finish_s or option.response.latency_s.expected, rel=1e-9
@@ -125,9 +126,9 @@ def test_the_page_works_out_the_report_s_own_figures_and_leaves_the_words_as_pyt
             if value is not None:
                 assert float(cells[name]["value"]) == pytest.approx(value, rel=1e-9)
     pattern = r'<tr data-key="([^"]+)"(.*?)</tr>'
-    for key, row in re.findall(pattern, whole(page), re.DOTALL):
+    for key, row in at_least(10, re.findall(pattern, whole(page), re.DOTALL)):
         written = dict(re.findall(r'data-cell="(\w+)"[^>]*>([^<]*)<', row))
-        for name, words in written.items():
+        for name, words in at_least(5, written.items()):
             if words not in ("unknown", ""):
                 assert driven["seen"][0][key][name]["words"] == words, (key, name)
 

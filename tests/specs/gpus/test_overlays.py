@@ -16,6 +16,7 @@ from capplan.specs.folders import built_in_folder
 from capplan.specs.gpus.validate import validate_specs
 from capplan.specs.prices import load_prices
 from capplan.specs.rate_laws import load_rate_laws
+from tests.seen import at_least
 
 Write = Callable[..., Path]
 
@@ -171,4 +172,5 @@ def test_architectures_of_one_compute_capability_have_one_family_of_kernels() ->
         if architecture.compute_capability:
             design = architecture.design
             stated.setdefault(architecture.compute_capability, set()).add((design.relatives, design.mig))
+    at_least(10, stated)
     assert {capability for capability, facts in stated.items() if len(facts) > 1} == set()
