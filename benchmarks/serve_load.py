@@ -289,7 +289,8 @@ def hostile(port: int, model: str, total: int) -> Counter[int]:
         seen[status] += 1
         if status >= 500 and seen[status] <= 5:
             print("   500:", path[:80], (body or b"")[:120], content[:300])
-    assert Connection(port).ask("/healthz")[0] == 200
+    assert connection.ask("/healthz")[0] == 200
+    connection.held.close()
     return seen
 
 

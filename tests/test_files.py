@@ -128,7 +128,7 @@ def test_a_pipe_is_written_in_place(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
     write_file(pipe, PLAN)
-    reader.join(timeout=30)
+    reader.join(timeout=300)
     assert read == [PLAN]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

@@ -55,7 +55,7 @@ def test_an_answer_killed_at_any_moment_is_old_or_new_and_whole(name: str, net_t
         process = subprocess.Popen([*CAPPLAN, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(usual_s * chosen.random())
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         assert path.read_bytes() == whole
     assert [each for each in leftovers(tmp_path, name) if not each.endswith(".partial")] == []
 
@@ -73,7 +73,7 @@ def test_the_cache_survives_kills(tmp_path: Path) -> None:
         )
         time.sleep(usual_s * (0.6 + 0.5 * chosen.random()))
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
     done = run(words, env=environment)
     assert json.loads(done.stdout) == expected
     assert run(["cache", "clear"], env=environment).returncode == 0
@@ -176,7 +176,7 @@ def test_an_interrupt_ends_a_command_with_130_and_writes_nothing(tmp_path: Path)
     line = process.stdout.readline()
     assert "building" in line
     os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=300)
     assert process.returncode == 130, rest
     assert "interrupted" in rest
     assert "Traceback" not in rest

@@ -18,7 +18,7 @@ CLIENT = "echo '" + json.dumps({
 
 
 def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize(

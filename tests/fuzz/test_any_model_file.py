@@ -3,9 +3,7 @@
 import gzip
 import io
 import json
-import resource
 import shutil
-import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -36,12 +34,13 @@ from capplan.verbs.sweep_file import read_sweep_file
 from tests.app.sweep.conftest import make_request
 from tests.fuzz.conftest import Check, Watch
 from tests.fuzz.mutations import as_json, as_yaml, bent, damaged, few, many
+from tests.limits import within
 
 LONGEST_S = 20.0
 """Processor time that no case comes near, whatever the machine: the budget of one file is a second's work. [s]"""
 
 MOST_BYTES = 600e6
-"""Memory above the start that no case comes near: three times what a refusal may take. [bytes]"""
+"""Memory above the start that no case comes near. [bytes]"""
 
 Folders = pytest.TempPathFactory
 
@@ -50,15 +49,12 @@ Folders = pytest.TempPathFactory
 def bounded(watch: Watch, folder: Path) -> Iterator[None]:
     """Hold a case to the rules: nothing started, nothing written elsewhere, no long work."""
     watch.allowed, watch.seen = folder, []
-    before_bytes = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began_s = time.process_time()
     try:
-        yield
+        with within(cpu_s=LONGEST_S, grown_bytes=MOST_BYTES):
+            yield
     finally:
         watch.allowed = None
     assert not watch.seen, watch.seen
-    assert time.process_time() - began_s < LONGEST_S
-    assert 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_bytes < MOST_BYTES
 
 
 def read_or_refused(read: Callable[[], Any]) -> None:

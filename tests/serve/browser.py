@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.skips import find_chromium
 
-DEADLINE_S = 300.0
+DEADLINE_S = 500.0
 
 
 class Browser:
@@ -136,7 +136,7 @@ def browsing(folder: Path) -> Iterator[Browser]:
     finally:
         process.terminate()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=100)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

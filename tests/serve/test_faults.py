@@ -6,12 +6,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from tests.serve.conftest import Served, serving
+from tests.serve.conftest import LONGEST_S, Served, serving
+from tests.serve.processes import fork_server, kill, planners, tracers
 from tests.serve.test_load import TINY, Asking, gauge, question, until
 
 pytestmark = [
@@ -26,56 +25,6 @@ def exposed(tmp_path_factory) -> Iterator[Served]:
     """A service whose processes are killed."""
     with serving(tmp_path_factory.mktemp("exposed"), "--traces", "2") as running:
         yield running
-
-
-def parents() -> dict[int, int]:
-    """Return the parent of every process that runs."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if state != "Z":
-            found[int(path.parent.name)] = int(parent)
-    return found
-
-
-def words_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def planners(served: Served) -> list[int]:
-    return [
-        pid
-        for pid, parent in parents().items()
-        if parent == served.process.pid and "capplan.processes.worker" in words_of(pid)
-    ]
-
-
-def fork_server(served: Served) -> int | None:
-    for pid, parent in parents().items():
-        if parent == served.process.pid and "forkserver" in words_of(pid):
-            return pid
-    return None
-
-
-def tracers(served: Served) -> list[int]:
-    server = fork_server(served)
-    return [pid for pid, parent in parents().items() if parent == server]
-
-
-def kill(pids: list[int]) -> int:
-    """Kill processes, and return how many there still were: one that is done ends by itself."""
-    killed = 0
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    return killed
 
 
 def is_healthy(served: Served) -> bool:
@@ -148,13 +97,7 @@ def test_requests_that_are_given_up_end_no_process(exposed, requests):
 
 def test_a_page_without_its_script_has_the_answer_when_it_is_loaded_again(exposed):
     path = "/?model=timm:resnet34&batch=4&gpus=l4"
-    loads = 0
-    end_s = time.monotonic() + 120
-    while 'class="verdict"' not in exposed.get(path).body.decode():
-        loads += 1
-        assert time.monotonic() < end_s
-        time.sleep(5)
-    assert loads <= 6
+    until(lambda: 'class="verdict"' in exposed.get(path).body.decode())
 
 
 def test_what_an_answer_lacks_at_first_is_there_later(exposed):
@@ -168,16 +111,16 @@ def test_what_an_answer_lacks_at_first_is_there_later(exposed):
 
 
 def test_small_answers_on_a_kept_connection_wait_for_no_acknowledgement(exposed):
-    connection = http.client.HTTPConnection("127.0.0.1", exposed.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", exposed.port, timeout=LONGEST_S)
     times_s = []
-    for _ in range(30):
+    for _ in range(100):
         started_s = time.monotonic()
         connection.request("GET", "/healthz")
         connection.getresponse().read()
         times_s.append(time.monotonic() - started_s)
     connection.close()
-    # a delayed acknowledgement costs 40 ms of each; on an idle machine the median is below 2 ms
-    assert sorted(times_s)[5] < 0.030
+    # a delayed acknowledgement costs 40 ms of each; without it the quickest takes 2 ms, on a busy machine, too
+    assert min(times_s) < 0.030
 
 
 @pytest.mark.parametrize("path", ["/?model=resnet18&gpus=l4", "/api/v1/openapi.json", "/static/page.css"])

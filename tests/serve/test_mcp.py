@@ -29,7 +29,7 @@ from capplan.serve.planning.files import Uploads  # noqa: E402
 from capplan.serve.planning.messages import Reply  # noqa: E402
 from capplan.serve.settings import ServiceLimits, Settings  # noqa: E402
 from capplan.verbs.statement.registry import served_verbs  # noqa: E402
-from tests.serve.conftest import EXAMPLES, command, serving  # noqa: E402
+from tests.serve.conftest import EXAMPLES, LONGEST_S, command, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -330,7 +330,7 @@ def test_a_signal_ends_the_command_while_it_waits_for_its_client(tmp_path, sent,
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "capplan"
         process.send_signal(sent)
-        assert process.wait(timeout=60) == status
+        assert process.wait(timeout=LONGEST_S) == status
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The pool of planners by itself, with planners that kill themselves, hang or work slowly as they are told."""
+"""The pool of planners by itself, with planners that kill themselves, or work until they are let go."""
 
 import asyncio
 import os
@@ -18,14 +18,19 @@ from capplan.verbs.gpus import GpuQuestion
 
 
 def make_test_planner(settings: Settings) -> Callable[[Task], Outcome]:
-    """Return what sleeps, kills itself or answers with its process's id, by the words in the place of a GPU's name."""
+    """Return what works on, kills itself or answers with its process's id, by the words in the place of a GPU's name.
+
+    `hold FLAG` works until there is a file of that name; each question that begins is a line of the file `begun`.
+    """
     if (settings.state / "broken").exists():
         os.kill(os.getpid(), signal.SIGKILL)
 
     def answer(task: Task) -> Outcome:
         what, _, amount = task.question.gpu.partition(" ")  # type: ignore[attr-defined]
-        if what == "sleep":
-            time.sleep(float(amount))
+        with (settings.state / "begun").open("a") as begun:
+            begun.write(f"{task.question.gpu}\n")  # type: ignore[attr-defined]
+        while what == "hold" and not (settings.state / amount.partition(" ")[0]).exists():
+            time.sleep(0.01)
         if what == "die" or (what == "die-once" and not (settings.state / amount).exists()):
             (settings.state / (amount or "died")).touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -44,7 +49,7 @@ def run(
     """Run work with a pool of two planners, and return the losses that were counted."""
     monkeypatch.setattr(pool_module, "make_planner", make_test_planner)
     monkeypatch.setattr(pool_module, "FIRST_PAUSE_S", 0.01)
-    settings = Settings(state=tmp_path, limits=ServiceLimits(**{"planners": 2, "plan_s": 20.0, **limits}))  # type: ignore[arg-type]
+    settings = Settings(state=tmp_path, limits=ServiceLimits(**{"planners": 2, "plan_s": 300.0, **limits}))  # type: ignore[arg-type]
     losses = [] if losses is None else losses
 
     async def within() -> None:
@@ -65,8 +70,14 @@ async def ask(pool: PlannerPool, words: str, lane: Lane = Lane.ORDINARY) -> int:
     return int(outcome.content)
 
 
+def begun(tmp_path: Path) -> list[str]:
+    """Return the questions that have begun, in their order."""
+    path = tmp_path / "begun"
+    return path.read_text().splitlines() if path.exists() else []
+
+
 async def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end_s
         await asyncio.sleep(0.01)
@@ -139,7 +150,7 @@ def test_a_service_whose_processes_cannot_start_says_so(tmp_path, monkeypatch):
 
 def test_a_question_that_takes_too_long_is_refused_and_its_process_replaced(tmp_path, monkeypatch):
     async def work(pool: PlannerPool) -> None:
-        slow = Task(question=GpuQuestion(gpu="sleep 60"))
+        slow = Task(question=GpuQuestion(gpu="hold never"))
         asked = [asyncio.ensure_future(pool.ask(slow, lane=Lane.ORDINARY, wanted=is_wanted)) for _ in range(2)]
         refusals = await asyncio.gather(*asked)
         assert all(isinstance(refusal, Refusal) and "longer than 3 s" in refusal.message for refusal in refusals)
@@ -166,17 +177,17 @@ def test_a_question_that_is_given_up_is_finished_if_it_runs_and_dropped_if_it_wa
     async def work(pool: PlannerPool) -> None:
         pids = {worker.pid for worker in pool._workers}
         is_there = True
-        running = [asyncio.ensure_future(ask(pool, "sleep 0.5")) for _ in range(2)]
-        await asyncio.sleep(0.1)
+        running = [asyncio.ensure_future(ask(pool, "hold end")) for _ in range(2)]
+        await until(lambda: len(begun(tmp_path)) == 2)
         waiting = asyncio.ensure_future(
             pool.ask(Task(question=GpuQuestion(gpu="die")), lane=Lane.SHORT, wanted=lambda: is_there)
         )
-        await asyncio.sleep(0.1)
-        assert pool.waiting == 1
+        await until(lambda: pool.waiting == 1)
         is_there = False
         assert pool.waiting == 0
         for task in running:
             task.cancel()
+        (tmp_path / "end").touch()
         with pytest.raises(UnwantedError):
             await waiting
         assert await ask(pool, "hello") in pids
@@ -186,37 +197,33 @@ def test_a_question_that_is_given_up_is_finished_if_it_runs_and_dropped_if_it_wa
 
 def test_what_waits_is_bounded_and_short_questions_overtake(tmp_path, monkeypatch):
     async def work(pool: PlannerPool) -> None:
-        order: list[str] = []
-
-        async def note(words: str, lane: Lane) -> None:
-            await ask(pool, words, lane)
-            order.append(lane.name)
-
-        busy = [asyncio.ensure_future(ask(pool, "sleep 1")) for _ in range(2)]
-        await asyncio.sleep(0.2)
+        busy = [asyncio.ensure_future(ask(pool, "hold first")) for _ in range(2)]
+        await until(lambda: len(begun(tmp_path)) == 2)
         lanes = [Lane.LONG, Lane.ORDINARY, Lane.SHORT]
-        waiting = [asyncio.ensure_future(note("sleep 0.2", lane)) for lane in lanes]
+        waiting = [asyncio.ensure_future(ask(pool, f"hold second {lane.name}", lane)) for lane in lanes]
         await until(lambda: pool.waiting == 3)
         with pytest.raises(BusyError) as refused:
             await ask(pool, "hello")
         assert refused.value.status == 429
+        (tmp_path / "first").touch()
+        await until(lambda: len(begun(tmp_path)) == 4)
+        assert set(begun(tmp_path)[2:]) == {"hold second SHORT", "hold second ORDINARY"}
+        (tmp_path / "second").touch()
         await asyncio.gather(*busy, *waiting)
-        assert order[-1] == "LONG"
-        assert set(order[:2]) == {"SHORT", "ORDINARY"}
 
     run(tmp_path, monkeypatch, work, questions=3)
 
 
 def test_long_questions_leave_one_process_to_short_ones(tmp_path, monkeypatch):
     async def work(pool: PlannerPool) -> None:
-        long = [asyncio.ensure_future(ask(pool, "sleep 1", Lane.LONG)) for _ in range(3)]
-        await asyncio.sleep(0.2)
-        begun_s = time.monotonic()
+        long = [asyncio.ensure_future(ask(pool, "hold end", Lane.LONG)) for _ in range(3)]
+        await until(lambda: len(begun(tmp_path)) == 1)
         await ask(pool, "hello")
-        assert time.monotonic() - begun_s < 0.7, "the answer waited for a long one of 1 s"
+        assert begun(tmp_path) == ["hold end", "hello"], "a second long question may not take the other process"
+        (tmp_path / "end").touch()
         await asyncio.gather(*long)
 
-    run(tmp_path, monkeypatch, work)
+    run(tmp_path, monkeypatch, work, plan_s=60.0)
 
 
 def test_the_process_that_answered_last_answers_next_because_it_holds_what_the_next_question_needs(
@@ -229,7 +236,7 @@ def test_the_process_that_answered_last_answers_next_because_it_holds_what_the_n
             await until(lambda: len(pool._line._takers) == 2)
             assert await ask(pool, "hello") == first
         await until(lambda: len(pool._line._takers) == 2)
-        both = await asyncio.gather(ask(pool, "sleep 0.2"), ask(pool, "sleep 0.2"))
+        both = await asyncio.gather(ask(pool, "hello"), ask(pool, "hello"))
         assert first in both
         assert len(set(both)) == 2
 

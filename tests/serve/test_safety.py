@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from capplan.serve.settings import Settings
 from capplan.verbs.statement.fields import ModelFields
 from capplan.verbs.statement.options import Door, fields_of
 from capplan.verbs.statement.read import changed_fields
-from tests.serve.conftest import EXAMPLES, Served, sentence, serving
+from tests.serve.conftest import EXAMPLES, LONGEST_S, Served, sentence, serving
+from tests.serve.processes import cpu_s
 
 pytestmark = pytest.mark.slow
 
@@ -127,7 +127,7 @@ print(refused)
 
 def test_a_tracing_process_may_not_unpickle_start_connect_or_write(tmp_path):
     script = GUARDED.format(root=str(EXAMPLES.parent), folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=LONGEST_S)
     assert done.stdout.strip() == "6", done.stderr
 
 
@@ -212,7 +212,7 @@ def test_logs_are_json_without_what_was_asked(served, net):
 
 def test_bodies_are_bounded_whatever_they_say_of_their_length(served):
     assert served.ask("POST", "/api/v1/plan", b"{}", {"Content-Length": "99999999999"}).status == 413
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=LONGEST_S)
     chunks = (b" " * 65_536 for _ in range(400))
     try:
         connection.request("POST", "/api/v1/plan", chunks, encode_chunked=True)
@@ -225,13 +225,14 @@ def test_bodies_are_bounded_whatever_they_say_of_their_length(served):
     assert served.ask("POST", "/api/v1/plan", bomb, {"Content-Encoding": "gzip"}).status == 413
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the time of a process is read in /proc")
 def test_the_service_answers_while_a_hostile_upload_is_read(served):
     """400,000 empty gzip members once held the event loop for 50 s."""
     members = __import__("gzip").compress(b"") * 400_000
-    began = time.monotonic()
+    began_s = cpu_s(served)
     assert served.ask("POST", "/api/v1/traces", members).status == 400
     assert served.get("/healthz").status == 200
-    assert time.monotonic() - began < 20
+    assert cpu_s(served) - began_s < 20
 
 
 def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(served):
@@ -240,7 +241,7 @@ def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(served)
         b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=LONGEST_S) as raw:
         raw.sendall(request)
         answer = b""
         while piece := raw.recv(65536):
@@ -263,12 +264,10 @@ def test_an_argument_that_is_an_object_is_refused(served):
     ],
 )
 def test_a_config_of_endless_layers_is_refused_in_a_sentence(served, config, told):
-    began = time.monotonic()
     answer = served.post("/api/v1/plan", {"config": config, "inputs": ["input_ids=int64:128"]})
     assert answer.status in (400, 422), answer
     assert told in answer.detail
     assert len(answer.detail) <= 300
-    assert time.monotonic() - began < 60
 
 
 HOSTILE_LINES = [
@@ -283,7 +282,7 @@ HOSTILE_LINES = [
 
 @pytest.mark.parametrize("line", HOSTILE_LINES)
 def test_broken_http_is_refused_and_the_service_lives(served, line):
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=LONGEST_S) as raw:
         raw.sendall(line)
         raw.shutdown(socket.SHUT_WR)
         answer = raw.recv(4096)

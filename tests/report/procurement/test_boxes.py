@@ -96,7 +96,7 @@ def measured(page: str, folder: Path, *, width: int, change: bool = False) -> di
             browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},1400",
             "--virtual-time-budget=20000", f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri(),
         ],
-        check=True, capture_output=True, text=True, timeout=180,
+        check=True, capture_output=True, text=True, timeout=500,
     )  # fmt: skip
     found = re.search(r'<pre id="measured">(.*?)</pre>', ran.stdout, re.DOTALL)
     assert found, ran.stderr[-1000:]
