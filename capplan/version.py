@@ -1,3 +1,3 @@
 """The version of capplan, in one place that everything may import."""
 
-__version__ = "0.7.0"
+__version__ = "0.9.0"

@@ -30,3 +30,7 @@ def test_every_command_named_in_the_readme_exists() -> None:
     assert {"plan", "analyze", "trace", "gpus"} <= named
     for name in sorted(named):
         assert "Usage" in printed(f"capplan {name} --help")
+
+
+def test_the_readme_fits_a_hundred_lines() -> None:
+    assert 50 <= len(README.read_text().splitlines()) <= 100

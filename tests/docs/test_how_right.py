@@ -22,6 +22,17 @@ def test_every_page_about_accuracy_has_a_claim() -> None:
     assert pages <= {claim.page for claim in CLAIMS}
 
 
+def test_the_readme_states_the_errors_of_models_and_gpus_that_no_fit_has_seen() -> None:
+    stated = re.search(
+        r"error of latency is about (\d+) % and the 90th percentile\s+(\d+) %", (ROOT / "README.md").read_text()
+    )
+    claims = [claim for claim in TIMES if claim.what == "Eager step, family and GPU left out"]
+    assert stated
+    assert len(claims) == 1
+    found = figures(claims[0].page, claims[0].errors)
+    assert [round(float(found[name])) for name in ("median", "p90")] == [int(figure) for figure in stated.groups()]
+
+
 def test_every_command_is_a_script_or_a_command_of_capplan() -> None:
     scripts = {claim.command for claim in CLAIMS if claim.command.endswith(".py")}
     assert len(scripts) >= 15
