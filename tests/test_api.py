@@ -15,8 +15,8 @@ from capplan.core.latency.calibration import HostCosts
 from capplan.errors import TraceError, UnknownNameError, UsageError
 from capplan.report.documents.analysis import analysis_document
 from capplan.report.documents.estimate import estimate_document
-from capplan.report.documents.memory import memory_document
 from capplan.shapes.codec import to_plain
+from capplan.shapes.memory import MEMORY_ANSWER
 from capplan.shapes.plan import plan_document
 from capplan.specs.calibration import dump_calibration, load_calibration
 
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_command_line() -> None:
 
 def test_memory_is_that_of_the_command_line() -> None:
     made = capplan.memory(NET, inputs=[INPUT], batch=4, gpus=["l4"], advice=True)
-    assert as_json(memory_document(made)) == shown("memory", NET, "--batch", 4, "--gpu", "l4", "--advice")
+    assert as_json(MEMORY_ANSWER.document(made)) == shown("memory", NET, "--batch", 4, "--gpu", "l4", "--advice")
 
 
 def test_estimates_are_those_of_the_command_line() -> None:

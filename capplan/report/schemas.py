@@ -9,7 +9,6 @@ import msgspec
 from capplan.core.calibrate.device import DeviceBenchmark
 from capplan.core.latency.calibration import HostCosts
 from capplan.report.documents.analysis import AnalysisDocument
-from capplan.report.documents.comparison import ComparisonDocument
 from capplan.report.documents.diff import CheckDocument, DiffDocument
 from capplan.report.documents.estimate import EstimateDocument
 from capplan.report.documents.gpus import (
@@ -37,12 +36,11 @@ from capplan.report.documents.measurement import (
     MeasurementComparisonsDocument,
     MeasurementDocument,
 )
-from capplan.report.documents.memory import MemoryDocument
 from capplan.report.documents.pipelines import PipelineMemoryDocument, PipelinesDocument, PipelineValidationDocument
 from capplan.report.documents.sweep import SweepDocument, SweepPreviewDocument
 from capplan.report.documents.validation import ValidationDocument
 from capplan.report.procurement.json import ReportDocument
-from capplan.shapes.types import PlanDocument
+from capplan.shapes.types import ComparisonDocument, MemoryDocument, PlanDocument
 
 DOCUMENTS: dict[str, Any] = {
     "analyze": AnalysisDocument,

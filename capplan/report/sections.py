@@ -183,18 +183,27 @@ def shape_columns(shape: Shape, rows: Sequence[Any], *, whole: Any = None) -> li
     ]
 
 
-def shape_data(shape: Shape, rows: Sequence[tuple[Any, Any]]) -> list[Column[tuple[Any, Any]]]:
+def shape_data(shape: Shape, rows: Sequence[Any], *, whole: Any = None, order: Sequence[str] = ()) -> list[Column[Any]]:
     """Return the columns for programs that a shape has.
 
     Args:
         shape: What states the figures.
-        rows: Each value with the whole answer that it is part of.
+        rows: The values; without `whole` each in a tuple with the answer that it is part of.
+        whole: The answer that all values are part of.
+        order: Names of columns that stand together in this order, at the place of the first.
     """
 
-    def column(one: FlatColumn) -> Column[tuple[Any, Any]]:
-        return data(one.name, lambda row: one.value(*row))
+    def value(one: FlatColumn, row: Any) -> Any:
+        return one.value(*row) if whole is None else one.value(row, whole)
 
-    return [column(one) for one in shape.csv if not one.if_known or any(one.value(*row) is not None for row in rows)]
+    def column(one: FlatColumn) -> Column[Any]:
+        return data(one.name, lambda row: value(one, row))
+
+    found = [column(one) for one in shape.csv if not one.if_known or any(value(one, row) is not None for row in rows)]
+    place = next((index for index, one in enumerate(found) if one.name in order), 0)
+    named = {one.name: one for one in found}
+    rest = [one for one in found if one.name not in order]
+    return [*rest[:place], *(named[name] for name in order if name in named), *rest[place:]]
 
 
 def shown_as_data(column: Column[Row]) -> Column[Row]:

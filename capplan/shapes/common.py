@@ -32,7 +32,8 @@ TRAINING: Final = Shape(
 )
 
 
-def _torch(workload: Workload) -> str:
+def torch_version(workload: Workload) -> str:
+    """Return the PyTorch that is answered for, such as 2.9."""
     return "{}.{}".format(*workload.torch_version)
 
 
@@ -50,7 +51,7 @@ WORKLOAD: Final = Shape(
         figure("mode", "configuration.mode"),
         figure("framework"),
         figure("layout"),
-        figure("torch", _torch),
+        figure("torch", torch_version),
         figure("training", TRAINING, default=None),
         figure("host", _host, default=None),
     ),

@@ -25,7 +25,7 @@ from capplan.core.plan.types import (
 from capplan.errors import UsageError
 from capplan.shapes.codec import SCHEMA_VERSION
 from capplan.shapes.common import SIGNED, WORKLOAD
-from capplan.shapes.shape import CSV, Shape, column, figure, reads
+from capplan.shapes.shape import CSV, Shape, column, ends_of, figure, reads
 from capplan.units import (
     format_bytes,
     format_fraction,
@@ -171,10 +171,6 @@ def _recommended_as(fit: Fit, plan: Plan) -> str:
     return " ".join(choice.criterion for choice in plan.recommended if choice.fit is fit)
 
 
-def _ends(name: str) -> str:
-    return f"{name}_low=low {name}=expected {name}_high=high"
-
-
 FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the limits, certainly or perhaps.", (
     figure("model", reads(str, lambda _fit, plan: plan.model.name), show=CSV.alone()),
     figure("gpu", "gpu.id", show=column("GPU", csv="expected")),
@@ -229,9 +225,9 @@ FIT: Final = Shape("PlannedFit", Fit, "A GPU that serves one batch within the li
     figure("parts", PART, "of a pipeline, in order", default=()),
     figure("offload", meaning="where a pipeline's waiting weights are: none, model, sequential", default="none"),
     figure("power_w", "energy.power_w", "mean of all GPUs of the answer, without the host",
-        column("power", format_watts, csv=_ends("power_w"), rank=2).where_known(), default=UNSET),
+        column("power", format_watts, csv=ends_of("power_w"), rank=2).where_known(), default=UNSET),
     figure("joules_per_sample", "energy.joules_per_sample",
-        show=column("J/sample", format_joules, csv=_ends("joules_per_sample"), rank=2).where_known(),
+        show=column("J/sample", format_joules, csv=ends_of("joules_per_sample"), rank=2).where_known(),
         default=UNSET),
     figure("power_evidence", "energy.evidence", show=CSV.where_known(), default=UNSET),
     figure("notes", reads(tuple[str, ...], lambda fit: (*fit.memory.notes, *fit.latency.notes))),

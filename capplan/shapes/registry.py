@@ -4,7 +4,7 @@ from importlib import import_module
 
 from capplan.shapes.shape import Shape
 
-MODULES = ("common", "plan")
+MODULES = ("common", "plan", "comparison", "memory")
 """The modules of this package that hold shapes, those that others use first."""
 
 

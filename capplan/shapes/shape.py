@@ -85,6 +85,11 @@ def column(title: str, form: Callable[[Any], str] = str, *, csv: str = "", rank:
     return Show(csv=tuple(csv.split()), title=title, form=form, rank=rank, unknown=unknown)
 
 
+def ends_of(name: str) -> str:
+    """Return what a CSV has of an interval, in columns whose names end in the end: power_w_low, power_w, power_w_high."""
+    return f"{name}_low=low {name}=expected {name}_high=high"
+
+
 @dataclass(frozen=True, slots=True)
 class Nested:
     """A value that has a shape of its own, or several of them, and how it is read."""

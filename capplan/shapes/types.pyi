@@ -2,10 +2,11 @@
 
 from capplan.core.gpus.machines import LocalAmount
 from capplan.core.latency.types import Binding, Evidence
-from capplan.core.memory.types import FitStatus
+from capplan.core.memory.advice import MemoryAdvice
+from capplan.core.memory.types import FitStatus, MemoryPart
 from capplan.core.numbers import Bounded, Interval
 from capplan.core.plan.types import Constraint, JobSize, Limits
-from capplan.core.workload import Framework, Layout, Mode, Optimizer, Precision
+from capplan.core.workload import Framework, Layout, Mode, ModelSharding, Optimizer, Precision
 import datetime
 from msgspec import Struct, UnsetType
 from typing import Literal
@@ -174,3 +175,123 @@ class PlanDocument(Struct, frozen=True, kw_only=True):
     cautions: tuple[str, ...] = ...
     notes: tuple[str, ...]
     provenance: PlanProvenance
+
+class ComparedModelDocument(Struct, frozen=True, kw_only=True):
+    name: str
+    target: str
+    class_: str
+    params: int
+    macs_per_sample: int
+    flops_per_sample: int
+    weight_bytes: int
+    uncounted: tuple[str, ...]
+
+class ComparisonConditions(Struct, frozen=True, kw_only=True):
+    mode: Mode
+    torch: str
+    host: str
+    utilization_fraction: float
+    max_latency_s: float | None
+    min_throughput_per_s: float | None
+
+class ComparedMemory(Struct, frozen=True, kw_only=True):
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+
+class ComparisonRowDocument(Struct, frozen=True, kw_only=True):
+    model: str
+    precision: Precision
+    framework: Framework
+    layout: Layout
+    gpu: str
+    batch: int | None
+    status: Literal['fits', 'borderline', 'does not fit', 'failed']
+    reason: str | None
+    latency_s: Bounded | None
+    throughput_per_s: Interval | None
+    gain: float | None
+    bound_by: Binding | None
+    memory: ComparedMemory | None
+    max_batch: int | None
+    usd_per_hour: float | None
+    usd_per_million_samples: float | None
+    evidence: Evidence | None
+    evidence_reason: str | None
+    power_w: Interval | UnsetType = ...
+    joules_per_sample: Interval | UnsetType = ...
+    power_evidence: str | UnsetType = ...
+
+class ComparisonDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    models: tuple[ComparedModelDocument, ...]
+    conditions: ComparisonConditions
+    rows: tuple[ComparisonRowDocument, ...]
+    notes: tuple[str, ...]
+    local: LocalAmount | None = ...
+
+class LargeTensor(Struct, frozen=True, kw_only=True):
+    label: str
+    shape: tuple[int, ...]
+    dtype: str | None
+    size_bytes: int
+
+class PeakTerm(Struct, frozen=True, kw_only=True):
+    constant_bytes: int
+    per_sample_bytes: int
+
+class GpuMemoryDocument(Struct, frozen=True, kw_only=True):
+    gpu: str
+    status: FitStatus
+    available_bytes: float
+    max_batch: int
+    certain_batch: int = ...
+    min_gpus: int | None
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+    parts: tuple[MemoryPart, ...]
+    peak_op: str
+    peak_module: str
+    advice: tuple[MemoryAdvice, ...]
+    notes: tuple[str, ...]
+
+class RankMemoryDocument(Struct, frozen=True, kw_only=True):
+    sharding: ModelSharding
+    gpus: int
+    batch_per_gpu: int
+    total_bytes: Interval
+    parts: tuple[MemoryPart, ...]
+
+class RuleOfThumbDocument(Struct, frozen=True, kw_only=True):
+    input_bytes: int
+    output_bytes: int
+    parameter_bytes: int
+    filled_fraction: float
+    total_bytes: float
+    chosen: tuple[str, ...]
+
+class MemoryDocument(Struct, frozen=True, kw_only=True):
+    schema_version: Literal[1]
+    capplan_version: str
+    model: str
+    target: str
+    workload: WorkloadDocument
+    batch: int
+    peak_allocated_bytes: Interval
+    peak_reserved_bytes: Interval
+    total_bytes: Interval
+    parts: tuple[MemoryPart, ...]
+    peak_op: str
+    peak_module: str
+    largest_tensors: tuple[LargeTensor, ...]
+    live_peak_terms: tuple[PeakTerm, ...]
+    max_batch: dict[str, int]
+    gpus: tuple[GpuMemoryDocument, ...]
+    ranks: tuple[RankMemoryDocument, ...]
+    advice: tuple[MemoryAdvice, ...]
+    inference_mode_saves_bytes: float | None
+    index_limit_batch: int | None
+    rule_of_thumb: RuleOfThumbDocument
+    notes: tuple[str, ...]

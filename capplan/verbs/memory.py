@@ -229,7 +229,7 @@ MEMORY = Verb(
         rule_of_thumb="rule_of_thumb",
     ),
     document=laid_out_by(
-        "capplan.report.documents.memory:memory_document",
+        "capplan.shapes.memory:MEMORY_ANSWER",
         part="answer",
         others={"PipelineMemory": laid_out_by("capplan.report.documents.pipelines:pipeline_memory_document")},
     ),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.plan.types import FIT_RANKS, Fit, Limits, ModelFacts, Rejection
-from capplan.core.workload import RowOrder, SortKey, Workload
+from capplan.core.workload import Host, RowOrder, SortKey, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,16 @@ class Comparison:
     limits: Limits = field(default_factory=Limits)
     notes: tuple[str, ...] = ()
     local: LocalCurrency | None = None
+
+    @property
+    def workload(self) -> Workload:
+        """Return the conditions that all rows share, beside what is compared."""
+        return self.rows[0].workload
+
+    @property
+    def host(self) -> Host:
+        """Return the host that launches kernels."""
+        return self.workload.host or Host.SERVER
 
     @property
     def cheapest(self) -> ComparisonRow | None:

@@ -8,7 +8,6 @@ from capplan.core.memory.types import FitStatus
 from capplan.core.plan.comparison import Comparison, ComparisonRow
 from capplan.core.plan.types import Fit
 from capplan.core.workload import Host, precision_label
-from capplan.report.documents.comparison import row_status
 from capplan.report.sections import (
     Block,
     Column,
@@ -20,13 +19,14 @@ from capplan.report.sections import (
     Span,
     Style,
     Table,
-    data,
     figure,
     line,
+    shape_data,
     words,
 )
-from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, energy_data, evidence_legend, latency_span
+from capplan.report.text.answer import UNSURE_EVIDENCE, WIDTH, evidence_legend, latency_span
 from capplan.report.text.gpus import local_words
+from capplan.shapes.comparison import COMPARISON_ROW
 from capplan.shapes.plan import largest_batch
 from capplan.units import (
     format_bytes,
@@ -49,11 +49,11 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         comparison: The rows.
         width: The room for the line that explains the evidence. [characters]
     """
-    energy = energy_data(lambda row: row.fit.energy if row.fit else None, comparison.rows)
+    columns = shape_data(COMPARISON_ROW, comparison.rows, whole=comparison, order=_MEMORY_FIRST)
     blocks: list[Block] = [
         Lines([_head(comparison)], role=LineRole.TITLE),
         Lines(_model_lines(comparison), is_attached=True, only=Format.TABLE),
-        Table([*_columns(comparison), *_data(comparison), *energy], comparison.rows),
+        Table([*_columns(comparison), *columns], comparison.rows),
     ]
     if beside := [*_best_lines(comparison), *_local_lines(comparison), *_reason_lines(comparison)]:
         blocks.append(Lines(beside, role=LineRole.ITEM, is_attached=True))
@@ -66,6 +66,13 @@ def comparison_sections(comparison: Comparison, *, width: int = WIDTH) -> list[S
         notes = [line(Span(text=note, style=Style.UNSURE)) for note in comparison.notes]
         blocks.append(Lines(notes, role=LineRole.ITEM, is_attached=True))
     return [Section(blocks)]
+
+
+_MEMORY_FIRST = (
+    "peak_allocated_bytes", "peak_reserved_bytes", "total_bytes", "total_low_bytes", "total_high_bytes", "max_batch",
+    "latency_bound_s",
+)  # fmt: skip
+"""Columns of a CSV that stand before those of the latency."""
 
 
 def _head(comparison: Comparison) -> Line:
@@ -143,39 +150,6 @@ def _of_fit(value: Callable[[Fit], Value]) -> Callable[[ComparisonRow], Value | 
 
 def _evidence_style(row: ComparisonRow) -> Style:
     return Style.UNSURE if row.fit and row.fit.latency.evidence in UNSURE_EVIDENCE else Style.PLAIN
-
-
-def _data(comparison: Comparison) -> list[Column[ComparisonRow]]:
-    """Return the columns for programs, in base units."""
-    facts = {model.label: model.facts for model in comparison.models}
-    return [
-        data("model", lambda row: row.model),
-        data("precision", lambda row: row.workload.precision.value),
-        data("framework", lambda row: row.workload.framework.value),
-        data("layout", lambda row: row.workload.layout.value),
-        data("gpu", lambda row: row.gpu.id),
-        data("batch", lambda row: row.batch),
-        data("status", row_status),
-        data("reason", lambda row: row.reason),
-        data("params", lambda row: facts[row.model].parameter_count),
-        data("flops_per_sample", lambda row: facts[row.model].flops_per_sample),
-        data("peak_allocated_bytes", _of_fit(lambda fit: round(fit.memory.peak_allocated_bytes.expected))),
-        data("peak_reserved_bytes", _of_fit(lambda fit: round(fit.memory.peak_reserved_bytes.expected))),
-        data("total_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.expected))),
-        data("total_low_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.low))),
-        data("total_high_bytes", _of_fit(lambda fit: round(fit.memory.total_bytes.high))),
-        data("max_batch", lambda row: (row.fit or row.rejection).max_batch if row.fit or row.rejection else None),
-        data("latency_bound_s", _of_fit(lambda fit: fit.latency.bound_s)),
-        data("latency_low_s", _of_fit(lambda fit: fit.latency.latency_s.low)),
-        data("latency_s", _of_fit(lambda fit: fit.latency.latency_s.expected)),
-        data("latency_high_s", _of_fit(lambda fit: fit.latency.latency_s.high)),
-        data("throughput_per_s", _of_fit(lambda fit: fit.latency.throughput_per_s.expected)),
-        data("gain", lambda row: row.gain if row.fit else None),
-        data("bound_by", _of_fit(lambda fit: fit.latency.bound_by.value)),
-        data("usd_per_hour", _of_fit(lambda fit: fit.rent.usd_per_hour if fit.rent else None)),
-        data("usd_per_million_samples", _of_fit(lambda fit: fit.usd_per_million_samples)),
-        data("evidence", _of_fit(lambda fit: fit.latency.evidence.value)),
-    ]
 
 
 def _precision(row: ComparisonRow, dtype: str | None) -> str:

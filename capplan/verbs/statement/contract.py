@@ -156,7 +156,7 @@ def laid_out_by(
     """Return a function that lays an answer out by a function of `report`, imported when the first one is laid out.
 
     Args:
-        path: the function, as "module:name"; it takes the answer first.
+        path: the function, as "module:name", which takes the answer first; or a shape, of which the document is made.
         part: the attribute of the answer that it takes instead, or several with commas; empty for the whole answer.
         of_all: it takes all answers, one for each model asked about.
         others: what lays answers of other classes out, by the name of the class.
@@ -169,7 +169,8 @@ def laid_out_by(
             return other(answers, question)
         options = {parameter: getattr(question, field) for parameter, field in asked.items()}
         parts = [getattr(answer, name) for name in part.split(",")] if part else [answers if of_all else answer]
-        return _imported(path)(*parts, **options)
+        made = _imported(path)
+        return getattr(made, "document", made)(*parts, **options)
 
     return lay_out
 
