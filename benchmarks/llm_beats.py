@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from capplan.app.deployments import Deployments, on_demand_offers, searched_gpus
+from capplan.core.gpus.prices import Price
 from capplan.errors import CapplanError
-from capplan.llm.core.fleet.deployment_plan import DeploymentPlan, RentedGpu
+from capplan.llm.core.fleet.deployment_plan import DeploymentPlan
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.search.judged_runs import prepare
 from capplan.llm.core.search.plan import plan_deployments
@@ -58,13 +59,13 @@ class Comparison:
     by_rate: DeploymentPlan | None
 
 
-def hourly_usd(offers: Sequence[RentedGpu], gpus: int, tensor: int) -> float:
+def hourly_usd(offers: Sequence[Price], gpus: int, tensor: int) -> float:
     """Return the least rent of whole machines that hold a run, whose tensor-parallel GPUs links join. [USD per hour]"""
     linked = [offer for offer in offers if offer.joined >= tensor] or offers
-    return min(-(-gpus // offer.machine_gpus) * offer.usd_per_machine_hour for offer in linked)
+    return min(-(-gpus // offer.instance_gpus) * offer.usd_per_machine_hour for offer in linked)
 
 
-def measured_runs(path: Path, rents: Mapping[str, Sequence[RentedGpu]]) -> pd.DataFrame:
+def measured_runs(path: Path, rents: Mapping[str, Sequence[Price]]) -> pd.DataFrame:
     """Return the online runs with a cost per million output tokens at the rents of plans."""
     rows = pd.read_csv(path)
     rows = rows[(rows.serving == "online") & rows.quality.isin(["A", "B"]) & rows.gpu.isin(list(rents))]

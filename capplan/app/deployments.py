@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from capplan.core.gpus.prices import offers_to_plan_with
+from capplan.core.gpus.prices import Price, offers_to_plan_with
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.power import PowerLaw
 from capplan.llm.core.deployment import NamedDeployment, ServingDeployment, build_deployment
 from capplan.llm.core.engines import LlmMemoryConstants
-from capplan.llm.core.fleet.rented import RentedGpu, rented_gpu
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.measured_runs import named_runs_of, time_adjustment
 from capplan.llm.core.search.plan import check_load
@@ -18,7 +17,6 @@ from capplan.llm.core.serving.evidence import Adjustment
 from capplan.llm.core.tensors import count_parameters
 from capplan.llm.core.timing.calibration import LlmCalibration
 from capplan.llm.core.timing.constants import constants_of
-from capplan.llm.core.training.search import TrainingOffer
 from capplan.llm.read.calibrations import load_llm_memory
 from capplan.llm.read.catalogue import models_of_equal_size
 from capplan.llm.read.sources import find_model
@@ -117,7 +115,7 @@ class Deployments:
 _SEARCHED_SEGMENTS = ("data-centre",)
 
 
-def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
+def on_demand_offers(known: Prices) -> dict[str, tuple[Price, ...]]:
     """Return the current on-demand offers of every GPU that has some.
 
     Your own quotes stand before others. Hearsay and offers of third-party hosts count only for a GPU of which nothing
@@ -126,30 +124,18 @@ def on_demand_offers(known: Prices) -> dict[str, tuple[RentedGpu, ...]]:
     Args:
         known: All known prices.
     """
-    return {gpu: tuple(map(rented_gpu, offers)) for gpu, offers in offers_to_plan_with(known.hourly).items()}
+    return dict(offers_to_plan_with(known.hourly))
 
 
-def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[RentedGpu, ...]]) -> tuple[str, ...]:
+def searched_gpus(gpus: Mapping[str, GpuSpec], rents: Mapping[str, tuple[Price, ...]]) -> tuple[str, ...]:
     """Return the GPUs that are searched where none is named: those of data centres that can be rented."""
     return tuple(gpu.id for gpu in gpus.values() if gpu.id in rents and str(gpu.segment) in _SEARCHED_SEGMENTS)
 
 
-def training_offers(known: Prices) -> dict[str, TrainingOffer]:
+def training_offers(known: Prices) -> dict[str, Price]:
     """Return the cheapest current on-demand offer of every GPU that has one.
 
     Args:
         known: All known prices.
     """
-    cheapest = {
-        gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()
-    }
-    return {
-        gpu: TrainingOffer(
-            usd_per_hour=best.usd_per_hour,
-            provider=best.words,
-            day=best.day,
-            machine_gpus=best.machine_gpus,
-            country=best.country,
-        )
-        for gpu, best in cheapest.items()
-    }
+    return {gpu: min(offers, key=lambda offer: offer.usd_per_hour) for gpu, offers in on_demand_offers(known).items()}

@@ -44,7 +44,7 @@ class Market:
             for price in current_offers(self.prices.hourly)
             if rent is not None
             and (price.gpu, price.provider, price.region) == (fit.gpu, rent.provider, rent.region)
-            and (price.instance, price.instance_gpus) == (rent.instance, rent.machine_gpus)
+            and (price.instance, price.instance_gpus) == (rent.instance, rent.instance_gpus)
             and price.term is Term.ON_DEMAND
             and price.usd_per_hour == rent.usd_per_hour
         ]
@@ -108,7 +108,7 @@ def test_eight_h200_cost_what_a_machine_of_eight_costs(market: Market) -> None:
 
 def test_v100_in_one_machine_of_eight_cost_what_the_files_ask(market: Market) -> None:
     # 6.32 USD an hour for Lambda's eight, not eight times 0.17.
-    offers = [rent for rent in market.rents["v100-sxm2-16gb"] if rent.machine_gpus == 8]
+    offers = [rent for rent in market.rents["v100-sxm2-16gb"] if rent.instance_gpus == 8]
     assert min(rent.usd_per_machine_hour for rent in offers) == pytest.approx(6.32)
 
 

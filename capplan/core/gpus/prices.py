@@ -200,6 +200,16 @@ class Price(_KnownPrice):
         """Return the price of the whole machine. [USD/h]"""
         return self.usd_per_hour * self.instance_gpus
 
+    @property
+    def is_networked(self) -> bool:
+        """Return True if the machine's network to others of its kind is known."""
+        return self.machine is not None and self.machine.network_bytes_per_s is not None
+
+    @property
+    def machine_words(self) -> str:
+        """Return the machine as the provider names it and where it stands, such as "aws p5.48xlarge, us-east-1"."""
+        return ", ".join(part for part in (f"{self.provider} {self.instance or ''}".strip(), self.region) if part)
+
     def machines_for(self, gpus: int, *, together: int = 1) -> int | None:
         """Return how many whole machines hold some GPUs; None where one is too small for those that work together.
 

@@ -176,8 +176,8 @@ def _fit_money(fit: DeploymentFit) -> list[str]:
         return ["price unknown: no dated on-demand offer of this GPU holds the fleet."]
     per_output = fit.usd_per_million_output_tokens or 0.0
     return [
-        f"{fit.machines} × {rent.words} × {rent.usd_per_machine_hour:.4g} USD/h ({rent.day}, {rent.known_by}) = "
-        f"{hourly:,.2f} USD/h",
+        f"{fit.machines} × {rent.machine_words} × {rent.usd_per_machine_hour:.4g} USD/h "
+        f"({rent.date}, {rent.known_by}) = {hourly:,.2f} USD/h",
         f"{hourly:,.2f} USD/h / 3600 s / {format_rate(fit.output_tokens_per_s)} output tokens/s × 10⁶ = "
         f"{per_output:.3g} USD per million output tokens, prompts included",
     ]

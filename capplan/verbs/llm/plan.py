@@ -33,11 +33,11 @@ from capplan.verbs.statement.words import SHARE, TIME_LIMIT
 
 if TYPE_CHECKING:
     from capplan.app.deployments import Deployments
+    from capplan.core.gpus.prices import Price
     from capplan.core.gpus.spec import GpuSpec
     from capplan.core.power import PowerLaw
     from capplan.llm.core.fleet.deployment_plan import DeploymentFit
     from capplan.llm.core.fleet.money import FleetMoney, Offers, PlannedFleet
-    from capplan.llm.core.fleet.rented import RentedGpu
     from capplan.llm.core.fleet.token_load import BatchJob
     from capplan.llm.core.search.search import Search, SearchSpace
     from capplan.llm.core.serving.energy import ServingEnergy
@@ -133,7 +133,7 @@ class LlmPlanQuestion(
 
 
 def search_space(
-    question: LlmPlanQuestion, model: str, *, deployments: "Deployments", rents: "dict[str, tuple[RentedGpu, ...]]"
+    question: LlmPlanQuestion, model: str, *, deployments: "Deployments", rents: "dict[str, tuple[Price, ...]]"
 ) -> "SearchSpace":
     """Return the load, the limits and the deployments to search, with a reader's patience where no limits are stated.
 

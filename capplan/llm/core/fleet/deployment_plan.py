@@ -6,9 +6,10 @@ from enum import StrEnum
 
 from capplan.core.choice import choose, evidence_rank
 from capplan.core.formulas import SECONDS_PER_HOUR, usd_per_million
+from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit
-from capplan.llm.core.fleet.rented import RentedGpu
+from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.serving.load_curve import LoadPoint
@@ -81,7 +82,7 @@ class DeploymentFit:
     evidence: str
     holds_at_worst: bool
     is_transferred: bool = False
-    rent: RentedGpu | None = None
+    rent: Price | None = None
     fast_gpus: int = 8
     tdp_w: float | None = None
     vendor: str = "NVIDIA"
@@ -99,7 +100,7 @@ class DeploymentFit:
     def machines(self) -> int | None:
         """Return the rented machines that hold all replicas; None where no offer does."""
         rent = self.rent
-        return None if rent is None else rent.machines_for(self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+        return None if rent is None else machines_for(rent, self.sharding, self.replicas, fast_gpus=self.fast_gpus)
 
     @property
     def usd_per_hour(self) -> float | None:

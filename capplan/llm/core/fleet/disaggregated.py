@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.core.gpus.prices import Price
 from capplan.core.numbers import ceil_guarded
 from capplan.llm.core.fleet.limits import SATURATION, broken_limit
-from capplan.llm.core.fleet.rented import RentedGpu
+from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.service import Demand, ServedDeployment, decode_step_s, lone_ttft_s, most_running
 from capplan.llm.core.sharding import Sharding
@@ -36,7 +37,7 @@ class Side:
     sharding: Sharding
     demand: Demand
     kv_bytes_per_token: float
-    rent: RentedGpu | None = None
+    rent: Price | None = None
     fast_gpus: int = 8
 
     def placed(self, replicas: int) -> "PlacedSide":
@@ -53,7 +54,7 @@ class PlacedSide:
     gpu: str
     sharding: Sharding
     replicas: int
-    rent: RentedGpu | None
+    rent: Price | None
     fast_gpus: int = 8
 
     @property
@@ -66,7 +67,7 @@ class PlacedSide:
         """Return the rent of whole machines of its own; None where no offer holds it. [USD/h]"""
         if self.rent is None:
             return None
-        machines = self.rent.machines_for(self.sharding, self.replicas, fast_gpus=self.fast_gpus)
+        machines = machines_for(self.rent, self.sharding, self.replicas, fast_gpus=self.fast_gpus)
         return None if machines is None else machines * self.rent.usd_per_machine_hour
 
 

@@ -23,7 +23,7 @@ from capplan.core.numbers import ceil_guarded
 from capplan.core.serving.load import Level
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
 from capplan.llm.core.fleet.launch import Launch
-from capplan.llm.core.fleet.rented import rented_gpu
+from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.serving.energy import ServingEnergy
 from capplan.llm.core.simulation.load_answer import Simulation
 
@@ -187,8 +187,7 @@ def _hours(
     """Return the GPU-hours of each year, all GPUs of whole machines counted; None where the offer cannot hold them."""
     length, last = COMMITMENT_YEARS.get(rent.term, 1), len(fleets) - 1
     held = [fleets[min(last, year // length * length + length - 1)] for year in range(len(fleets))]
-    offer = rented_gpu(rent)
-    found = [offer.machines_for(fit.sharding, fleet.replicas, fast_gpus=fit.fast_gpus) for fleet in held]
+    found = [machines_for(rent, fit.sharding, fleet.replicas, fast_gpus=fit.fast_gpus) for fleet in held]
     machines = [count for count in found if count is not None]
     if len(machines) < len(found):
         return None

@@ -66,9 +66,9 @@ class SharedFleet:
         found = [] if None in apart else [sum(cost or 0.0 for cost in apart)]
         for offer in {fit.rent for fit in fits if fit.rent is not None}:
             together = [replace(fit, rent=offer) for fit in fits]
-            if all(fit.machines is not None and fit.sharding.gpus <= offer.machine_gpus for fit in together):
+            if all(fit.machines is not None and fit.sharding.gpus <= offer.instance_gpus for fit in together):
                 sizes = [fit.sharding.gpus for fit in together for _ in range(fit.replicas)]
-                found.append(pack(sizes, slots=offer.machine_gpus) * offer.usd_per_machine_hour)
+                found.append(pack(sizes, slots=offer.instance_gpus) * offer.usd_per_machine_hour)
         return min(found, default=None)
 
     @property

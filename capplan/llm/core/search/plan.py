@@ -20,6 +20,7 @@ from capplan.llm.core.fleet.deployment_plan import (
     rank_key,
 )
 from capplan.llm.core.fleet.limits import SATURATION
+from capplan.llm.core.fleet.rented import machines_for
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.quantisation import half_note
 from capplan.llm.core.search.disaggregation import disaggregated_fits
@@ -237,18 +238,18 @@ def _offer_notes(question: SearchSpace, fits: tuple[DeploymentFit, ...]) -> tupl
         (fit.gpus * offer.usd_per_hour, fit, offer)
         for fit in fits
         for offer in question.rents.get(fit.gpu, ())
-        if offer.machines_for(fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus) is None
+        if machines_for(offer, fit.sharding, fit.replicas, fast_gpus=fit.fast_gpus) is None
     ]
     usd_per_hour, fit, offer = min(seeming, key=lambda seemed: seemed[0], default=(inf, best, best.rent))
     if usd_per_hour >= (best.usd_per_hour or inf):
         return ()
     group = fit.sharding.tensor * fit.sharding.data
-    lacks = f"has {counted(offer.machine_gpus, 'GPU')}"
-    if offer.machine_gpus >= group:
+    lacks = f"has {counted(offer.instance_gpus, 'GPU')}"
+    if offer.instance_gpus >= group:
         lacks += ", joined by no fast link" if offer.joined == 1 else f", of which fast links join {offer.joined}"
     return (
         f"{fit.gpus} × {fit.gpu} at {offer.usd_per_hour:.4g} USD per GPU-hour would be {usd_per_hour:.4g} USD/h, but a "
-        f"machine of that offer ({offer.words}) {lacks}, and {group} exchange data in every layer",
+        f"machine of that offer ({offer.machine_words}) {lacks}, and {group} exchange data in every layer",
     )
 
 

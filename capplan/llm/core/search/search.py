@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from capplan.core.gpus.machines import is_bridged, joined_gpus
+from capplan.core.gpus.prices import Price
 from capplan.core.gpus.spec import GpuSpec
 from capplan.core.numbers import End, Interval, ceil_guarded
 from capplan.core.power import PowerLaw
@@ -29,7 +30,7 @@ from capplan.llm.core.fleet.limits import (
     fullest_point,
     highest_point,
 )
-from capplan.llm.core.fleet.rented import RentedGpu, best_offer, fast_link_gpus
+from capplan.llm.core.fleet.rented import best_offer, fast_link_gpus
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.model_query import LanguageModel
 from capplan.llm.core.search.replica import Replica, request_demand
@@ -82,7 +83,7 @@ class SearchSpace(ReplicaSettings):
     batch_limits: tuple[int, ...] = (0,)
     certainty_fraction: float = 0.5
     redundancy: int = 0
-    rents: dict[str, tuple[RentedGpu, ...]] = field(default_factory=dict)
+    rents: dict[str, tuple[Price, ...]] = field(default_factory=dict)
     offload: HostOffload | None = None
     max_power_draw_w: float | None = None
 

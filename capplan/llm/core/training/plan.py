@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from capplan.core.gpus.machines import LocalAmount, LocalCurrency
+from capplan.core.gpus.prices import Price
 from capplan.core.gpus.rate_laws import RateLaws
 from capplan.core.gpus.spec import GpuSpec, PeakKind
 from capplan.core.numbers import Interval
@@ -20,7 +21,6 @@ from capplan.llm.core.training.search import (
     Found,
     LayoutCandidate,
     Peaks,
-    TrainingOffer,
     money_usd,
     prefer_safer,
     search_layouts,
@@ -45,7 +45,7 @@ class PricedTraining:
 
     estimate: TrainingEstimate
     run: TrainingRun | None
-    offer: TrainingOffer | None
+    offer: Price | None
     usd: Interval | None
     energy_j: Interval | None
 
@@ -66,7 +66,7 @@ class PricedTraining:
 
 
 def price_training(
-    estimate: TrainingEstimate, terms: RunTerms, *, offer: TrainingOffer | None, law: PowerLaw
+    estimate: TrainingEstimate, terms: RunTerms, *, offer: Price | None, law: PowerLaw
 ) -> PricedTraining:
     """Return an estimate with its run, money and energy.
 
@@ -188,7 +188,7 @@ def plan_training(
     gpus: Sequence[GpuSpec],
     asked: PlanConstraints,
     terms: RunTerms,
-    offers: Mapping[str, TrainingOffer],
+    offers: Mapping[str, Price],
     calibration: TrainingCalibration,
     laws: RateLaws,
     law: PowerLaw,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from capplan.core.gpus.prices import Price
 from capplan.core.numbers import Interval
 from capplan.llm.core.layers import Experts
 from capplan.llm.core.sharding import tensor_refusal
@@ -281,18 +282,7 @@ def _chunks(total: int, pipeline: int) -> Iterator[int]:
                 yield chunks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingOffer:
-    """The price of one GPU and hour, who asks it, and how many GPUs are rented together. [USD]"""
-
-    usd_per_hour: float
-    provider: str
-    day: str
-    machine_gpus: int = 1
-    country: str | None = None
-
-
-def money_usd(gpu_hours: Interval, offer: TrainingOffer, *, gpus: int) -> Interval:
+def money_usd(gpu_hours: Interval, offer: Price, *, gpus: int) -> Interval:
     """Return the money of GPU hours at an offer, whose machines are rented whole. [USD]
 
     Args:
@@ -300,5 +290,5 @@ def money_usd(gpu_hours: Interval, offer: TrainingOffer, *, gpus: int) -> Interv
         offer: The price.
         gpus: GPUs of the run.
     """
-    rented = -(-gpus // offer.machine_gpus) * offer.machine_gpus / gpus
+    rented = -(-gpus // offer.instance_gpus) * offer.instance_gpus / gpus
     return gpu_hours * (offer.usd_per_hour * rented)

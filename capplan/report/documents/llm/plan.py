@@ -1,13 +1,13 @@
 """Plans of LLM serving as typed documents. Times in seconds, money in US dollars, memory in bytes of one GPU."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from capplan.core.economics.cost import OwnedCost
 from capplan.core.gpus.machines import LocalAmount
-from capplan.core.gpus.prices import Term
+from capplan.core.gpus.prices import Price, Term
 from capplan.core.numbers import Interval
 from capplan.core.serving_engines import Engine
 from capplan.llm.core.fleet.deployment_plan import (
@@ -23,15 +23,34 @@ from capplan.llm.core.fleet.deployment_plan import (
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, PlacedSide
 from capplan.llm.core.fleet.launch import Launch, LaunchOption
 from capplan.llm.core.fleet.money import ApiComparison, FleetMoney, FleetYear, PaymentOption, PlannedFleet
-from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.simulation.load_answer import LatencyLimits, Percentiles
 from capplan.report.documents.llm.kubernetes import kubernetes_manifest
 from capplan.report.documents.llm.serving import ServedModel, ShardingFields, sharding_fields
 from capplan.shapes.codec import SCHEMA_VERSION, Document
+from capplan.shapes.shape import Shape, figure, reads
 
 _JOULES_PER_KWH = 3.6e6
+
+
+RENTED = Shape("RentedGpu", Price, "An offer by its price of one GPU and hour; machines are rented whole. [USD]", (
+    figure("usd_per_hour"),
+    figure("provider"),
+    figure("day", reads(str, lambda price: price.date.isoformat())),
+    figure("tier", reads(str, lambda price: price.tier.value)),
+    figure("instance", reads(str, lambda price: price.instance or ""), default=""),
+    figure("region", default=""),
+    figure("country", default=None),
+    figure("known_by", default=""),
+    figure("machine_gpus", "instance_gpus", default=1),
+    figure("joined", default=1),
+    figure("networked", "is_networked", default=False),
+))  # fmt: skip
+if TYPE_CHECKING:
+    RentedGpu: TypeAlias = msgspec.Struct
+else:
+    RentedGpu = RENTED.struct
 
 
 class PaymentDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -403,7 +422,7 @@ def _fit(fit: DeploymentFit, *, on_front: bool, with_curve: bool) -> DeploymentF
         usd_per_million_tokens=fit.usd_per_million_tokens,
         split_usd_per_million_tokens=None if split is None else TokenPrices(input=split[0], output=split[1]),
         machines=fit.machines,
-        rent=fit.rent,
+        rent=None if fit.rent is None else RENTED.document(fit.rent),
         evidence=fit.evidence,
         holds_at_worst=fit.holds_at_worst,
         on_front=on_front,

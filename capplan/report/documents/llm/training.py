@@ -281,7 +281,7 @@ def _speed(answer: PricedTraining) -> TrainingSpeedDocument:
         ),
         usd=answer.usd,
         usd_per_gpu_hour=offer.usd_per_hour if offer else None,
-        provider=offer.provider if offer else None,
+        provider=offer.machine_words if offer else None,
         energy_j=answer.energy_j,
         launch=launch_config(answer.job),
     )

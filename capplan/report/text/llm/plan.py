@@ -118,9 +118,9 @@ def offer_words(fit: DeploymentFit) -> str:
     rent, machines = fit.rent, fit.machines
     if rent is None or machines is None:
         return "No offer of the price list holds it"
-    held = machines * rent.machine_gpus
+    held = machines * rent.instance_gpus
     unused = f", {held - fit.gpus} unused" if held > fit.gpus else ""
-    return f"Rent {machines} × {rent.words} ({counted(held, 'GPU')}{unused}; {rent.known_by or rent.tier}, {rent.day})"
+    return f"Rent {machines} × {rent.machine_words} ({counted(held, 'GPU')}{unused}; {rent.known_by}, {rent.date})"
 
 
 def shared_words(sharding: Sharding) -> str:

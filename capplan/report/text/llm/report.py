@@ -132,8 +132,8 @@ def _checks(best: DeploymentFit) -> Iterator[Check]:
     if best.rent is not None and best.usd_per_hour is not None:
         yield Check(
             "procurement",
-            f"price of {best.rent.provider} {best.rent.instance}: {best.rent.usd_per_hour:,.3f} USD/GPU-h of "
-            f"{best.rent.day}, {best.rent.known_by or best.rent.tier}",
+            f"price of {best.rent.provider} {best.rent.instance or ''}: {best.rent.usd_per_hour:,.3f} USD/GPU-h of "
+            f"{best.rent.date}, {best.rent.known_by}",
             "ask for a written quote with its validity; capplan prices import reads it",
         )
         yield Check(

@@ -179,7 +179,7 @@ def _figures(answer: PricedTraining) -> list[tuple[str, str]]:
             ("GPU hours", _range(run.gpu_hours, _tokens)),
         ]
     if answer.usd is not None and answer.offer is not None:
-        price = f"at ${answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.provider}"
+        price = f"at ${answer.offer.usd_per_hour:.2f} per GPU and hour, {answer.offer.machine_words}"
         rows.append(("money", f"{_range(answer.usd, _usd)} {price}"))
     if answer.energy_j is not None:
         rows.append(("energy of the GPUs", _range(answer.energy_j, _energy)))

@@ -1,10 +1,13 @@
 """A deployment with round figures."""
 
+from datetime import date
 from typing import Any
 
+from capplan.core.gpus.machines import MachineType
+from capplan.core.gpus.prices import Price, Term
+from capplan.core.gpus.spec import Source, SourceKind
 from capplan.core.numbers import Interval
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, ReplicaMemory
-from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.serving.load_curve import LoadPoint
 from capplan.llm.core.sharding import Sharding
 
@@ -22,6 +25,24 @@ MEMORY = ReplicaMemory(
     kv_bytes_per_token=1000.0,
     sequences_that_fit=100,
 )
+
+
+def rented(usd_per_hour: float, *, gpus: int = 1, joined: int = 1, networked: bool = False) -> Price:
+    """Return an offer of machines of some GPUs by the price of one. [USD]"""
+    source = Source(kind=SourceKind.MEASURED, title="made up")
+    network = MachineType(provider="one", name="m", gpu="g", gpus=gpus, source=source, network_bytes_per_s=1e9)
+    return Price(
+        gpu="some-gpu",
+        provider="one",
+        region="",
+        term=Term.ON_DEMAND,
+        usd_per_hour=usd_per_hour,
+        date=date(2026, 1, 1),
+        source="made up",
+        instance_gpus=gpus,
+        joined=joined,
+        machine=network if networked else None,
+    )
 
 
 def fit(**changes: Any) -> DeploymentFit:
@@ -51,7 +72,7 @@ def fit(**changes: Any) -> DeploymentFit:
         "curve": CURVE,
         "evidence": "measured",
         "holds_at_worst": True,
-        "rent": RentedGpu(usd_per_hour=1.25, provider="one", day="2026-01-01", tier="quoted", machine_gpus=2, joined=2),
+        "rent": rented(1.25, gpus=2, joined=2),
         "tdp_w": 700.0,
     }
     return DeploymentFit(**{**given, **changes})

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from capplan.llm.core.fleet.disaggregated import DisaggregatedFit, Side, disaggregate
-from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.serving.service import decode_step_s, lone_ttft_s
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
+from tests.llm.core.fleet.fits import rented
 from tests.llm.core.serving.test_service import service
 
 LOAD = TokenLoad(rate_per_s=20.0, input_len=512, output_len=128)
-RENT = RentedGpu(usd_per_hour=2.0, provider="one", day="2026-01-01", tier="quoted")
+RENT = rented(2.0)
 SIDE = Side(
     gpu="some-gpu",
     service=service(),

@@ -3,12 +3,11 @@
 import pytest
 
 from capplan.llm.core.fleet.deployment_plan import DeploymentFit, DeploymentPlan
-from capplan.llm.core.fleet.rented import RentedGpu
 from capplan.llm.core.fleet.shared_fleet import pack, shared_fleets
 from capplan.llm.core.fleet.token_load import TokenLoad
 from capplan.llm.core.sharding import Sharding
 from capplan.llm.core.simulation.load_answer import LatencyLimits
-from tests.llm.core.fleet.fits import fit
+from tests.llm.core.fleet.fits import fit, rented
 
 
 def plan(model: str, *fits: DeploymentFit) -> DeploymentPlan:
@@ -25,8 +24,7 @@ def plan(model: str, *fits: DeploymentFit) -> DeploymentPlan:
 
 
 def of(gpu: str, *, replicas: int, tensor: int, usd: float) -> DeploymentFit:
-    size = {"machine_gpus": tensor, "joined": tensor}
-    rent = RentedGpu(usd_per_hour=usd, provider="one", day="2026-01-01", tier="quoted", **size)
+    rent = rented(usd, gpus=tensor, joined=tensor)
     return fit(gpu=gpu, replicas=replicas, needed=replicas, sharding=Sharding(tensor=tensor), rent=rent)
 
 

@@ -34,12 +34,13 @@ from capplan.llm.core.training.memory import MemoryScope, bytes_per_parameter, e
 from capplan.llm.core.training.parameters import adapter_parameters
 from capplan.llm.core.training.plan import PlanConstraints, RunTerms, plan_training
 from capplan.llm.core.training.run import Dataset, RunReliability, checkpoint_bytes, plan_run
-from capplan.llm.core.training.search import Peaks, TrainingOffer, layouts, money_usd, prefer_safer, search_layouts
+from capplan.llm.core.training.search import Peaks, layouts, money_usd, prefer_safer, search_layouts
 from capplan.llm.core.training.step_time import step_time
 from capplan.llm.core.training.work import step_work
 from capplan.llm.read.catalogue import find_in_catalogue
 from capplan.specs.fitted import load_power_law
 from capplan.specs.rate_laws import load_rate_laws
+from tests.llm.core.fleet.fits import rented
 from tests.llm.core.training.training_cases import CALIBRATION, MACHINE, MEMORY, SPEC, TIME
 
 
@@ -282,7 +283,7 @@ def test_samples_are_padded_to_the_longest_of_their_micro_batch() -> None:
 
 
 def test_machines_are_rented_whole() -> None:
-    offer = TrainingOffer(usd_per_hour=2.0, provider="p", day="2026-11-01", machine_gpus=8)
+    offer = rented(2.0, gpus=8)
     hours = Interval.exact(100.0)
     assert money_usd(hours, offer, gpus=8).expected == 200
     assert money_usd(hours, offer, gpus=4).expected == 400
@@ -433,7 +434,7 @@ def test_maxtext_computes_layers_again_by_default() -> None:
 
 @pytest.mark.parametrize("limit", ["deadline_s", "budget_usd"])
 def test_a_tighter_limit_is_never_cheaper(limit: str) -> None:
-    offers = {"gpu": TrainingOffer(usd_per_hour=2.0, provider="p", day="2026-11-01", machine_gpus=8)}
+    offers = {"gpu": rented(2.0, gpus=8)}
 
     def usd(**limits: float) -> float:
         plan = plan_training(
