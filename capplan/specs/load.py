@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from capplan.core.economics.constraints import Assumption, CostAssumptions, ReportLoad
 from capplan.core.economics.fleet import Owned
 from capplan.core.serving.load import DAYS_PER_WEEK, HOURS_PER_DAY, Job, Load, OneGpu, Service, TrainingPurchase
-from capplan.specs.constraints import CONSTRAINT_KEYS, allowing_named_spot, read_constraints
 from capplan.specs.strict_yaml import Tree, read_yaml
 from capplan.specs.values import ValueReader
 from capplan.units import SECONDS
@@ -19,6 +18,10 @@ _MOST_STARTING = 0.9
 """The share of a deadline that may pass before machines work."""
 _MOST_GPUS_PER_SERVER = 1024
 _MOST_ZONES = 12
+CONSTRAINT_KEYS = (
+    "terms", "allow", "deny", "marketplaces", "any_vendor", "budget", "site", "certainty", "max_price_age",
+)  # fmt: skip
+"""The keys that state what a buyer admits, which are read as the options of `capplan report`."""
 _DEFAULTS = Path(__file__).with_name("load_defaults.yaml")
 
 _MOST_OWNED = 100_000
@@ -37,10 +40,12 @@ class NamedLoad:
 class LoadFile:
     """What a load file states: one load or several services, the GPUs that are owned already, and own prices.
 
-    `prices` are sections in the form of a price file, not read yet: names of GPUs are known later.
+    `prices` are sections in the form of a price file, not read yet: names of GPUs are known later. `admitted` holds the
+    keys that state what the buyer admits, as they are written: they are options of a report.
     """
 
     loads: tuple[NamedLoad, ...]
+    admitted: Tree = field(default_factory=dict)
     inventory: tuple[Owned, ...] = ()
     prices: tuple[Tree, ...] = ()
 
@@ -162,10 +167,11 @@ def read_load_file(path: Path) -> LoadFile:
     reader = _LoadReader(str(path), {})
     inventory = _inventory(reader, _listed(reader, tree, "inventory", "with gpu and count"))
     prices = _listed(reader, tree, "prices", "in the form of a price file")
+    admitted = {key: tree[key] for key in CONSTRAINT_KEYS if key in tree}
     if "services" not in tree:
         reader.finish({})
         loads = (NamedLoad(name="", model=None, demand=read_demand(path)),)
-        return LoadFile(loads=loads, inventory=inventory, prices=prices)
+        return LoadFile(loads=loads, admitted=admitted, inventory=inventory, prices=prices)
     reader.unknown_keys(tree, ["services", "inventory", "prices", "assumptions", *CONSTRAINT_KEYS], "")
     items = tree["services"]
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
@@ -182,7 +188,7 @@ def read_load_file(path: Path) -> LoadFile:
         if names.count(names[index]) > 1:
             reader.refuse(f"{where}name", f"{names[index]!r} stands twice")
     reader.finish({})
-    shared = {key: value for key, value in tree.items() if key in ("assumptions", *CONSTRAINT_KEYS)}
+    shared = {key: value for key, value in tree.items() if key == "assumptions"}
     return LoadFile(
         loads=tuple(
             NamedLoad(
@@ -191,11 +197,12 @@ def read_load_file(path: Path) -> LoadFile:
                 demand=_demand(
                     {**{kind: item[kind] for kind in ("service", "job") if kind in item}, **shared},
                     f"{path}: services[{index}]",
-                    known=("service", "job", "assumptions", *CONSTRAINT_KEYS),
+                    known=("service", "job", "assumptions"),
                 ),
             )
             for index, item in enumerate(items)
         ),
+        admitted=admitted,
         inventory=inventory,
         prices=prices,
     )
@@ -248,15 +255,9 @@ def _demand(tree: Tree, shown: str, *, known: Sequence[str]) -> ReportLoad:
     reader.begin(kind, given)
     load = {"service": reader.service, "job": reader.job, "training": reader.training}[kind]()
     money = reader.money()
-    constraints = read_constraints(reader, tree)
     reader.finish({})
     assert load is not None
-    return ReportLoad(
-        load=allowing_named_spot(load, constraints),
-        money=money,
-        assumptions=tuple(reader.assumed.values()),
-        constraints=constraints,
-    )
+    return ReportLoad(load=load, money=money, assumptions=tuple(reader.assumed.values()))
 
 
 class _LoadReader(ValueReader):

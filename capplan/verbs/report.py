@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from capplan.core.workload import BatchChoice, Batches
 from capplan.errors import UsageError
+from capplan.verbs.constraints import ConstraintFields, admitting_as_stated
 from capplan.verbs.pipelines import refuse_options_of_models
 from capplan.verbs.statement.contract import Context, Effort, Outcome, Verb
 from capplan.verbs.statement.fields import (
@@ -19,15 +20,13 @@ from capplan.verbs.statement.fields import (
     CurrencyFields,
     GpuFields,
     InputFields,
-    Name,
     PipelineItemFields,
-    PriceFields,
     Text,
     TimedFields,
     UtilizationFields,
 )
 from capplan.verbs.statement.options import HERE, Door, Option, Topic
-from capplan.verbs.statement.words import AMOUNT, BATCHES, SHARE, WATTS
+from capplan.verbs.statement.words import BATCHES
 
 if TYPE_CHECKING:
     from capplan.app.models import ModelSource
@@ -41,107 +40,6 @@ EXTENSIONS = (".html", ".pdf", ".xlsx", ".md", ".csv", ".json")
 """The formats of a report, by the extension of the file that it is written to."""
 
 _UP_TO_256 = Batches(choice=BatchChoice.LISTED, sizes=tuple(2**power for power in range(9)))
-
-
-def _names(*flags: str, what: str, topic: Topic = Topic.OWN, doors: Door = EVERYWHERE) -> Option:
-    return Option(help=f"{what}; repeatable.", flags=flags, metavar="NAME", topic=topic, doors=doors)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstraintFields(PriceFields):
-    """What may be recommended, over what the load file states."""
-
-    terms: Annotated[
-        tuple[Name, ...],
-        Option(
-            help="rent, buy, both, on-demand, spot, reserved-1y or reserved-3y; repeatable; both by default.",
-            metavar="TERM",
-        ),
-    ] = ()  # fmt: skip
-    providers: Annotated[
-        tuple[Name, ...], _names("--provider", what="Rent or buy from this provider only", topic=Topic.PRICES)
-    ] = ()
-    regions: Annotated[
-        tuple[Name, ...], _names("--region", "--country", what="Rent in this region only", topic=Topic.PRICES)
-    ] = ()
-    segments: Annotated[
-        tuple[Name, ...],
-        _names("--segment", what="Consider this segment only, such as consumer (default: data-centre, workstation)"),
-    ] = ()
-    deny_providers: Annotated[tuple[Name, ...], _names("--deny-provider", what="Never from this provider")] = ()
-    deny_regions: Annotated[tuple[Name, ...], _names("--deny-region", what="Never in this region")] = ()
-    deny_gpus: Annotated[tuple[Name, ...], _names("--deny-gpu", what="Never this GPU or family")] = ()
-    deny_segments: Annotated[tuple[Name, ...], _names("--deny-segment", what="Never this segment")] = ()
-    marketplaces: Annotated[
-        bool, Option(help="Let offers of third-party hosts compete with vendors' offers.", doors=EVERYWHERE)
-    ] = False
-    any_vendor: Annotated[
-        bool,
-        Option(help="Let GPUs that need porting compete where no step was timed on their kind.", doors=EVERYWHERE),
-    ] = False
-    max_capex_usd: Annotated[
-        float | None,
-        Option(
-            help="Most that may be paid on the first day.", flags=("--max-capex",), metavar="USD", words=AMOUNT,
-            doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
-    max_usd_per_year: Annotated[
-        float | None,
-        Option(
-            help="Most that may be paid in any later year.", flags=("--max-cost-per-year",), metavar="USD",
-            words=AMOUNT, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
-    max_power_w: Annotated[
-        float | None,
-        Meta(gt=0.0, le=1e15),
-        Option(
-            help="Most nameplate power of bought servers, such as 20kW.", flags=("--max-power",), metavar="kW",
-            words=WATTS, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
-    max_rack_units: Annotated[
-        float | None,
-        Meta(ge=1),
-        Option(help="Most rack units of bought servers.", metavar="U", doors=EVERYWHERE),
-    ] = None
-    certainty_fraction: Annotated[
-        float | None,
-        Option(
-            help="Share of scenarios that the second fleet carries; 90% by default.", flags=("--certainty",),
-            metavar="SHARE", words=SHARE, doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
-    max_price_age_days: Annotated[
-        float | None,
-        Meta(ge=1),
-        Option(
-            help="Prices that are older count as old, and are not recommended without saying so; 180 by default.",
-            flags=("--max-price-age",), metavar="DAYS", doors=EVERYWHERE,
-        ),
-    ] = None  # fmt: skip
-
-    def stated_constraints(self) -> dict[str, Any]:
-        """Return the fields of `Constraints` that these fields state, by name.
-
-        Raises:
-            UsageError: a term is unknown.
-        """
-        from capplan.core.economics.constraints import Constraints, NameLists
-        from capplan.specs.constraints import term_words, terms_of
-
-        terms = terms_of(self.terms)
-        if terms is None:
-            unknown = next(word for word in self.terms if word not in term_words())
-            raise UsageError(f"--terms {unknown!r} is not a term; use {', '.join(term_words())}.")
-        names = {place: frozenset(getattr(self, place)) for place in ("providers", "regions", "segments")}
-        denied = {name.name: frozenset(getattr(self, f"deny_{name.name}")) for name in fields(NameLists)}
-        named = {"terms": terms, "allow": NameLists(**names), "deny": NameLists(**denied)}
-        values = {field.name: getattr(self, field.name, None) for field in fields(Constraints)} | named
-        return {
-            name: value for name, value in values.items() if not (value is None or value is False or value == set())
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +179,7 @@ def answer_report(question: ReportQuestion, context: Context) -> "Report":
     )
     constraints, feedback = question.stated_constraints(), context.feedback
     pipeline, local = pipeline_request(question, context, terms.workload), question.local_currency()
-    stated, known = read_load(load), find_gpus(asked_gpus)
+    stated, known = admitting_as_stated(read_load(load), shown=str(load)), find_gpus(asked_gpus)
     prices = known_prices(known, stated, load=load, files=question.prices)
     stated = admitting(stated, constraints, gpus=known, prices=prices, usd_per_kwh=question.usd_per_kwh)
     filters = PriceFilters(only_priced=question.priced, max_usd_per_hour=question.max_usd_per_hour)

@@ -156,11 +156,11 @@ def test_bad_constraints_are_refused_in_one_sentence(
     ("section", "message"),
     [
         ("terms: lease", "'lease' is not a term"),
-        ("allow: {segments: [gamer]}", "'gamer' is not a segment"),
+        ("allow: {segments: [gamer]}", "unknown segment 'gamer'"),
         ("allow: {colours: [red]}", "allow.colours: unknown key"),
-        ("budget: {capex: -5}", "budget.capex: must be above 0"),
-        ("site: {power: 20}", "site.power: must be a power with its unit"),
-        ("marketplaces: maybe", "marketplaces: must be true or false"),
+        ("budget: {capex: -5}", "budget.capex: -5 is not an amount; write US dollars"),
+        ("site: {power: 20}", "site.power: '20' is not a power; write it with its unit"),
+        ("marketplaces: maybe", "marketplaces: expected true or false, not 'maybe'"),
     ],
 )
 def test_bad_sections_of_a_load_file_are_refused(

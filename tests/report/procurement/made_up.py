@@ -10,15 +10,17 @@ from typing import Any
 
 from capplan.app.procurement.build import Circumstances, build_report
 from capplan.app.procurement.candidates import candidates_of
+from capplan.core.economics.constraints import ReportLoad
 from capplan.core.economics.decide import Answer, decide
 from capplan.core.economics.evidence import Standards
 from capplan.report.procurement.types import Report
 from capplan.shapes.plan import read_plan
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
-from capplan.specs.load import demand_without_load, read_demand, read_load_file
+from capplan.specs.load import demand_without_load, read_load_file
 from capplan.specs.prices import load_prices, read_price_section
 from capplan.specs.rate_laws import load_rate_laws
+from capplan.verbs.constraints import admitting_as_stated
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -102,12 +104,17 @@ def _fit(gpu: Any, batch: int, latency_s: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def stated_demand(path: Path) -> ReportLoad:
+    """The only load of a file, with what its keys admit."""
+    return admitting_as_stated(read_load_file(path), shown=str(path)).loads[0].demand
+
+
 def made_answer(load: str) -> Answer:
     """The same decision as in the report, with all that it rests on."""
     gpus = load_gpus()
     prices = load_prices(gpus)
     plan = read_plan(plan_document(), where="toynet")
-    demand = read_demand(EXAMPLES / f"{load}.load.yaml")
+    demand = stated_demand(EXAMPLES / f"{load}.load.yaml")
     return decide(
         candidates_of(
             plan,
@@ -142,7 +149,7 @@ def _made_report(load: str | Path | None, names: tuple[str, ...]) -> Report:
     mode = "training" if load == "training" else "inference"
     return build_report(
         [read_plan(plan_document(name, mode=mode), where=name) for name in names],
-        demand=read_demand(path) if path else demand_without_load(),
+        demand=stated_demand(path) if path else demand_without_load(),
         gpus=gpus,
         rents=prices.hourly,
         purchases=prices.purchase,

@@ -16,9 +16,8 @@ from capplan.report.procurement.xlsx import render_report_xlsx
 from capplan.shapes.plan import plan_document
 from capplan.specs import load_gpus
 from capplan.specs.fitted import load_power_law
-from capplan.specs.load import read_demand
 from capplan.specs.prices import load_prices
-from tests.report.procurement.made_up import CIRCUMSTANCES
+from tests.report.procurement.made_up import CIRCUMSTANCES, stated_demand
 from tests.report.procurement.test_report_xlsx import recalculate, rows_of
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ def with_load(tmp_path: Path, load: str) -> tuple[Report, ModelReport]:
     prices = load_prices(gpus)
     report = build_report(
         [plan_document(plan)],
-        demand=read_demand(tmp_path / "x.load.yaml"),
+        demand=stated_demand(tmp_path / "x.load.yaml"),
         gpus=gpus,
         rents=prices.hourly,
         purchases=(PurchasePrice(gpu="l4", usd=2_500, date=date(2026, 11, 1), source="a quote", seller="us"),),

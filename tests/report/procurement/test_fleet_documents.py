@@ -26,6 +26,7 @@ from capplan.shapes.plan import read_plan
 from capplan.specs import load_gpus
 from capplan.specs.load import read_load_file
 from capplan.specs.prices import load_prices
+from capplan.verbs.constraints import admitting_as_stated
 from tests.report.procurement.made_up import CIRCUMSTANCES, EXAMPLES, plan_document
 from tests.report.procurement.test_report_html import drive
 
@@ -38,7 +39,7 @@ def fleet_report(*, owned: int = 0) -> Report:
     """The three services of the example on made-up speeds, with some A100 that are owned already."""
     gpus = load_gpus()
     prices = load_prices(gpus)
-    stated = read_load_file(EXAMPLES / "three-services.load.yaml")
+    stated = admitting_as_stated(read_load_file(EXAMPLES / "three-services.load.yaml"), shown="load")
     services = [
         PlannedService(name=load.name, plan=read_plan(plan_document(f"net{place}"), where="net"), demand=load.demand)
         for place, load in enumerate(stated.loads)
